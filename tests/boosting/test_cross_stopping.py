@@ -33,6 +33,7 @@ from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
+from hedgerow.boosting.validation import fold_pool
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
@@ -412,7 +413,7 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
     ("owner", "name", "at"),
     [
         (cross_module._FoldFit, "advance", 47),
-        (cross_module._Pool, "note_rounds", 41),
+        (fold_pool.Pool, "note_rounds", 41),
         (Watch, "after_round", 44),
         (Additive, "add", 43),
         (TreeGrower, "_begin", 45),

@@ -36,7 +36,7 @@ from hedgerow.boosting.loop.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import fold_rows, recent_scores
+from hedgerow.boosting.validation import fold_pool, fold_rows, recent_scores
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -733,13 +733,13 @@ def test_any_loss_may_choose(objective: str) -> None:
 def test_folds_of_few_values_are_grown_by_one_thread(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, at_once = cross_module.take_turns, []
+    real, at_once = fold_pool.take_turns, []
 
     def turns(step: Any, n_tasks: int, n_threads: int, settle: Any) -> None:
         at_once.append(n_threads)
         real(step, n_tasks, n_threads, settle)
 
-    monkeypatch.setattr(cross_module, "take_turns", turns)
+    monkeypatch.setattr(fold_pool, "take_turns", turns)
     for fewest in (901, 900):  # the sample has 300 x 3
         monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", fewest)
         fit(sample, SQUARES, STUMPS, FitOptions(StoppingParams("cv"), n_jobs=2))

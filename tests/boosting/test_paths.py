@@ -610,13 +610,13 @@ NOT_IN_CHUNKS = {
     "bundles",
     "bundles with conflicts",
     "crosses, exact",
-    "early stopping by folds",
-    "groups",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
 
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
+    "early stopping by folds",
+    "groups",
     "target statistics",
     "several targets, exact",
     "exact",

@@ -35,11 +35,11 @@ from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
     FoldPlan,
-    FoldStopping,
     GrownFolds,
     grow_folds,
     in_time,
 )
+from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ValidationRows

@@ -35,7 +35,8 @@ from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.validation.cross import FoldPlan, GrownFolds, grow_folds
+from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
@@ -388,10 +389,14 @@ class ModelSelection:
         self.tried.append({"score": score, "rounds": rounds, **others})
 
     def _share_of_folds(self) -> float:
-        """Return the share of the folds in the time of the folds and the model together."""
-        n_folds, n_tested = self._request.folds
-        folds = n_tested * (n_folds - 1) / n_folds / self._request.stride
-        return folds / (folds + self._request.rounds_factor)
+        return share_of_folds(self._request)
+
+
+def share_of_folds(stopping: StoppingParams) -> float:
+    """Return the share of the folds in the time of the folds and the model together."""
+    n_folds, n_tested = stopping.folds
+    folds = n_tested * (n_folds - 1) / n_folds / stopping.stride
+    return folds / (folds + stopping.rounds_factor)
 
 
 def of_folds(params: BoostParams, stride: float) -> BoostParams:

@@ -26,6 +26,7 @@ of a contingency table are the same with a row for each person and with a row fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import row_keys
 from hedgerow.boosting.validation.stopping import hash_numbers
-from hedgerow.data import AnyTable, SparseTable
+from hedgerow.data import SparseTable
 
 COPY_STREAM = 6
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` for the order of observations."""
@@ -92,25 +93,42 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     Repeats or None
         None if all rows are equal, or if there are too many values to compare.
     """
-    keys = row_keys(sample.table, seed)
+    table = sample.table
+    keys = row_keys(table, seed)
     if keys is None:
         return None
+    columns = () if isinstance(table, SparseTable) or table.n_features < 2 else table.values.T
+    return repeats_of(keys, sample.target, sample.weight, columns, seed, is_classes)
+
+
+def repeats_of(
+    keys: npt.NDArray[np.uint64],
+    target: FloatArray,
+    weight: FloatArray | None,
+    columns: Iterable[AnyArray],
+    seed: int,
+    is_classes: bool,
+) -> Repeats | None:
+    """Decide as :func:`find_repeats`, from the keys of the rows.
+
+    ``columns`` has the values of each column; none if their values do not matter.  Few columns are
+    looked at, and only if keys and targets do not decide.
+    """
     _, number, n_rows = np.unique(keys, return_inverse=True, return_counts=True)
     number = number.reshape(-1)
     if len(n_rows) < 2:
         return None
-    times = _times(sample.weight)
+    times = _times(weight)
     if times is None and len(n_rows) == len(keys):
         return Repeats(keys)  # all rows differ
     if not (
-        _differ(number, sample.target, times, is_classes)
-        or _repeat_by_chance(sample.table, number, times)
+        _differ(number, target, times, is_classes) or _repeat_by_chance(columns, number, times)
     ):
         return Repeats(keys)
     row = np.arange(len(keys))
     if times is not None:
         row = np.repeat(row, np.minimum(times, max(1, _MOST_DEALT // len(keys))))
-    return Repeats(keys, _order(keys, sample.target, row, seed), row)
+    return Repeats(keys, _order(keys, target, row, seed), row)
 
 
 def _times(weight: FloatArray | None) -> IntArray | None:
@@ -135,7 +153,9 @@ def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_cla
     return bool(n_times[differs].sum() >= _DIFFERING * repeated > 0.0)
 
 
-def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None) -> bool:
+def _repeat_by_chance(
+    columns: Iterable[AnyArray], number: IntArray, times: IntArray | None
+) -> bool:
     """Return whether the few values of the columns explain how often rows are repeated."""
     n_times = np.bincount(number, weights=times)
     n_different = len(n_times)
@@ -143,18 +163,17 @@ def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None)
         return False  # the table itself is repeated
     if len(number) >= _MANY_TIMES * n_different:
         return True
-    if isinstance(table, SparseTable) or table.n_features < 2:
-        return False
-    n = n_times.sum()
+    n, n_columns = n_times.sum(), 0
     observed = float((n_times * (n_times - 1.0)).sum() / max(n * (n - 1.0), 1.0))
     expected = 1.0
-    for column in table.values.T:
+    for column in columns:
+        n_columns += 1
         _, value = np.unique(column, return_inverse=True)
         shares = np.bincount(value.reshape(-1), weights=times) / n
         expected *= float(np.sum(shares**2))
         if observed > _BY_CHANCE * expected:
             return False
-    return observed > 0.0
+    return n_columns > 0 and observed > 0.0
 
 
 def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:

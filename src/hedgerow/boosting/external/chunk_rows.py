@@ -47,6 +47,7 @@ from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.gradients import CrossRowGradients
 from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.chunks.space import Spaces
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
@@ -75,7 +76,8 @@ class ChunkRows(FitRows):
     n_rows : int
         Number of training rows of all ranks, without copies.
     ranks : Communicator
-    mode : {"data", "features"}
+    mode : {"data", "features"}, default="data"
+    spaces : Spaces, optional
         See :class:`hedgerow.growing.chunks.grower.ChunkGrower`.
     """
 
@@ -88,18 +90,20 @@ class ChunkRows(FitRows):
         n_threads: int,
         n_rows: int,
         ranks: Communicator,
-        mode: GrowMode,
+        mode: GrowMode = "data",
+        spaces: Spaces | None = None,
     ) -> None:
         self.objective, self.params, self.first = objective, params, data.first
         self.spec = data.store.spec
         self.n_features = self.n_columns = self.spec.n_features
         self.n_rows = n_rows
-        self._data, self._ranks, self._mode = data, ranks, mode
+        self._data, self._ranks, self._mode, self._spaces = data, ranks, mode, spaces
         self._others: Communicator = ranks if mode == "data" else Alone()
         n_vectors = outputs_of_tree(params, objective.n_outputs)
         self._n_threads = threads_for(n_threads, data.n_rows, self.n_features, n_vectors)
         self.all_rows = rows_of(data, self._others)
         self._gathered: GatheredRows | None = None
+        self._compares: CrossRowGradients | None = None
         if needs_all_rows(objective):
             self._gathered = rows = GatheredRows.of(data, self._others)
         if data.first is not None:
@@ -122,6 +126,7 @@ class ChunkRows(FitRows):
 
     def begin(self) -> None:
         data, params, n_threads = self._data, self.params, self._n_threads
+        self._compares = self._cross_row()
         self.train.made = grower = ChunkGrower(
             data.store,
             self.objective,
@@ -131,8 +136,9 @@ class ChunkRows(FitRows):
             self._mode,
             adds_scores(params, self.objective),
             data.n_copies,
-            cross_row=self._cross_row(),
+            cross_row=self._compares,
             n_vectors=outputs_of_tree(params, len(self.base)),
+            spaces=self._spaces,
         )
         grower.start(base_beside(data, self.base))
         if params.leaf_estimation == "line_search":
@@ -190,7 +196,9 @@ class ChunkRows(FitRows):
     def replay(self, number: int) -> None:
         """Learn again what a loss learns beside the trees: the biases of positions."""
         if isinstance(self.objective, RankingLoss) and self.objective.positions is not None:
-            self.train.grower.learn(number)
+            assert self._compares is not None
+            self.train.grower.update_scores(after=self._compares.collect)
+            self._compares.fill(0, number)
 
     def end_round(self) -> float | None:
         left_out, tally = self._left_out, self._watched.training

@@ -76,7 +76,7 @@ def statistics_of(
         f"target_statistics={plan.params.target_statistics!r} computes statistics of the columns "
         f"{names}"
     )
-    if n_ranks > 1:
+    if n_ranks > 1 or plan.by_folds:
         raise AllRowsNeededError(
             f"{text}, which needs all rows in memory: use target_statistics=False, or train on a "
             "table in memory."

@@ -26,6 +26,7 @@ from hedgerow.boosting.external.external_sample import (
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
+from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
 from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
@@ -42,6 +43,7 @@ from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.positions import check_positions
 from hedgerow.boosting.row_data.queries import warn_of_single_rows
 from hedgerow.boosting.row_data.targets import targets_like
+from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -219,6 +221,10 @@ def fit_data(
             return found if start is None else start.identified(found, named)
 
         with recording(checkpoint, describe) as recorder:
+            chosen = None
+            if plan.by_folds:
+                named = resolve_external(params, objective, train)
+                chosen = choose_rounds_in_chunks(train, data, plan, objective, named, options)
             return fit_external(
                 train,
                 objective,
@@ -228,6 +234,7 @@ def fit_data(
                 communicator=ranks,
                 mode=mode,
                 recorder=recorder,
+                chosen=chosen,
             )
 
 
@@ -256,12 +263,16 @@ def _plan_of(
 ) -> tuple[StorePlan, DividedQueries | None, StoppingParams]:
     """Survey the targets; return the plan of the rows, the queries of a ranking, and stopping."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
-    stopping.check_without_table("read in batches")
-    may_stop = bool(stopping.early_stopping) and not has_validation and not stopping.by_out_of_bag
-    others = data.communicator
+    others, may_stop = data.communicator, bool(stopping.early_stopping) and not has_validation
+    may_stop = may_stop and not stopping.by_out_of_bag and not stopping.by_folds
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()
+    if stopping.by_folds:
+        if on_cluster:
+            stopping.check_without_table("on a cluster")
+        check_folds(stopping, has_validation, options.start)
+        check_folds_in_chunks(stopping, objective, params)
     check_positions(data.positions, objective, params)
     divided, set_aside = None, None
     if data.group is not None:
@@ -269,8 +280,11 @@ def _plan_of(
             data.group, has_validation=has_validation, is_ranking=data.has_queries,
             stopping=stopping, others=others,
         )  # fmt: skip
-        target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-        set_aside = groups_aside(data.group, target, stopping, loss.stratifies, params.seed, others)
+        if may_stop:
+            target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
+            set_aside = groups_aside(
+                data.group, target, stopping, loss.stratifies, params.seed, others
+            )
         if set_aside is None and stopping.early_stopping == "auto":
             stopping = replace(stopping, early_stopping=False)  # a group cannot be divided
     elif data.query is not None:
@@ -289,6 +303,7 @@ def _plan_of(
         n_threads=n_threads,
         objective=objective,
         start=options.start,
+        by_folds=stopping.by_folds,
     )
     return plan, divided, stopping
 

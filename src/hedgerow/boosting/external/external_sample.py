@@ -155,6 +155,8 @@ class StorePlan:
         Used to check constraints, with the schema.
     start : Start or None
         Model to continue.
+    by_folds : bool, default=False
+        Whether folds of these rows are to choose the number of rounds.
     """
 
     params: BoostParams
@@ -163,6 +165,7 @@ class StorePlan:
     n_threads: int = 1
     objective: Objective | None = None
     start: Start | None = None
+    by_folds: bool = False
 
     @property
     def work(self) -> WorkShape:

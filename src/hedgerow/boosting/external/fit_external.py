@@ -37,6 +37,7 @@ from hedgerow.boosting.loop.callbacks import (
 from hedgerow.boosting.loop.loss_spec import check_queries_given
 from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.ready import with_out_of_bag
+from hedgerow.boosting.loop.rounds import FitRows
 from hedgerow.boosting.loop.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
@@ -46,6 +47,7 @@ from hedgerow.boosting.row_data.metric_groups import refuse_groups
 from hedgerow.boosting.row_data.positions import bias_record, with_positions
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
+from hedgerow.boosting.validation.cross_stopping import ChosenRounds
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
@@ -72,6 +74,7 @@ def fit_external(
     communicator: Communicator | None = None,
     mode: GrowMode = "data",
     recorder: Recorder | None = None,
+    chosen: ChosenRounds | None = None,
 ) -> Model:
     """Train a model on rows in chunks.
 
@@ -98,6 +101,8 @@ def fit_external(
     recorder : Recorder, optional
         Records each round.  The fit resumes after the recorded rounds, which must be the same on
         all ranks.
+    chosen : ChosenRounds, optional
+        The number of rounds, if folds of these rows have chosen it.
 
     Returns
     -------
@@ -119,27 +124,22 @@ def fit_external(
     others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_external(params, objective, train, start)
     objective = with_positions(objective, positions_of_all(train, others), params, start)
-    metrics = _row_metrics(eval_metric, objective)
+    metrics = row_metrics(eval_metric, objective)
     listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
-    scored = bool(sets) or eval_metric is not None or stopping.train_scores
+    scored = bool(sets) or (eval_metric is not None and chosen is None) or stopping.train_scores
     scores_train = scored and (stopping.train_scores or not sets)
     watched = {**sets, TRAINING: train} if scores_train else dict(sets)
-    _begin_stores(train, sets.values(), objective, params, scores_train)
+    begin_stores(train, sets.values(), objective, params, scores_train)
     n_rows = check_targets(train, objective, others, learned=True) // train.n_copies
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
-    stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
+    stops = chosen is None and stopping.is_on(n_rows + sum(n_validation), bool(sets))
     params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
-    known = {
-        name: metrics_of_all(metrics, objective, sample, others, scored, params.oob_score)
-        for name, sample in (watched or {TRAINING: train}).items()
-    }
+    known = _bound(metrics, objective, watched or {TRAINING: train}, others, scored, params)
     if not (single := is_one_chunk(train, ranks)):
         check_chunks(params, objective)
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
-    counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
-    samples = {
-        name: ScoredSample(sample, known[name], counts[name]) for name, sample in watched.items()
-    }
+    n_of = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
+    samples = {name: ScoredSample(rows, known[name], n_of[name]) for name, rows in watched.items()}
     n_threads = resolve_threads(options.n_jobs)
 
     def assemble(forest: Forest) -> Model:
@@ -148,24 +148,64 @@ def fit_external(
             start.complete(record, watch.n_kept)
         record |= record_of_loss(forest, objective, train, others, n_threads)
         record |= bias_record(objective, forest.n_rounds - watch.n_first)
+        if chosen is not None:
+            chosen.complete(record, watch.n_kept)
         return assembled(
             forest, train.schema, objective, record, train.inputs, train.n_copies, watch.seconds
         )
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            own = constraints_of_inputs(params, train.inputs)
+            own = _rounds_of(chosen, constraints_of_inputs(params, train.inputs), watch)
             given = (train, objective, own, samples, n_threads)
             rows = OneChunkRows(*given) if single else ChunkRows(*given, n_rows, ranks, mode)
             if start is not None:
                 watch.note_start(rows.scores())
-            return with_final_report(bar, assemble(grow_forest(rows, watch, recorder, ranks)))
+            return with_final_report(bar, assemble(_grow(rows, watch, recorder, ranks, chosen)))
     finally:
         if bar is not None:
             bar.close()
 
 
-def _begin_stores(
+def _bound(
+    metrics: tuple[Metric, ...],
+    objective: Objective,
+    watched: Mapping[str, ExternalSample],
+    others: Communicator,
+    scored: bool,
+    params: BoostParams,
+) -> dict[str, tuple[Metric, ...]]:
+    """Return the metrics of each set of rows, bound to their queries."""
+    by_rows = params.oob_score
+    return {
+        name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
+        for name, sample in watched.items()
+    }
+
+
+def _grow(
+    rows: FitRows,
+    watch: Watch,
+    recorder: Recorder | None,
+    ranks: Communicator,
+    chosen: ChosenRounds | None,
+) -> Forest:
+    """Run the rounds; with folds, record why there are so many."""
+    forest = grow_forest(rows, watch, recorder, ranks)
+    if chosen is not None and watch.stopped_by == "rounds":
+        watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
+    return forest
+
+
+def _rounds_of(chosen: ChosenRounds | None, params: BoostParams, watch: Watch) -> BoostParams:
+    """Return the parameters with the number of rounds that folds have chosen, if they have."""
+    if chosen is None:
+        return params
+    watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+    return params.with_rounds(chosen.n_rounds)
+
+
+def begin_stores(
     train: ExternalSample,
     sets: Iterable[ExternalSample],
     objective: Objective,
@@ -228,7 +268,8 @@ def resolve_external(
     return start.params_to_add(params)
 
 
-def _row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
+def row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
+    """Return the metrics for rows in parts."""
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
     return metrics_of_loss(metrics, objective)
@@ -287,7 +328,6 @@ def _stopping_params(
     stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
 ) -> BoostParams:
     """Return the parameters with the scores that early stopping needs, if it is possible."""
-    stopping.check_without_table("in chunks")
     if stopping.by_out_of_bag:
         return with_out_of_bag(params, stopping, n_rows)
     if stops and not has_validation:

@@ -177,6 +177,7 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
     chosen = None
     if stopping.by_folds and stops is not None:
         chosen = choose_rounds(train, plan.objective, params, stopping, metrics, n_threads, budget)
+        assert chosen.rows is not None
         train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
     encoded = _encoded(train, validation, plan.objective, params, start, n_threads)
     watch, parts = _watch_of(plan, train, validation, encoded, params, stops, scored, budget)
@@ -280,7 +281,7 @@ def _rows_of(
     n_threads: int,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
     """Return training rows, validation rows and initial trees in the form for the grower."""
-    data = None if chosen is None else chosen.rows.whole()
+    data = None if chosen is None or chosen.rows is None else chosen.rows.whole()
     if data is not None:
         return data, None, None
     return prepare_rows(encoded, params, n_threads, None, None if start is None else start.model)
@@ -301,8 +302,7 @@ def _assemble(
     if start is not None:
         start.complete(record, watch.n_kept)
     if chosen is not None:
-        record["best_round"] = min(chosen.n_rounds, watch.n_kept)
-        record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])
+        chosen.complete(record, watch.n_kept)
     record |= found_by_loss(train, encoded.inputs, watch.objective, forest, n_threads)
     record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
     return assembled(

@@ -49,13 +49,24 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     >>> [int(key == keys[0]) for key in keys]
     [1, 0, 1]
     """
-    values = table.value if isinstance(table, SparseTable) else table.values
-    zero_missing = table.schema.zero_missing
-    if (
-        values.size > MOST_CELLS
-        and np.count_nonzero(_is_recorded(values, zero_missing)) > MOST_CELLS
-    ):
+    if values_of(table).size > MOST_CELLS and n_recorded(table) > MOST_CELLS:
         return None
+    return keys_of_rows(table, seed)
+
+
+def values_of(table: AnyTable) -> AnyArray:
+    """Return the stored values of a table."""
+    return table.value if isinstance(table, SparseTable) else table.values
+
+
+def n_recorded(table: AnyTable) -> int:
+    """Return the number of values that are hashed for keys."""
+    return int(np.count_nonzero(_is_recorded(values_of(table), table.schema.zero_missing)))
+
+
+def keys_of_rows(table: AnyTable, seed: int) -> npt.NDArray[np.uint64]:
+    """Return the keys of all rows, however many values they have."""
+    values, zero_missing = values_of(table), table.schema.zero_missing
     columns = hash_rows(seed, KEY_STREAM, table.n_features)
     keys = np.zeros(table.n_rows, dtype=np.uint64)
     if isinstance(table, SparseTable):

@@ -23,8 +23,8 @@ Each fold is a separate fit; the number of folds grown at the same time changes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.positions import with_positions
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
 from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.recent_scores import RecentScores
@@ -51,7 +52,6 @@ from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-from hedgerow.threads import take_turns
 
 _CELLS_SIDE_BY_SIDE = 25_000
 """Smallest table, in values, whose folds two threads grow faster than one.
@@ -63,36 +63,6 @@ with 16,000, 1.25 and 1.3 with 30,000, 1.3 and 1.5 with 80,000.
 
 _SHARE_OF_ROUNDS = 0.95
 """Share of a time budget for rounds; assembly of models and predictions take the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoldStopping:
-    """Stopping rule of the folds.
-
-    Attributes
-    ----------
-    limits : tuple of patience and min_delta, or None
-        None: all rounds are done.
-    pooled : bool
-        Whether all folds keep the same number of rounds, chosen by the pooled score.
-    best : BestRound or None
-        Tracker of the best round; None: one made from ``limits``.
-    by_out_of_bag : bool
-        Whether each fold stops by its out-of-bag loss.
-    is_late : callable
-        Tells, after each round of a fold, whether time is over.  Without early stopping, and
-        with a pooled score, all folds then keep the same number of rounds.
-    may_end : callable
-        Tells, at an interrupt after one round of all folds, whether it ends folds with a
-        pooled score in the same way as time.
-    """
-
-    limits: tuple[int, float] | None = None
-    pooled: bool = False
-    by_out_of_bag: bool = False
-    best: BestRound | None = None
-    is_late: Callable[[], bool] = lambda: False
-    may_end: Callable[[], bool] = lambda: False
 
 
 def in_time(
@@ -229,39 +199,14 @@ def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
     at_once = min(n_threads, len(folds))
     shared = replace(plan, n_threads=n_threads // at_once)
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
-    pool = _Pool(fits, plan.metrics[0], stopping)
-    interrupted = False
+    pool = Pool(fits, plan.metrics[0], stopping)
     try:
-        try:
-            take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.note_rounds)
-        except KeyboardInterrupt as error:
-            twice = isinstance(error.__context__, KeyboardInterrupt)
-            if twice or not pool.end_complete_rounds() or not stopping.may_end():
-                raise
-            interrupted = True
+        interrupted = pool.grow(at_once)
         grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
     finally:
         for fit in fits:
             fit.close()
     return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted, pool.late)
-
-
-def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
-    """Return the mean of each score over the folds, weighted by mass, after each round."""
-    masses = [fold.mass for fold in folds]
-    curves = [fold.watch.history.get(fold.watch.rows, {}) for fold in folds]
-    return {
-        name: [pooled(scores, masses) for scores in zip(*(c[name] for c in curves), strict=False)]
-        for name in curves[0]
-    }
-
-
-def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
-    """Return the mean of scores of folds, weighted by mass."""
-    if not all(map(math.isfinite, scores)):
-        return float(np.mean(scores))
-    weighted = math.fsum(score * mass for score, mass in zip(scores, masses, strict=True))
-    return weighted / math.fsum(masses)
 
 
 class _FoldFit:
@@ -428,59 +373,3 @@ def _mass(data: FoldData) -> float:
         weights = query_weights(queries, test.weight)
         return float(len(queries.starts) - 1) if weights is None else math.fsum(weights)
     return float(test.n_rows) if test.weight is None else math.fsum(test.weight)
-
-
-@dataclass(slots=True, eq=False)
-class _Pool:
-    """Finds the best round of all folds."""
-
-    fits: list[_FoldFit]
-    metric: Metric
-    stopping: FoldStopping
-    best: BestRound | None = field(init=False)
-    n_rounds: int = field(init=False, default=0)
-    late: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        requested = self.stopping
-        self.best = requested.best
-        if self.best is None and requested.pooled and requested.limits is not None:
-            self.best = BestRound(self.metric, *requested.limits)
-
-    @property
-    def n_common(self) -> int | None:
-        """Number of rounds that all folds keep; None if each fold stops separately."""
-        by_itself = self.best is None and not (self.late and self.stopping.limits is None)
-        return None if by_itself else self.n_rounds
-
-    def note_rounds(self) -> bool:
-        """Record the rounds that all folds have completed; return True if all should end."""
-        if self.best is None:
-            self.n_rounds = min(len(fit.curve) for fit in self.fits)
-        elif self._observe(self.best):
-            return True
-        self.late = self.stopping.is_late() and self.n_rounds > 0
-        return self.late
-
-    def _observe(self, best: BestRound) -> bool:
-        """Observe newly completed rounds of all folds; return True if patience is exhausted."""
-        ended, masses = False, [fit.mass for fit in self.fits]
-        while not ended and all(len(fit.curve) > self.n_rounds for fit in self.fits):
-            scores = [fit.curve[self.n_rounds] for fit in self.fits]
-            self.n_rounds += 1
-            ended = best.observe(self.n_rounds, pooled(scores, masses))
-        next_end = best.next_end(self.n_rounds)
-        for fit in self.fits:
-            fit.best_round, fit.next_end = best.round, next_end
-        return ended
-
-    def end_complete_rounds(self) -> bool:
-        """Observe all rounds that all folds completed again; return False if there are none.
-
-        An interrupt may have come during the first observation.
-        """
-        if self.best is None:
-            return False
-        self.best, self.n_rounds = self.best.again(), 0
-        self.note_rounds()
-        return self.n_rounds > 0

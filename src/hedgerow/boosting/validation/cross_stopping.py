@@ -71,8 +71,8 @@ class ChosenRounds:
     n_rounds : int
     curves : dict from str to list of float
         Score of all test rows after each round of the folds, by metric.
-    rows : FoldRows
-        The rows, binned if all folds had the same bins.
+    rows : FoldRows or None
+        The rows, binned if all folds had the same bins; None if they are in chunks.
     record : dict from str to Any
         Settings of the folds, for the training record.
     interrupted : bool
@@ -84,7 +84,7 @@ class ChosenRounds:
     params: BoostParams
     n_rounds: int
     curves: dict[str, list[float]]
-    rows: FoldRows
+    rows: FoldRows | None
     record: dict[str, Any]
     interrupted: bool = False
     fold_rate: float = math.nan
@@ -94,6 +94,11 @@ class ChosenRounds:
         if math.isnan(self.fold_rate):
             return self.record
         return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
+
+    def complete(self, record: dict[str, Any], n_kept: int) -> None:
+        """Add what the folds have found to the record of a model that keeps so many rounds."""
+        record["best_round"] = min(self.n_rounds, n_kept)
+        record["folds"] = self.record_with(record["parameters"]["learning_rate"])
 
     def stopped_by(self, n_estimators: int) -> StoppedBy:
         """Return why a fit with this number of rounds ends, given ``n_estimators``."""
@@ -157,8 +162,7 @@ def choose_rounds(
     rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
     n_folds, n_tested = stopping.folds
-    record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
-    record |= {"rounds_factor": stopping.rounds_factor, "stride": stopping.stride}
+    record = record_of_folds(stopping)
     try:
         folds, alike = _divided(rows.sample, n_folds, stratify, params.seed)
     except DataError:
@@ -175,6 +179,16 @@ def choose_rounds(
     selection.hold(params)
     record["tried"] = selection.tried
     return _found(selection, stopping, folds, alike, record)
+
+
+def record_of_folds(stopping: StoppingParams) -> dict[str, Any]:
+    """Return the settings of the folds for the training record."""
+    return {
+        "early_stopping": "cv",
+        "patience": stopping.patience,
+        "rounds_factor": stopping.rounds_factor,
+        "stride": stopping.stride,
+    }
 
 
 def _divided(
@@ -229,7 +243,7 @@ def _found(
         params = replace(params, learning_rate=round(params.learning_rate, 6))
     record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
-        _warn_of_rounds(n_rounds, n_seen)
+        warn_of_rounds(n_rounds, n_seen)
     found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
     if stopping.finest_rate is None:
         return found
@@ -276,7 +290,8 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
     return replace(chosen, params=params, n_rounds=schedule.n_rounds, fold_rate=of_folds)
 
 
-def _warn_of_rounds(n_rounds: int, n_seen: int) -> None:
+def warn_of_rounds(n_rounds: int, n_seen: int) -> None:
+    """Warn that an interrupt ended the folds after ``n_seen`` rounds."""
     warnings.warn(
         "the fit was interrupted while folds chose the number of rounds: the model now trains on "
         f"all rows for {n_rounds} rounds, according to the first {n_seen} rounds of the folds. "

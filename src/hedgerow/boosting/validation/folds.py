@@ -105,14 +105,27 @@ def draw_folds(
     >>> [(fold.train.tolist(), fold.test.tolist()) for fold in folds]
     [([2, 4], [0, 1, 3]), ([0, 1, 3], [2, 4])]
     """
+    number = fold_numbers(target, n_folds, stratify, seed, groups, keys)
+    return _folds_by(number, int(number.max()) + 1)
+
+
+def fold_numbers(
+    target: FloatArray,
+    n_folds: int,
+    stratify: bool,
+    seed: int,
+    groups: IntArray | None = None,
+    keys: npt.NDArray[np.uint64] | None = None,
+) -> IntArray:
+    """Return the fold of :func:`draw_folds` that tests each row; ``NOT_TESTED`` for no fold."""
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
     elif keys is not None:
         number = _folds_of_copies(target, n_folds, stratify, keys)
     else:
         number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
-    what = "group" if groups is not None else _ROW
-    return _folds_by(number, _enough(int(number.max()) + 1, what))
+    _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
+    return number
 
 
 def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -158,11 +158,23 @@ class StoppingParams:
         """Whether fits of folds decide."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
 
+    @property
+    def only_counts_rounds(self) -> bool:
+        """Whether folds find a number of rounds, and compare no parameters."""
+        return replace(
+            self,
+            patience=10,
+            min_delta=0.0,
+            validation_fraction=0.1,
+            time_budget=None,
+            train_scores=False,
+        ) == StoppingParams(self.early_stopping)
+
     def check_without_table(self, where: str) -> None:
-        """Raise ``ParameterError`` for options that need a table in memory; rows are ``where``."""
+        """Raise ``AllRowsNeededError`` for folds; they are not for rows that are ``where``."""
         if self.by_folds:
             raise AllRowsNeededError(
-                f"early_stopping='cv' divides a table in memory into folds, but the rows are "
+                f"early_stopping='cv' trains folds in one memory or from files, but the rows are "
                 f"{where}: use early_stopping=True, which holds rows out, or 'oob'."
             )
 

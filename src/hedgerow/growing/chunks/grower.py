@@ -52,6 +52,7 @@ from hedgerow.growing.chunks.scores import (
 from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
 from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
+from hedgerow.growing.chunks.space import Spaces
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUMS, Building
 from hedgerow.growing.chunks.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
@@ -95,6 +96,8 @@ class ChunkGrower:
         Computes the gradients of a loss that compares rows.
     n_vectors : int, default=1
         Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
+    spaces : Spaces, optional
+        Memory for histograms that other growers use in turn.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class ChunkGrower:
         n_copies: int = 1,
         cross_row: CrossRowGradients | None = None,
         n_vectors: int = 1,
+        spaces: Spaces | None = None,
     ) -> None:
         self._store, self._objective, self._adds_scores = store, objective, adds_scores
         self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
@@ -141,8 +145,9 @@ class ChunkGrower:
         )
         settings = settings._replace(packs_all=settings.packs_all if n_vectors == 1 else 0)
         self._team = team = ChunkTeam(n_threads)
+        space = (spaces or Spaces()).of(sizes, n_threads)
         grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
-        self._tree = grown(spec, params, settings, sizes, self._exchange, team, n_copies, n_vectors)
+        self._tree = grown(spec, params, settings, space, self._exchange, team, n_copies, n_vectors)
         self._nodes = self._tree.nodes
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         n_counts = 1 if n_vectors == 1 else n_vectors + 2
@@ -201,13 +206,6 @@ class ChunkGrower:
         traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
         return grown
-
-    def learn(self, round_: int) -> None:
-        """Let a loss that compares rows see the scores before a round, without a tree."""
-        cross_row = self._gradients.cross_row
-        assert cross_row is not None
-        self.update_scores(after=cross_row.collect)
-        cross_row.fill(0, round_)
 
     def add(self, tree: GrownTree, output: int) -> None:
         """Add the values of a tree, any tree, to the raw scores of all rows.

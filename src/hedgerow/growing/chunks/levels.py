@@ -18,7 +18,7 @@ from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks import level_stages
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.space import Sizes
+from hedgerow.growing.chunks.space import Sizes, Space
 from hedgerow.growing.chunks.stages import Building
 from hedgerow.growing.chunks.team import ChunkTeam
 from hedgerow.growing.chunks.tree import ChunkTree
@@ -50,14 +50,14 @@ class LevelTree(ChunkTree):
         spec: BinSpec,
         params: BoostParams,
         settings: layout.Settings,
-        sizes: Sizes,
+        space: Space,
         exchange: Exchange,
         team: ChunkTeam,
         n_copies: int = 1,
         n_vectors: int = 1,
     ) -> None:
-        check_slots(params, settings, sizes)
-        super().__init__(spec, params, settings, sizes, exchange, team, n_copies, n_vectors)
+        check_slots(params, settings, space.sizes)
+        super().__init__(spec, params, settings, space, exchange, team, n_copies, n_vectors)
         n_threads, n_features = team.n_threads, spec.n_features
         nodes, max_leaves = self.nodes, int(settings.max_leaves)
         nodes.arrays = nodes.arrays._replace(batch=make_batch(max_leaves))
@@ -66,7 +66,7 @@ class LevelTree(ChunkTree):
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         )
-        self._level = make_level(spec, nodes.options, n_threads, max_leaves, sizes.slot_size)
+        self._level = make_level(spec, nodes.options, n_threads, max_leaves, space.sizes.slot_size)
         self._n_divided = 0  # jobs of the batch whose rows are divided
 
     def begin(self, tree: int, output: int, n_outputs: int) -> int:

@@ -16,7 +16,7 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.setup import columns_of, own_of
-from hedgerow.growing.chunks.space import Sizes, Space
+from hedgerow.growing.chunks.space import Space
 from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunks.team import ChunkTeam
 from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vectors, make_vectors
@@ -60,14 +60,14 @@ class ChunkTree:
         spec: BinSpec,
         params: BoostParams,
         settings: layout.Settings,
-        sizes: Sizes,
+        space: Space,
         exchange: Exchange,
         team: ChunkTeam,
         n_copies: int = 1,
         n_vectors: int = 1,
     ) -> None:
         self._spec, self._exchange, self._team = spec, exchange, team
-        self._space = Space(sizes, team.n_threads)
+        self._space = space
         n_columns, max_leaves = spec.n_features, int(settings.max_leaves)
         self._n_columns, self._stride = n_columns, spec.stride
         self._n_copies = n_copies

@@ -1,0 +1,304 @@
+"""Folds of rows in chunks: which rows each trains on and tests, and stores of these rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.automatic.repeats import Repeats, repeats_of
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
+from hedgerow.boosting.validation.folds import Fold, deal_observations, fold_numbers
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data import SparseTable, Table
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.external.memory_plan import FEWEST_ROWS, RESERVE, RowShape
+from hedgerow.data.external.row_store import (
+    ALL_BINS,
+    TARGETS_ONLY,
+    Chunk,
+    Metadata,
+    MetadataSizes,
+    WorkShape,
+)
+from hedgerow.errors import ParameterError
+from hedgerow.metrics import task_of
+from hedgerow.objectives import Objective
+
+_DRAW_BYTES, _DRAW_SHARE = 64, 0.75
+"""Memory of a row while folds are drawn, beside its targets; share of the limit for it, because no
+store is in use yet."""
+
+_STORE_SHARE, _TEST_SHARE = 0.6, 0.25
+"""Share of the limit for the stores of all folds, and the part of it for test rows."""
+
+_COLUMN_SHARE = 1 / 16
+"""Share of the limit for the values of columns that are compared."""
+
+
+class Part(NamedTuple):
+    """Rows of a chunk that a fold trains on, or tests.
+
+    rows    int64: places in the chunk
+    weight  float64: their weights in the fold, or None: those of the chunk
+    """
+
+    rows: IntArray
+    weight: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """The division of all rows into folds.
+
+    Attributes
+    ----------
+    n_folds : int
+    number : int16 (n_rows,), or None
+        The fold that tests each row, -1 for none; it is a training row of the others.
+    folds : list of Fold
+        The rows of each fold instead, if the weights of rows are divided.
+    """
+
+    n_folds: int
+    number: AnyArray | None
+    folds: list[Fold]
+
+    def parts(self, fold: int, start: int, stop: int) -> tuple[Part, Part]:
+        """Return the training rows and the test rows of a fold among the rows of a range."""
+        if self.number is not None:
+            tested = self.number[start:stop] == fold
+            return Part(np.flatnonzero(~tested), None), Part(np.flatnonzero(tested), None)
+        one = self.folds[fold]
+        return (
+            _between(one.train, one.train_weight, start, stop),
+            _between(one.test, one.test_weight, start, stop),
+        )
+
+
+def _between(rows: IntArray, weight: FloatArray | None, start: int, stop: int) -> Part:
+    first, last = np.searchsorted(rows, [start, stop])
+    return Part(rows[first:last] - start, None if weight is None else weight[first:last])
+
+
+def divide_rows(
+    train: ExternalSample,
+    data: FileDataset,
+    plan: StorePlan,
+    objective: Objective,
+    stopping: StoppingParams,
+) -> Division:
+    """Divide the rows into folds, as :mod:`hedgerow.boosting.validation.cross_stopping` does.
+
+    Raises
+    ------
+    DataError
+        If there is only one row, or one group.
+    ParameterError
+        If the memory limit is too small.
+    """
+    _check_memory(train.n_rows, data.memory_limit)
+    target, weight = _targets_of(train)
+    stratify, seed = task_of(objective) in ("two classes", "classes"), plan.params.seed
+    n_folds = stopping.folds[0]
+    if data.group is not None:
+        groups = data.group.view(np.int64)
+        return _numbered(fold_numbers(target, n_folds, stratify, seed, groups))
+    repeats = _find_repeats(train, data, plan, target, weight, stratify)
+    if repeats is None:
+        return _numbered(fold_numbers(target, n_folds, stratify, seed))
+    if repeats.row is None:
+        return _numbered(fold_numbers(target, n_folds, stratify, seed, keys=repeats.keys))
+    bare = Table(np.empty((len(target), 0)), train.schema)
+    folds = deal_observations(Sample(bare, target, weight), n_folds, stratify, repeats)
+    return Division(len(folds), None, folds)
+
+
+def _numbered(number: IntArray) -> Division:
+    return Division(int(number.max()) + 1, number.astype(np.int16), [])
+
+
+def _check_memory(n_rows: int, memory_limit: int) -> None:
+    least = int(_DRAW_BYTES * n_rows / _DRAW_SHARE)
+    if least > memory_limit:
+        raise ParameterError(
+            f"memory_limit of {shown_bytes(memory_limit)} is too small: early_stopping='cv' takes "
+            f"{_DRAW_BYTES} bytes of each of {n_rows:,} rows in memory to draw the folds, and "
+            f"needs at least {shown_bytes(least)}; give as much, or use early_stopping=True."
+        )
+
+
+def _targets_of(train: ExternalSample) -> tuple[FloatArray, FloatArray | None]:
+    targets, weights = list[FloatArray](), list[FloatArray]()
+    for chunk in train.store.chunks(uses=TARGETS_ONLY):
+        targets.append(chunk.target.copy())
+        if chunk.weight is not None:
+            weights.append(chunk.weight.copy())
+    return np.concatenate(targets), np.concatenate(weights) if weights else None
+
+
+def _find_repeats(
+    train: ExternalSample,
+    data: FileDataset,
+    plan: StorePlan,
+    target: FloatArray,
+    weight: FloatArray | None,
+    stratify: bool,
+) -> Repeats | None:
+    """Return the repeated rows; None if all are equal, or there are too many values to compare."""
+    n_values, parts, is_sparse = 0, [], False
+    for table, rows, _ in data.tables(train.schema, plan):
+        own = rows.of(table)
+        n_values, is_sparse = n_values + n_recorded(own), isinstance(own, SparseTable)
+        if n_values > MOST_CELLS:
+            return None
+        parts.append(keys_of_rows(own, plan.params.seed))
+    keys = np.concatenate(parts)
+    few = is_sparse or train.schema.n_features < 2
+    columns = () if few else _columns(train, data, plan)
+    return repeats_of(keys, target, weight, columns, plan.params.seed, stratify)
+
+
+def _columns(train: ExternalSample, data: FileDataset, plan: StorePlan) -> Iterator[AnyArray]:
+    """Yield the values of each column, in one pass over the files for several columns."""
+    step = max(1, int(_COLUMN_SHARE * data.memory_limit) // (8 * train.n_rows))
+    for first in range(0, train.schema.n_features, step):
+        blocks = []
+        for table, rows, _ in data.tables(train.schema, plan):
+            own = rows.of(table)
+            assert isinstance(own, Table)
+            blocks.append(own.values[:, first : first + step])
+        yield from np.concatenate(blocks).T
+
+
+# -- stores ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldSamples:
+    """Rows of a fold in stores of their own."""
+
+    train: ExternalSample
+    test: ExternalSample
+
+
+def store_folds(
+    train: ExternalSample,
+    division: Division,
+    n_tested: int,
+    work: WorkShape,
+    data: FileDataset,
+    stack: ExitStack,
+) -> list[FoldSamples]:
+    """Copy the rows of the first ``n_tested`` folds to stores, which ``stack`` closes."""
+    weighted = _weighted(train, division, n_tested)
+    rooms = _rooms(train, n_tested, work, data)
+    folds = []
+    for number in range(n_tested):
+        samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
+        for sample in samples:
+            stack.callback(sample.store.close)
+        folds.append(FoldSamples(*samples))
+    return folds
+
+
+def _weighted(train: ExternalSample, division: Division, n_tested: int) -> list[tuple[bool, bool]]:
+    """Return whether training and test rows of each fold have weights other than 1."""
+    found = np.zeros((n_tested, 2), dtype=np.bool_)
+    for chunk in train.store.chunks(uses=TARGETS_ONLY):
+        for number in range(n_tested):
+            for which, part in enumerate(_parts_of(division, number, chunk)):
+                weight = _weight_of(chunk, part)
+                found[number, which] |= weight is not None and bool((weight != 1.0).any())
+    return [(bool(seen), bool(tested)) for seen, tested in found]
+
+
+def _parts_of(division: Division, number: int, chunk: Chunk) -> tuple[Part, Part]:
+    return division.parts(number, chunk.first_row, chunk.first_row + chunk.n_rows)
+
+
+def _weight_of(chunk: Chunk, part: Part) -> FloatArray | None:
+    if part.weight is not None or chunk.weight is None:
+        return part.weight
+    return chunk.weight[part.rows]
+
+
+def _rooms(
+    train: ExternalSample, n_tested: int, work: WorkShape, data: FileDataset
+) -> tuple[int, int]:
+    """Return the memory limits of a store of training rows and of one of test rows.
+
+    What a store needs beside its chunks is counted once, because folds grow in turn.
+    """
+    each = int((_STORE_SHARE * data.memory_limit - RESERVE) / n_tested)
+    sizes = MetadataSizes()
+    for chunk in train.store.chunks([0], TARGETS_ONLY):
+        sizes = MetadataSizes.of(Metadata(chunk.target, np.ones(0), chunk.offset, chunk.numbers))
+    n_columns, n_slots = train.store.spec.n_features, len(data.cache_dir) + 2
+    smallest, smallest_test = (
+        n_slots * RowShape(n_columns, sizes, shape).chunk_bytes(FEWEST_ROWS)
+        for shape in (work, WorkShape(work.n_outputs))
+    )
+    of_test = max(smallest_test, int(_TEST_SHARE * each))
+    if each - of_test < smallest:
+        least = (n_tested * (smallest + smallest_test) + RESERVE) / _STORE_SHARE
+        raise ParameterError(
+            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: early_stopping='cv' "
+            f"grows {n_tested} folds side by side, and needs at least {shown_bytes(int(least))}; "
+            "give as much, or use early_stopping=True."
+        )
+    return RESERVE + each - of_test, RESERVE + of_test
+
+
+def _store_fold(
+    train: ExternalSample,
+    division: Division,
+    number: int,
+    weighted: tuple[bool, bool],
+    work: WorkShape,
+    rooms: tuple[int, int],
+    data: FileDataset,
+) -> tuple[ExternalSample, ExternalSample]:
+    spec, scores = train.store.spec, WorkShape(work.n_outputs)
+    with ExitStack() as stack:
+        sinks = [
+            stack.enter_context(ChunkSink(spec, data.cache_dir, room, work=shape))
+            for room, shape in zip(rooms, (work, scores), strict=True)
+        ]
+        uses = ALL_BINS._replace(numbers=range(spec.n_features))
+        for chunk in train.store.chunks(uses=uses):
+            parts = _parts_of(division, number, chunk)
+            for sink, part, has_weight in zip(sinks, parts, weighted, strict=True):
+                if len(part.rows) > 0:
+                    _append(sink, chunk, part, has_weight)
+        seen = replace(train, store=sinks[0].finish())
+        try:
+            return seen, replace(train, store=sinks[1].finish())
+        except BaseException:
+            seen.store.close()
+            raise
+
+
+def _append(sink: ChunkSink, chunk: Chunk, part: Part, has_weight: bool) -> None:
+    rows, numbers = part.rows, None
+    if chunk.numbers is not None:
+        numbers = np.take(chunk.numbers.T, rows, axis=1).T
+    target = chunk.target[rows]
+    sink.append(
+        chunk.matrix.take(rows),
+        target if target.ndim == 1 else np.asfortranarray(target),
+        _weight_of(chunk, part) if has_weight else None,
+        None if chunk.offset is None else np.ascontiguousarray(chunk.offset[:, rows]),
+        numbers,
+    )
+
+
+__all__ = ["Division", "FoldSamples", "divide_rows", "store_folds"]

@@ -1,0 +1,239 @@
+"""Early stopping by folds of rows in chunks: the number of rounds for a fit on all rows.
+
+See :mod:`hedgerow.boosting.validation.cross_stopping` for rows in memory.  Here each fold is a fit
+on stores of its own, whose rows are copied from the store of all rows::
+
+    store of all rows -->  fold 0: a store of training rows, one of test rows    round 1, 2, ...
+                           fold 1: a store of training rows, one of test rows    round 1, 2, ...
+                           ...                                                         |
+                           fit on the store of all rows  <----- best round of all folds
+
+The folds have the rows, bins and row numbers that they have in memory, so their trees and scores
+are the same.  Their stores share the memory of the fit, and are deleted before it begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+
+from hedgerow.boosting.automatic.model_selection import share_of_folds
+from hedgerow.boosting.external.chunk_rows import ChunkRows
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.fit_external import begin_stores, check_chunks, row_metrics
+from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
+from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
+from hedgerow.boosting.external.scores import ScoredSample
+from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.options import FitOptions
+from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
+from hedgerow.boosting.loop.strategy import outputs_of_tree
+from hedgerow.boosting.loop.training_loop import is_second
+from hedgerow.boosting.loop.watch import Watch
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.validation.budget import budget_of
+from hedgerow.boosting.validation.cross_stopping import (
+    ChosenRounds,
+    record_of_folds,
+    warn_of_rounds,
+)
+from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
+from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.comm.base import Alone
+from hedgerow.data.external.memory import give_back_memory
+from hedgerow.data.external.row_store import TARGETS_ONLY
+from hedgerow.errors import AllRowsNeededError, LossError
+from hedgerow.growing.chunks.setup import work_of
+from hedgerow.growing.chunks.space import Spaces
+from hedgerow.metrics import Metric
+from hedgerow.objectives import RANKING, Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+
+def check_folds_in_chunks(
+    stopping: StoppingParams, objective: Objective, params: BoostParams
+) -> None:
+    """Raise ``AllRowsNeededError`` for folds that need a table in memory."""
+    why = ""
+    if not stopping.only_counts_rounds:
+        why = "which compares parameters,"
+    elif objective.name in RANKING or needs_all_rows(objective):
+        why = f"with objective {objective.name!r}, which compares rows,"
+    elif params.tree_method != "hist":
+        why = f"with tree_method={params.tree_method!r}"
+    if why:
+        raise AllRowsNeededError(
+            f"early_stopping='cv' {why} needs all rows in memory: use early_stopping=True, which "
+            "holds rows out, or 'oob'."
+        )
+
+
+def choose_rounds_in_chunks(
+    train: ExternalSample,
+    data: FileDataset,
+    plan: StorePlan,
+    objective: Objective,
+    params: BoostParams,
+    options: FitOptions,
+) -> ChosenRounds:
+    """Choose the number of rounds, as ``choose_rounds`` does for a table in memory.
+
+    Parameters
+    ----------
+    train : ExternalSample
+        All rows; no fit has begun on them.
+    data : FileDataset
+        The files of these rows.
+    plan : StorePlan
+    objective : Objective
+    params : BoostParams
+        Resolved.
+    options : FitOptions
+
+    Raises
+    ------
+    DataError
+        If there is only one row, or one group.
+    ParameterError
+        If the memory limit is too small.
+    LossError
+        With the number of the fold.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt ended the folds.
+    """
+    stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
+    metrics = row_metrics(options.eval_metric, objective)
+    division = divide_rows(train, data, plan, objective, stopping)
+    n_tested = min(division.n_folds, stopping.folds[1])
+    own = constraints_of_inputs(params, train.inputs)
+    work = work_of(objective, own, outputs_of_tree(own, objective.n_outputs))
+    give_back_memory()
+    with ExitStack() as stack:
+        stores = store_folds(train, division, n_tested, work, data, stack)
+        give_back_memory()
+        given = objective, own, metrics, n_threads, Spaces()
+        fits = [
+            stack.enter_context(_ChunkFold(number, fold, *given))
+            for number, fold in enumerate(stores)
+        ]
+        pool, interrupted = _grow(fits, metrics[0], stopping)
+        fewest = min(fold.train.n_rows for fold in stores)
+    give_back_memory()
+    return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
+
+
+def _grow(
+    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams
+) -> tuple[Pool, bool]:
+    """Grow all folds until the pooled score no longer improves."""
+    best = BestRound(metric, stopping.patience, stopping.min_delta)
+    limits = FoldStopping(pooled=True, best=best, may_end=lambda: not is_second())
+    with budget_of(stopping) as budget:
+        if budget is not None:
+            limits = FoldStopping(
+                pooled=True,
+                best=best,
+                is_late=budget.deadline(share_of_folds(stopping)),
+                may_end=limits.may_end,
+            )
+        pool = Pool(fits, metric, limits)
+        interrupted = pool.grow(at_once=1)  # each fold has all threads
+    for fit in fits:
+        fit.watch.cut(pool.n_rounds)
+    return pool, interrupted
+
+
+def _chosen(
+    fits: Sequence[_ChunkFold],
+    pool: Pool,
+    interrupted: bool,
+    fewest: int,
+    params: BoostParams,
+    stopping: StoppingParams,
+    n_folds: int,
+) -> ChosenRounds:
+    """Derive the rounds; ``fewest`` is the number of training rows of the smallest fold."""
+    best, most, curves = pool.best, params.n_estimators, pooled_curves(fits)
+    assert best is not None
+    score = best.score if math.isfinite(best.score) else None
+    record = record_of_folds(stopping) | {"folds": [n_folds, len(fits)]}
+    record["tried"] = [{"score": score, "rounds": best.round}]
+    # Folds too small for a split show nothing about the rounds for all rows.
+    telling = interrupted or fewest >= 2 * params.min_samples_leaf
+    n_rounds = min(best.round, most) if telling else most
+    if interrupted:
+        warn_of_rounds(n_rounds, pool.n_rounds)
+    return ChosenRounds(params, n_rounds, curves, None, record, interrupted)
+
+
+class _ChunkFold:
+    """The fit of one fold; see :class:`hedgerow.boosting.validation.fold_pool.FoldInTurn`."""
+
+    def __init__(
+        self,
+        number: int,
+        fold: FoldSamples,
+        objective: Objective,
+        params: BoostParams,
+        metrics: tuple[Metric, ...],
+        n_threads: int,
+        spaces: Spaces,
+    ) -> None:
+        self._number, self._fold, self._objective = number, fold, objective
+        self._params, self._n_threads, self._spaces = params, n_threads, spaces
+        self._states: Generator[BoostState, None, None] | None = None
+        self.curve: list[float] = []
+        self.mass = _mass(fold.test)
+        self.best_round, self.next_end = 0, NOT_KNOWN
+        self.watch = Watch(objective, {ONLY: metrics}, None, (), params.n_estimators)
+
+    def advance(self) -> bool:
+        """Grow a round; return True after the last one."""
+        try:
+            if self._states is None:
+                self._states = rounds(self._rows())
+            state = next(self._states)
+            self.watch.after_round(state)
+        except LossError as error:
+            raise LossError(f"fold {self._number}, {error}") from error.__cause__
+        metric = self.watch.metrics[0].name
+        self.curve.append(self.watch.history[ONLY][metric][-1])
+        return state.n_rounds == self._params.n_estimators
+
+    def _rows(self) -> FitRows:
+        train, test, params = self._fold.train, self._fold.test, self._params
+        begin_stores(train, [test], self._objective, params, False)
+        scored = {ONLY: ScoredSample(test, self.watch.metrics, test.n_rows)}
+        given = (train, self._objective, params, scored, self._n_threads)
+        if is_one_chunk(train, Alone()):
+            return OneChunkRows(*given)
+        check_chunks(params, self._objective)
+        return ChunkRows(*given, train.n_rows, Alone(), spaces=self._spaces)
+
+    def __enter__(self) -> _ChunkFold:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the threads of the grower."""
+        if self._states is not None:
+            self._states.close()
+
+
+def _mass(test: ExternalSample) -> float:
+    """Return the sum of weights of the test rows, rounded once."""
+    weights = (
+        [1.0] * chunk.n_rows if chunk.weight is None else chunk.weight.tolist()
+        for chunk in test.store.chunks(uses=TARGETS_ONLY)
+    )
+    return math.fsum(weight for part in weights for weight in part)
+
+
+__all__ = ["check_folds_in_chunks", "choose_rounds_in_chunks"]
