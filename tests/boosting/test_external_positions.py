@@ -62,6 +62,8 @@ def in_memory(position: Any, **more: Any) -> Dataset:
         {"num_parallel_tree": 2, "subsample": 0.7},
         {"early_stopping": True, "patience": 2, "train_scores": True},
         {"sampling": "goss", "grow_policy": "symmetric"},
+        {"tree_method": "exact", "early_stopping": True, "patience": 2, "train_scores": True},
+        {"tree_method": "approx", "subsample": 0.7},
     ],
     ids=str,
 )
@@ -75,9 +77,22 @@ def test_files_give_the_bytes_of_memory(params: dict[str, Any], names: bool) -> 
     assert expected.model.training["position_bias"]["positions"]
 
 
-def test_weights() -> None:
-    expected = train(SMALL, in_memory(PLACE, weight=WEIGHT)).to_bytes()
-    assert train(SMALL, batches_of(PLACE, weight=WEIGHT)).to_bytes() == expected
+@pytest.mark.parametrize("method", ["hist", "exact"])
+def test_weights(method: str) -> None:
+    params = SMALL | {"tree_method": method}
+    expected = train(params, in_memory(PLACE, weight=WEIGHT)).to_bytes()
+    assert train(params, batches_of(PLACE, weight=WEIGHT)).to_bytes() == expected
+
+
+@pytest.mark.parametrize("method", ["hist", "exact"])
+def test_queries_of_validation_rows(method: str) -> None:
+    params = SMALL | {"tree_method": method, "early_stopping": True, "patience": 2}
+    table = Dataset(ROWS[:300], GRADE[:300], qid=QUERY[:300])
+    expected = train(params, in_memory(PLACE), table).to_bytes()
+    rows = ROWS[:300].assign(y=GRADE[:300], q=QUERY[:300])
+    files = Dataset.from_batches(lambda: iter([rows]), target="y", qid="q")
+    for valid in (table, files):
+        assert train(params, batches_of(PLACE), valid).to_bytes() == expected
 
 
 @pytest.mark.parametrize("more", [{}, {"boosting": "dart", "drop_rate": 0.5}], ids=str)

@@ -606,7 +606,6 @@ NOT_IN_CHUNKS = {
     "symmetric trees with conflicts in bundles",
     "intervals of times",
     "exact with target statistics",
-    "exact rankings",
     "bundles",
     "bundles with conflicts",
     "crosses, exact",
@@ -623,6 +622,7 @@ ON_ONE_WORKER = {
     "exact with constraints",
     "exact by GOSS",
     "exact by Cox",
+    "exact rankings",
     "approx",
     "approx with constraints and MVS",
 }

@@ -39,7 +39,7 @@ from hedgerow.objectives.precomputed import RowDerivatives, prepared_shape
 
 _BLOCK_ROWS = 1 << 14
 _COLUMNS = Uses(by_row=False, reads=(), writes=())
-_RANKING_BYTES = 64
+RANKING_BYTES = 64
 _ROW_SHARE = 0.4
 """Share of the memory limit that numbers of all rows may take; the store has less then."""
 
@@ -136,7 +136,7 @@ def bytes_of_a_row(objective: Objective, n_vectors: int = 1) -> int:
     A tree is for ``n_vectors`` outputs.
     """
     if objective.name in RANKING:
-        return _RANKING_BYTES
+        return RANKING_BYTES
     if not needs_all_rows(objective):
         return 0
     n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1

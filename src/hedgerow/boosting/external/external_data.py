@@ -203,7 +203,7 @@ def fit_data(
             raise AllRowsNeededError(
                 f"{start.name} with tree_method={params.tree_method!r} needs all rows in memory."
             )
-        with sorted_rows(data, objective, plan, sets) as (seen, unseen):
+        with sorted_rows(data, objective, plan, sets, divided) as (seen, unseen):
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
-from hedgerow.boosting.loop.sample import Positions
+from hedgerow.boosting.loop.sample import Positions, Sample
 from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.row_data.statistics import repeated_queries
@@ -235,12 +235,28 @@ class DividedQueries:
         self, train: ExternalSample, validation: ExternalSample | None
     ) -> tuple[ExternalSample, ExternalSample | None]:
         """Return training and held-out rows with their queries."""
-        query, position, n_copies = self.query, self.position, train.n_copies
-        if self.aside is not None and validation is not None:
-            query, validation = query[~self.aside], replace(validation, query=query[self.aside])
-            position = position and position.take(np.flatnonzero(~self.aside))
+        n_copies, (query, position, aside) = train.n_copies, self._parts()
+        if validation is not None and aside is not None:
+            validation = replace(validation, query=aside)
         train = replace(train, query=repeated_queries(query, n_copies))
         return replace(train, position=position and position.repeated(n_copies)), validation
+
+    def added_to_samples(
+        self, train: Sample, validation: Sample | None
+    ) -> tuple[Sample, Sample | None]:
+        """Return training and held-out rows that are not in chunks with their queries."""
+        query, position, aside = self._parts()
+        if validation is not None and aside is not None:
+            validation = replace(validation, query=aside)
+        return replace(train, query=query, position=position), validation
+
+    def _parts(self) -> tuple[IntArray, Positions | None, IntArray | None]:
+        """Return query and position of the training rows, and the query of held-out rows."""
+        if self.aside is None:
+            return self.query, self.position, None
+        kept = np.flatnonzero(~self.aside)
+        position = self.position and self.position.take(kept)
+        return self.query[kept], position, self.query[self.aside]
 
 
 def metrics_of_all(

@@ -24,10 +24,12 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.all_rows import RANKING_BYTES
 from hedgerow.boosting.external.encoded import check_numbers
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.external.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -41,9 +43,9 @@ from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable, RowFile
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.growing.sampling.goss import weighs_sample
-from hedgerow.objectives import Objective
+from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
 
@@ -59,6 +61,7 @@ def sorted_rows(
     objective: Objective,
     plan: StorePlan,
     valid: Mapping[str, Dataset],
+    divided: DividedQueries | None = None,
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Yield training rows with sorted columns on disk, and validation rows, during a fit.
 
@@ -71,6 +74,8 @@ def sorted_rows(
         Its ``tree_method`` is ``"exact"`` or ``"approx"``.
     valid : mapping from str to Dataset
         Validation rows from the user.
+    divided : DividedQueries, optional
+        Queries of a ranking.
 
     Raises
     ------
@@ -78,29 +83,28 @@ def sorted_rows(
         For options that need the columns in memory, and if the memory limit is too small
         for the arrays of all rows; the message tells what to do.
     """
-    if data.has_queries:
-        raise AllRowsNeededError(
-            f"objective {objective.name!r} with tree_method={plan.params.tree_method!r} needs all "
-            "rows in memory: with rows in chunks use tree_method='hist'."
-        )
     with ExitStack() as stack:
         rows = _SortedRows(data, plan, stack)
         given = {
             name: _validation(some, objective, plan, rows.train, stack, number)
             for number, (name, some) in enumerate(valid.items())
         }
-        yield rows.train, stacked(given) if given else rows.validation
+        train, aside = rows.train, None if given else rows.validation
+        if divided is not None:
+            train, aside = divided.added_to_samples(train, aside)
+        yield train, stacked(given) if given else aside
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
     """Return the memory in bytes that exact growth needs for each row, whatever the limit.
 
-    It covers raw scores, arrays of the loss, one temporary float64 and, for a line search, the
-    rows by leaf, with the weights of a sample that follows gradients.
+    It covers raw scores, arrays of the loss, one temporary float64, the queries of a ranking and,
+    for a line search, the rows by leaf, with the weights of a sample that follows gradients.
     """
     prepared = prepared_shape(objective, 1)[0]
     searches = params.leaf_estimation == "line_search" or not objective.second_order
     needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+    needed += RANKING_BYTES * (objective.name in RANKING)
     return needed + _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
 
 
@@ -208,7 +212,7 @@ def _validation(
     files = _RowFiles(folder, f"valid-{number}", stack)
     for table, rows, _ in valid.tables(schema, given, is_strict=True):
         files.append(table, rows)
-    return files.finish(schema)
+    return replace(files.finish(schema), query=valid.query)
 
 
 def _ignored(target: FloatArray) -> None:
