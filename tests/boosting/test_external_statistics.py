@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.external import encoded, resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data import statistics
+from hedgerow.data import read_table
 from hedgerow.data.external import disk_store, memory_plan
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.objectives import make_objective
 from hedgerow.params import boost_params
 
@@ -211,3 +213,17 @@ def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
     with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 700 rows in memory"):
         train(SMALL, batches_of(TABLE, Y))
+
+
+@pytest.mark.parametrize(("n_ranks", "by_folds"), [(2, False), (1, True)])
+def test_what_needs_a_table_names_the_columns(
+    n_ranks: int, by_folds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    loss, params = make_objective("squared_error"), boost_params({"target_statistics": True})
+    plan = StorePlan(params, objective=loss, by_folds=by_folds)
+    schema = read_table(TABLE).schema
+    why = "rows of each fold" if by_folds else "several copies"
+    with pytest.raises(AllRowsNeededError, match=rf"'street', 'town', of (the )?{why}"):
+        encoded.statistics_of(schema, N, plan, n_ranks, 10**9)
+    assert encoded.statistics_of(schema, 10**6, replace(plan, by_folds=False), 2, 10**9)

@@ -294,6 +294,22 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"target_statistics": True},
         "columns": ["a", "street"],
     },
+    "target statistics in a random forest": {
+        "params": {"target_statistics": True, "boosting": "rf", "subsample": 0.6},
+        "columns": ["a", "street", "town"],
+        "weight": "w",
+    },
+    "target statistics by rows left out": {
+        "params": {
+            "target_statistics": True,
+            "objective": "softmax",
+            "early_stopping": "oob",
+            "subsample": 0.6,
+            "feature_crosses": [("a", "b", "ratio")],
+        },
+        "target": "class",
+        "columns": ["a", "b", "street"],
+    },
     "bundles": {"params": {"bundle_features": True}, "columns": NUMBERS},
     "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
     "linear leaves": {"params": {"linear_leaves": True}},

@@ -54,8 +54,8 @@ class RowBinning:
             All rows of the batch, read with the schema of the user's columns.
         rows : Rows
         number : int or None
-            Number of the first of these rows among the training rows, copies included; None for
-            rows that are only scored.
+            Number of the first of these rows among the training rows of all ranks, copies included;
+            None for rows that are only scored.
         """
         if rows.n_rows == 0:
             return 0

@@ -8,6 +8,9 @@ Crosses (:mod:`hedgerow.data.crosses`) need only the row itself.  Statistics
                 ordered values of each statistic, row by row -> a mapped file
     pass two    each batch: kept columns, its part of the mapped file, crosses -> bins
 
+Every rank of a cluster has the codes, targets and weights of all rows, computes the values of all
+rows, and uses those of its own.
+
 Few rows are copied several times (:func:`hedgerow.boosting.row_data.statistics.copies_of`): the
 mapped file has the values of each copy, and pass two takes place for each.
 """
@@ -36,6 +39,7 @@ from hedgerow.boosting.row_data.statistics import (
     crosses_of,
     kept_columns,
 )
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import codes_of
 from hedgerow.data.external.memory import shown_bytes
@@ -76,10 +80,11 @@ def statistics_of(
         f"target_statistics={plan.params.target_statistics!r} computes statistics of the columns "
         f"{names}"
     )
-    if n_ranks > 1 or plan.by_folds:
+    if plan.by_folds or (n_ranks > 1 and copies_of(n_rows, plan.params) > 1):
+        why = "of the rows of each fold" if plan.by_folds else "of several copies of these few rows"
         raise AllRowsNeededError(
-            f"{text}, which needs all rows in memory: use target_statistics=False, or train on a "
-            "table in memory."
+            f"{text}, {why}, which needs all rows in memory: use target_statistics=False, or train "
+            "on a table in memory."
         )
     each = _bytes_of_a_row(groups, plan.objective) + _THREAD_BYTES
     least = int(each * n_rows / _ROW_SHARE)
@@ -131,6 +136,7 @@ class EncodedRows:
     ----------
     encoding : Encoding
     values : float64 (n_values, n_copies * n_rows), or None
+        Of the training rows of all ranks.
         Values of the statistics for the training rows, which differ from those of new rows; None
         without statistics, and for rows that are only scored.
     n_threads : int
@@ -170,7 +176,7 @@ def encode_rows(
     found: Found,
     plan: StorePlan,
     batches: Callable[[], Iterable[tuple[AnyTable, Rows, Rows]]],
-    n_ranks: int,
+    others: Communicator,
     memory_limit: int,
     folder: Callable[[], ScratchFolder],
 ) -> EncodedRows | None:
@@ -184,7 +190,9 @@ def encode_rows(
         With resolved parameters.
     batches : callable
         Returns all rows, read with the schema of ``found``: training rows, and held-out rows.
-    n_ranks, memory_limit : int
+    others : Communicator
+        The ranks with the other rows.
+    memory_limit : int
     folder : callable
         Makes a folder for the mapped file; the caller closes it.
 
@@ -194,13 +202,13 @@ def encode_rows(
         See :func:`statistics_of`.
     """
     schema, objective = found.schema, plan.objective
-    groups = statistics_of(schema, found.n_rows, plan, n_ranks, memory_limit)
+    groups = statistics_of(schema, found.n_rows, plan, others.size, memory_limit)
     crosses = crosses_of(plan.params, found.table) if plan.start is None else ()
     if not groups:
         inputs = Inputs(kept_columns(schema, groups), (), crosses)
         return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
     assert objective is not None
-    rows = _read(columns_of(groups), schema, batches())
+    rows = _read(columns_of(groups), schema, batches(), others)
     n_copies = copies_of(found.n_rows, plan.params)
     shape = (n_values(schema, groups, objective), n_copies * len(rows.target))
     path = folder().path / "statistics"
@@ -213,8 +221,12 @@ def encode_rows(
 
 
 def _read(
-    used: Sequence[int], schema: Schema, batches: Iterable[tuple[AnyTable, Rows, Rows]]
+    used: Sequence[int],
+    schema: Schema,
+    batches: Iterable[tuple[AnyTable, Rows, Rows]],
+    others: Communicator,
 ) -> StatisticsRows:
+    """Return what statistics are computed from, of all ranks."""
     codes: dict[int, list[IntArray]] = {j: [] for j in used}
     targets, weights = [np.zeros(0)], [np.zeros(0)]
     for table, rows, _ in batches:
@@ -224,6 +236,13 @@ def _read(
         targets.append(rows.target)
         if rows.weight is not None:
             weights.append(rows.weight)
-    weight = np.concatenate(weights) if len(weights) > 1 else None
-    joined = {j: np.concatenate([np.zeros(0, np.int32), *parts]) for j, parts in codes.items()}
-    return StatisticsRows(joined, np.concatenate(targets), weight, schema)
+    joined = {
+        j: gather_numbers(np.concatenate([np.zeros(0, np.int32), *parts]), others)
+        for j, parts in codes.items()
+    }
+    target = gather_numbers(np.concatenate(targets), others)
+    weight = gather_numbers(np.concatenate(weights), others)
+    return StatisticsRows(joined, target, weight if len(weight) > 0 else None, schema)
+
+
+__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of", "threads_that_fit"]

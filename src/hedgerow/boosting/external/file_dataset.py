@@ -275,7 +275,7 @@ class FileDataset(Dataset):
             encoded = encode_rows(
                 found, replace(plan, params=resolved),
                 lambda: self.tables(found.schema, plan),
-                self.communicator.size, self.memory_limit,
+                self.communicator, self.memory_limit,
                 lambda: stack.enter_context(closing(ScratchFolder(self.cache_dir[0]))),
             )  # fmt: skip
         if encoded is not None:
@@ -452,7 +452,7 @@ class FileDataset(Dataset):
                 aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
             for copy in range(binning.n_copies):
                 for table, rows, held_out in self.tables(schema, plan):
-                    n_train += binning.append(train, table, rows, n_train)
+                    n_train += binning.append(train, table, rows, first_row + n_train)
                     if aside is not None and copy == 0:
                         n_aside += binning.append(aside, table, held_out, None)
             seen = self._of_copies(self._sample(train.finish(first_row), binning), binning)
