@@ -243,6 +243,3 @@ def _read(
     target = gather_numbers(np.concatenate(targets), others)
     weight = gather_numbers(np.concatenate(weights), others)
     return StatisticsRows(joined, target, weight if len(weight) > 0 else None, schema)
-
-
-__all__ = ["EncodedRows", "check_numbers", "encode_rows", "statistics_of", "threads_that_fit"]

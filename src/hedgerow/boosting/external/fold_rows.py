@@ -299,6 +299,3 @@ def _append(sink: ChunkSink, chunk: Chunk, part: Part, has_weight: bool) -> None
         None if chunk.offset is None else np.ascontiguousarray(chunk.offset[:, rows]),
         numbers,
     )
-
-
-__all__ = ["Division", "FoldSamples", "divide_rows", "store_folds"]

@@ -234,6 +234,3 @@ def _mass(test: ExternalSample) -> float:
         for chunk in test.store.chunks(uses=TARGETS_ONLY)
     )
     return math.fsum(weight for part in weights for weight in part)
-
-
-__all__ = ["check_folds_in_chunks", "choose_rounds_in_chunks"]

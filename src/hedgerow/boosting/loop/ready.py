@@ -359,14 +359,3 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     else:
         train, validation = with_known_levels(train, validation, start.model.schema)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
-
-
-__all__ = [
-    "FitPlan",
-    "Ready",
-    "check_out_of_bag",
-    "check_plan",
-    "make_ready",
-    "plan_of",
-    "with_out_of_bag",
-]
