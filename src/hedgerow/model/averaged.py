@@ -18,7 +18,8 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.data.inputs import Inputs
-from hedgerow.model.forest import Forest, joined_forests, renumbered
+from hedgerow.model.forest import Forest
+from hedgerow.model.other_forests import joined_forests, renumbered
 
 
 def average_forests(forests: Sequence[Forest]) -> Forest:

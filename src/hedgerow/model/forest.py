@@ -27,7 +27,6 @@ round      ``n_parallel`` times one tree for each output; with vector leaves
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -198,9 +197,10 @@ class Forest:
 
     def some_trees(self, trees: IntArray, base_score: FloatArray) -> Forest:
         """Return the forest of some trees, in this order."""
-        start, nodes = _nodes_of(self, trees)
-        parts, sizes = self.tree_start[trees], np.diff(start)
-        slopes = [part_of_slopes(self.slopes, a, a + n) for a, n in zip(parts, sizes, strict=True)]
+        first, sizes = self.tree_start[trees], np.diff(self.tree_start)[trees]
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        nodes = np.arange(start[-1]) + np.repeat(first - start[:-1], sizes)
+        slopes = [part_of_slopes(self.slopes, a, a + n) for a, n in zip(first, sizes, strict=True)]
         return replace(
             self,
             **node_arrays(self, nodes),
@@ -209,82 +209,6 @@ class Forest:
             vectors=None if self.vectors is None else self.vectors[nodes],
             slopes=joined_slopes(slopes, sizes.tolist()),
         )
-
-
-def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
-    """Concatenate the trees of forests whose category levels have the bins of the last forest.
-
-    Trees with vectors do not go with trees without; a forest without trees goes with both.
-    """
-    of_nodes: dict[str, Any] = {
-        name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
-    }
-    before = np.cumsum([0, *(forest.tree_start[-1] for forest in forests)])
-    starts = [forest.tree_start[1:] + n for forest, n in zip(forests, before, strict=False)]
-    sets = [forest.sets for forest in forests]
-    first_set = np.cumsum([0, *map(len, sets)])
-    moved = [n * forest.has_sets for forest, n in zip(forests, first_set, strict=False)]
-    of_nodes["threshold"] += np.concatenate(moved)
-    vectors = [forest.vectors for forest in forests if forest.n_trees > 0]
-    found = [each for each in vectors if each is not None]
-    assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
-    last, tables = forests[-1], forests[-1].categories
-    return replace(
-        last,
-        **of_nodes,
-        tree_start=np.concatenate([[0], *starts]).astype(np.int64),
-        base_score=base_score,
-        categories=None if tables is None else replace(tables, sets=np.concatenate(sets)),
-        vectors=np.concatenate(found) if found else None,
-        slopes=joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests]),
-    )
-
-
-def _nodes_of(forest: Forest, trees: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the first node of each of some trees in a forest of these, and all their nodes."""
-    sizes = np.diff(forest.tree_start)[trees]
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return start, np.arange(start[-1]) + np.repeat(forest.tree_start[trees] - start[:-1], sizes)
-
-
-def without_vectors(forest: Forest) -> Forest:
-    """Replace vector leaves by one tree for each output; scores stay equal to the last bit."""
-    if forest.vectors is None:
-        return forest
-    n_outputs, sizes = forest.n_outputs, np.diff(forest.tree_start)
-    tree = np.repeat(np.arange(forest.n_trees), n_outputs)
-    output = np.tile(np.arange(n_outputs), forest.n_trees)
-    start, source = _nodes_of(forest, tree)
-    nodes = node_arrays(forest, source)
-    nodes["value"] = forest.vectors[source, np.repeat(output, sizes[tree])]
-    return Forest(
-        **nodes,
-        tree_start=start,
-        base_score=forest.base_score,
-        n_features=forest.n_features,
-        categories=forest.categories,
-        n_parallel=forest.n_parallel,
-    )
-
-
-def used_columns(forest: Forest) -> IntArray:
-    """Return the columns used by splits or linear leaves, ascending."""
-    splits = forest.feature[forest.feature >= 0]
-    terms = splits[:0] if forest.slopes is None else forest.slopes.column
-    return np.unique(np.concatenate([splits, terms])).astype(np.int64)
-
-
-def renumbered(forest: Forest, column_map: npt.NDArray[np.int32], n_features: int) -> Forest:
-    """Replace column ``j`` of the forest by column ``column_map[j]`` of ``n_features``.
-
-    ``column_map`` has an entry for each column of ``forest``; entries of unused columns do
-    not matter.  The caller changes the category tables.
-    """
-    feature = np.where(forest.feature >= 0, column_map[forest.feature], np.int32(-1))
-    slopes = forest.slopes
-    if slopes is not None:
-        slopes = slopes._replace(column=column_map[slopes.column])
-    return replace(forest, feature=feature, slopes=slopes, n_features=n_features)
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(

@@ -32,8 +32,9 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import Boxes, Cells
-from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.params import Interval, read_direction
 

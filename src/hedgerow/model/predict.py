@@ -38,10 +38,11 @@ from hedgerow.kernels.prediction.predict import (
 from hedgerow.kernels.prediction.slopes import lines_at, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
-from hedgerow.model.forest import Forest, renumbered, used_columns
+from hedgerow.model.forest import Forest
 from hedgerow.model.layout import CODINGS, flat_view
 from hedgerow.model.levels import LevelTables
 from hedgerow.model.one_row import RowScorer
+from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
 

@@ -35,7 +35,8 @@ from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric
-from hedgerow.model.forest import Forest, joined_forests
+from hedgerow.model.forest import Forest
+from hedgerow.model.other_forests import joined_forests
 from hedgerow.objectives import Objective
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams

@@ -22,8 +22,9 @@ from hedgerow.data.binning.pairs import may_pay, pair_columns
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
-from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.other_forests import without_vectors
 from hedgerow.params import BoostParams
 
 

@@ -58,8 +58,9 @@ from hedgerow.data.crosses import Cross
 from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
-from hedgerow.model.forest import Forest, renumbered, used_columns
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 

@@ -21,8 +21,9 @@ from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.model.forest import UNKNOWN_BIN, Forest, without_vectors
+from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.model import Model
+from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
 from hedgerow.once import once
