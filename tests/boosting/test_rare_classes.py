@@ -46,6 +46,14 @@ def test_copies_of_one_row_are_one_row() -> None:
     assert model.n_iter_ <= 20
 
 
+@pytest.mark.parametrize("n_rare", [1, 4])
+def test_a_group_with_all_rows_of_a_class(n_rare: int) -> None:
+    X, y = table(600, 0, separable=False)
+    y[100 : 100 + n_rare] = 1.0
+    model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X, y, groups=np.arange(600) // 5)
+    assert model.n_iter_ <= 20
+
+
 def test_one_count_among_zeros() -> None:
     X, y = table(12_000, 1, separable=False)
     model = HedgerowRegressor(objective="poisson", random_state=0, n_jobs=1).fit(X, y)
@@ -66,3 +74,5 @@ def test_folds_with_rare_targets_are_tested(several: bool) -> None:
     assert folds_to_test(folds, target, 10) == folds
     assert folds_to_test(folds[6:], target, 2) == folds[6:8]  # the first ones can judge
     assert can_judge(folds[:2], np.ones((100, 2)) if several else np.ones(100))
+    in_one_group = draw_folds(y, 5, stratify=False, seed=0, groups=np.arange(100) // 4)
+    assert not can_judge(in_one_group, target)

@@ -193,12 +193,18 @@ def can_judge(folds: Sequence[Fold], target: FloatArray) -> bool:
     """Return whether tested targets differ, or all targets are the same.
 
     If a fold trains on several targets but all tested targets are the same, every round that
-    predicts this target more surely is better, so the best number of rounds is not found.
+    predicts this target more surely is better, so the best number of rounds is not found.  Folds
+    that train on one target only, because a group has all others, learn nothing and do not count.
     """
-    if not _rows_unlike(target, target[0]).any():
+    if not _differ(target):
         return True
-    same = target[folds[0].test[0]]
-    return any(bool(_rows_unlike(target[fold.test], same).any()) for fold in folds)
+    learning = [fold for fold in folds if _differ(target[fold.train])]
+    return bool(learning) and _differ(target[np.concatenate([fold.test for fold in learning])])
+
+
+def _differ(target: FloatArray) -> bool:
+    """Return whether some targets differ."""
+    return bool(_rows_unlike(target, target[0]).any())
 
 
 def _rows_unlike(target: FloatArray, same: FloatArray) -> BoolArray:
