@@ -11,6 +11,7 @@ import pytest
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import DataError, HedgerowWarning
 from hedgerow.objectives.domain import LARGEST
+from tests.helpers.chunked import TableData
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -171,3 +172,18 @@ def test_predictions_of_the_largest_targets_are_finite(
         model = HedgerowRegressor(**loss, **settings, leaf_estimation=leaves).fit(X, y)
         assert np.isfinite(model.predict(X)).all()
         assert model.booster_.predict(X, kind="raw").max() < 1.1 * np.log(largest) + 10.0
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_estimators": 50, "early_stopping": False}], ids=str)
+def test_one_far_count_does_not_raise_scores_beyond_it(settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 3))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    y[7] = 1e9
+    model = HedgerowRegressor(objective="poisson", random_state=0, n_jobs=1, **settings)
+    raw = model.fit(X, y).booster_.predict(X, kind="raw")
+    assert raw.max() < np.log(1e9) + 2.0
+    in_files = TableData(Dataset(X[:1500], np.append(y[:1499], 1e9)), 400)
+    in_memory = Dataset(X[:1500], np.append(y[:1499], 1e9))
+    params = {"objective": "poisson", "n_estimators": 20, "subsample": 0.6, "min_samples_leaf": 1}
+    assert train(params, in_files).to_bytes() == train(params, in_memory).to_bytes()

@@ -200,9 +200,10 @@ def longest_line(objective: Objective) -> float:
     return float(getattr(single, "longest_line", math.inf))
 
 
-def longest_step(objective: Objective) -> float:
-    """Return the limit on a Newton step of a leaf without penalties, before the learning rate.
+def longest_step(objective: Objective, reg_lambda: float) -> float:
+    """Return the limit on the Newton step of a leaf, before the learning rate.
 
     The limit is infinite except for objectives whose hessian may be nearly 0 where g is not.
     """
-    return float(getattr(objective, "longest_step", math.inf))
+    limit = getattr(objective, "step_limit", None)
+    return math.inf if limit is None else float(limit(reg_lambda))

@@ -37,6 +37,7 @@ from hedgerow.boosting.external.scores import (
     offset_rows_of,
     rows_of,
 )
+from hedgerow.boosting.loop.leaf_steps import limited_for
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.memory_rows import for_copies
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
@@ -102,6 +103,7 @@ class ChunkRows(FitRows):
         n_vectors = outputs_of_tree(params, objective.n_outputs)
         self._n_threads = threads_for(n_threads, data.n_rows, self.n_features, n_vectors)
         self.all_rows = rows_of(data, self._others)
+        self.objective = limited_for(objective, self.all_rows)
         self._gathered: GatheredRows | None = None
         self._compares: CrossRowGradients | None = None
         if needs_all_rows(objective):

@@ -49,14 +49,10 @@ def finished_tree(
     leaves of other losses stay unchanged.  Steps beyond the limit of the loss are cut off; ``rate``
     is the learning rate of the tree.
     """
-    longest = newton_limit(params, objective)
-    if longest < math.inf:
-        return cut_off(tree, rate * longest)
-    if params.boosting != "rf" or params.leaf_estimation != "newton":
-        return tree
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
-    if least is None:
-        return tree
+    if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
+        longest = newton_limit(params, objective)
+        return cut_off(tree, rate * longest) if longest < math.inf else tree
     if tree.vectors is not None:
         return tree.with_vectors(least(tree.vectors))
     found = tree.with_values(least(tree.value))

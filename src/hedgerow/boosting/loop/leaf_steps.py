@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
@@ -12,18 +13,24 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import longest_step
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 
 
 def newton_limit(params: BoostParams, objective: Objective) -> float:
     """Return the limit on Newton steps that the grower does not apply; infinite without one.
 
-    It is for losses whose hessians may be nearly 0.  ``reg_lambda`` from 1 on bounds their steps
-    as well, and ``max_delta_step`` replaces the limit.
+    It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.
     """
-    if params.max_delta_step > 0.0 or params.reg_lambda >= 1.0:
+    if params.max_delta_step > 0.0:
         return math.inf
-    return longest_step(objective)
+    return longest_step(objective, params.reg_lambda)
+
+
+def limited_for(objective: Objective, rows: AllRows) -> Objective:
+    """Return the objective with a limit on steps if the targets of these rows need one."""
+    limited = getattr(objective, "limited_for", None)
+    return objective if limited is None else cast(Objective, limited(rows))
 
 
 def cut_off(tree: GrownTree, longest: float) -> GrownTree:

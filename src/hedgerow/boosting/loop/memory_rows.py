@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.devices import on_gpu
-from hedgerow.boosting.loop.leaf_steps import with_steps
+from hedgerow.boosting.loop.leaf_steps import limited_for, with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.scores import (
@@ -176,6 +176,7 @@ class MemoryRows(FitRows):
             self.unseen = None if self.unseen is None else MeanScores(self.unseen)
         self.validation: Sequence[AddedScores] = () if self.unseen is None else (self.unseen,)
         self.all_rows = AllRows.of(data.target, data.weight)
+        self.objective = limited_for(objective, self.all_rows)
         self._grower: Grower | None = None
         self._may_run_ahead = may_run_ahead
         self.next_end = NOT_KNOWN

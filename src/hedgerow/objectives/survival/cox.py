@@ -20,6 +20,7 @@ Targets are times; censored rows have a minus sign, as in XGBoost.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -130,9 +131,6 @@ class Cox(OrderLoss):
 
     name: ClassVar[str] = "cox"
     scored_as: ClassVar[str] = "survival"
-    # If the events of a leaf have nearly no risk, its hessian is nearly 0, and without penalties
-    # its Newton step is 1e16.  A step of 16 raises a risk by e**16, more than any leaf needs.
-    longest_step: ClassVar[float] = LONGEST_STEP
     n_outputs: int = 1
     order: EventOrder | None = field(default=None, repr=False, compare=False)
 
@@ -158,6 +156,14 @@ class Cox(OrderLoss):
                 f"objective 'cox' needs events, but all {len(target)} rows are censored: only "
                 "censored times have a minus sign."
             )
+
+    def step_limit(self, reg_lambda: float) -> float:
+        """Return the limit on steps without penalties; ``reg_lambda`` from 1 on bounds them too.
+
+        If the events of a leaf have nearly no risk, its hessian is nearly 0, and its Newton step
+        may be 1e16.  A step of 16 raises a risk by e**16, which is more than any leaf needs.
+        """
+        return math.inf if reg_lambda >= 1.0 else LONGEST_STEP
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the hazard relative to the baseline."""
