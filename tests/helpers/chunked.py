@@ -11,7 +11,7 @@ from hedgerow.boosting.external.continued import bins_to_continue, scores_before
 from hedgerow.boosting.external.encoded import statistics_of
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.sample import Positions, Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone
@@ -62,8 +62,8 @@ class TableData(FileDataset):
         return self._sample().query
 
     @property
-    def positions(self) -> None:
-        assert self.data.position is None
+    def positions(self) -> Positions | None:
+        return self._sample().position
 
     def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
         table = self.data.table(schema, zero_missing)

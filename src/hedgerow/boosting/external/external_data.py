@@ -269,7 +269,7 @@ def _plan_of(
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()
     if stopping.by_folds:
-        if on_cluster:
+        if on_cluster or others.size > 1:
             stopping.check_without_table("on a cluster")
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, objective, params)
