@@ -71,3 +71,10 @@ def real_numbers(values: Any) -> FloatArray | None:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """Return a read-only view of an array, which its owner may still write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

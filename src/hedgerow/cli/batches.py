@@ -22,6 +22,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.from_files import from_files
 from hedgerow.cli.engine import finished
+from hedgerow.cli.features import task_of_numbers
 from hedgerow.cli.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
@@ -200,8 +201,4 @@ def guess_task(facts: TargetFacts) -> tuple[str, str]:
         return "regression", f"{facts.n_targets} targets"
     if facts.is_text:
         return "classification", "the target is text"
-    n_values = len(facts.values)
-    if facts.has_more or n_values > 10 or not np.array_equal(facts.values, np.floor(facts.values)):
-        more = "more than " if facts.has_more else ""
-        return "regression", f"the target has {more}{n_values} distinct numbers"
-    return "classification", f"the target has {n_values} distinct whole numbers"
+    return task_of_numbers(facts.values, has_more=facts.has_more)

@@ -128,11 +128,17 @@ def guess_task(y: Target) -> tuple[str, str]:
         return "regression", f"{len(y)} targets"
     if y.dtype == object:
         return "classification", "the target is text"
-    distinct = np.unique(y)
-    few = len(distinct) <= _MOST_CLASSES_OF_NUMBERS
+    return task_of_numbers(np.unique(y))
+
+
+def task_of_numbers(distinct: AnyArray, *, has_more: bool = False) -> tuple[str, str]:
+    """Guess the task from the different numbers of a target; ``has_more``: some are left out."""
+    n_values = len(distinct)
+    few = not has_more and n_values <= _MOST_CLASSES_OF_NUMBERS
     if few and np.array_equal(distinct, np.floor(distinct)):
-        return "classification", f"the target has {len(distinct)} distinct whole numbers"
-    return "regression", f"the target has {len(distinct)} distinct numbers"
+        return "classification", f"the target has {n_values} distinct whole numbers"
+    more = "more than " if has_more else ""
+    return "regression", f"the target has {more}{n_values} distinct numbers"
 
 
 def as_targets(y: Target, task: str, path: str, name: str = "y") -> Target:

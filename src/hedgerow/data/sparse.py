@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_only
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
@@ -103,9 +103,9 @@ class SparseTable:
         """Return read-only views for kernels, so that they are compiled for only one type."""
         kind = self.value.dtype.type
         lowest = kind(-np.inf) if self.value.dtype.kind == "f" else kind(MISSING_KEY + 1)
-        return Entries(
-            _read_only(self.row_start), _read_only(self.column), _read_only(self.value), lowest
-        )
+        arrays = map(np.ascontiguousarray, (self.row_start, self.column, self.value))
+        row_start, column, value = map(read_only, arrays)
+        return Entries(row_start, column, value, lowest)
 
     def take(self, rows: AnyArray) -> SparseTable:
         """Copy the rows at the positions ``rows``."""
@@ -336,9 +336,3 @@ def sparse_of(table: Table) -> SparseTable:
         numbers.append(block[held])
     row_start = np.cumsum(np.concatenate(counts), dtype=np.int64)
     return SparseTable(row_start, np.concatenate(columns), np.concatenate(numbers), schema)
-
-
-def _read_only(array: AnyArray) -> AnyArray:
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -170,7 +170,7 @@ def _dataset(rows: Partition, reading: Mapping[str, Any]) -> Dataset:
 def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
     """Return the address of the worker with the most memory."""
     sizes = client.gather(client.map(_size_of, tables.train.futures, pure=False))
-    limits: dict[str, int] = client.run_on_scheduler(_limits_of_workers)
+    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
     worker = max(limits, key=lambda address: limits[address] or np.inf)
     room, size = limits[worker], sum(sizes)
     if room and 3 * size > _SHARE * room:
@@ -182,7 +182,7 @@ def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededE
     return worker
 
 
-def _limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
+def limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
     """Return the memory limit of each worker, 0 for none; runs on the scheduler."""
     return {
         address: int(worker.memory_limit or 0) for address, worker in dask_scheduler.workers.items()

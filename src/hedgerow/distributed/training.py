@@ -15,7 +15,7 @@ from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
-from hedgerow.distributed.one_worker import TrainAlone, run_alone
+from hedgerow.distributed.one_worker import TrainAlone, limits_of_workers, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, ParameterError
@@ -194,10 +194,5 @@ def _with_time_left(stopping: StoppingParams) -> StoppingParams:
 
 def _least_memory(client: Any) -> int | None:
     """Return the memory limit of the smallest worker; None without a limit."""
-    limits = client.run_on_scheduler(_memory_limits)
-    return min((int(limit) for limit in limits if limit), default=None)
-
-
-def _memory_limits(dask_scheduler: Any = None) -> list[int]:
-    """Return the memory limits of the workers; runs on the scheduler."""
-    return [worker.memory_limit for worker in dask_scheduler.workers.values()]
+    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
+    return min((limit for limit in limits.values() if limit > 0), default=None)

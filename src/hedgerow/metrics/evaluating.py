@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowError, LossError
 from hedgerow.metrics.base import Metric
 from hedgerow.metrics.scores import Mean
@@ -77,9 +77,9 @@ def _checked(
         return not_nan(metric.name, metric.function(target, prediction, weight))
     try:
         score = metric.function(
-            _read_only(target),
-            _read_only(prediction),
-            None if weight is None else _read_only(weight),
+            read_only(target),
+            read_only(prediction),
+            None if weight is None else read_only(weight),
         )
     except HedgerowError:
         raise
@@ -128,10 +128,3 @@ def _advice(score: object) -> str:
     if getattr(score, "shape", ()):
         return " Return the mean over the rows, weighted by the third argument."
     return " Does the function return its score?" if score is None else ""
-
-
-def _read_only(array: FloatArray) -> FloatArray:
-    """Return a read-only view, because the array belongs to the fit."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -46,10 +46,3 @@ def not_finite(label: str, what: str, array: FloatArray) -> str:
         f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
         f"finite, within {_MOST:g} of 0."
     )
-
-
-def read_only(array: FloatArray) -> FloatArray:
-    """Return a read-only view, because the array belongs to the fit."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

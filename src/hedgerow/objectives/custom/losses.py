@@ -33,14 +33,13 @@ from typing import Any, ClassVar, Literal, cast, get_args
 import numpy as np
 from scipy.special import expit
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.custom.checks import (
     called,
     is_pair,
     not_finite,
-    read_only,
     resolve_derivatives,
 )
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
