@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hedgerow.cli import features, tables
+from hedgerow.cli.main import main
 from hedgerow.cli.tables import read_csv
 from hedgerow.cli.training import parse_settings, parse_value
 from hedgerow.cli.usage import UsageError
@@ -72,6 +73,30 @@ def test_readers_give_the_same_bits(tmp_path: Path) -> None:
     for reader in (read_csv, read_csv_with_arrow):
         for name, column in reader(str(path)).items():
             np.testing.assert_array_equal(column, columns[name])
+
+
+@pytest.mark.parametrize(
+    "words", [("0x1F", "2"), ("0X1F", "-3"), ("１", "2"), ("\N{NO-BREAK SPACE}1", "2")]
+)
+def test_numbers_of_one_language_are_text_for_all_readers(tmp_path: Path, words) -> None:
+    pytest.importorskip("pyarrow")
+    from hedgerow.cli.arrow_files import read_csv_with_arrow
+
+    rows = [f"{words[k % 2]},{k % 7},{k % 2 + k / 100}" for k in range(40)]
+    for name, part in (("all", rows), ("two/1", rows[:25]), ("two/2", rows[25:])):
+        (tmp_path / "two").mkdir(exist_ok=True)
+        content = "\n".join(["x,size,y", *part]) + "\n"
+        (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
+    path, models = str(tmp_path / "all.csv"), []
+    for read in (read_csv, read_csv_with_arrow):
+        assert sorted(set(read(path)["x"].tolist())) == sorted(words)
+    for data in (path, str(tmp_path / "two")):
+        model = tmp_path / "model"
+        fit = ["--target", "y", "--set", "n_estimators=2", "--no-score", "--model", str(model)]
+        assert main(["train", data, *fit]) == 0
+        models.append(model.read_bytes())
+        assert main(["predict", str(model), path, "-o", str(tmp_path / "out.csv")]) == 0
+    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])

@@ -10,11 +10,14 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.tables import Unreadable, infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.data.reading.texts import has_hexadecimals
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.text_files import check_encoding, csv_options, open_text
 from hedgerow.errors import HedgerowError
+
+_BLOCK = 1 << 20
 
 
 def _pyarrow(path: str) -> Any:
@@ -82,6 +85,12 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     try:
         as_text = dict.fromkeys(text, pa.string())
         table = read(as_text)
+        whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+        if whole and _may_have_hexadecimals(path):
+            texts = read(as_text | dict.fromkeys(whole, pa.string()))
+            odd = [name for name in whole if has_hexadecimals(texts.column(name))]
+            as_text |= dict.fromkeys(odd, pa.string())
+            table = read(as_text)
         # Dates are read as in the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
         table = read(as_text | dates) if dates else table
@@ -99,6 +108,17 @@ def _columns(path: str, table: Any) -> dict[str, AnyArray]:
         name: _column(path, name, table.column(name).combine_chunks())
         for name in table.column_names
     }
+
+
+def _may_have_hexadecimals(path: str) -> bool:
+    """Whether ``0x`` occurs in a text file: Arrow alone takes 0x1F for a number."""
+    with open_text(path) as source:
+        last = b""
+        while block := source.read(_BLOCK):
+            if b"0x" in (found := (last + block).lower()):
+                return True
+            last = found[-1:]
+    return False
 
 
 def _column(path: str, name: str, column: Any) -> AnyArray:

@@ -122,7 +122,7 @@ def _parse(texts: AnyArray) -> ParsedTexts:
     present = texts[~missing].tolist()
     if not present:
         return ParsedTexts("missing", np.full(len(texts), np.nan), missing)
-    if not any("_" in text for text in present):  # int("1_0") is valid in Python only
+    if all(text.isascii() and "_" not in text for text in present):  # Python alone reads others
         found = _parse_numbers(texts, present, missing)
         if found is not None:
             return found
@@ -185,7 +185,7 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
         trimmed = pc.ascii_trim_whitespace(array)
         whole = _cast(trimmed, pa.int64())
         floats = None if whole is not None else _cast(trimmed, pa.float64())
-    if whole is not None and not _has_hexadecimals(trimmed):
+    if whole is not None and not has_hexadecimals(trimmed):
         return ParsedTexts("whole", whole.fill_null(0).to_numpy(zero_copy_only=False), missing)
     if floats is not None:
         values = floats.fill_null(np.nan).to_numpy(zero_copy_only=False)
@@ -212,7 +212,7 @@ def _cast(array: Any, kind: Any) -> Any:
         return None
 
 
-def _has_hexadecimals(array: Any) -> bool:
+def has_hexadecimals(array: Any) -> bool:
     """Whether a text is hexadecimal, such as 0x1F, which Arrow but not Python accepts."""
     import pyarrow.compute as pc
 

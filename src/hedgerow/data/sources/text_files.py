@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.data.reading.texts import PLAIN, ZONED, microseconds
+from hedgerow.data.reading.texts import PLAIN, ZONED, has_hexadecimals, microseconds
 from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
 from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.columns import read_columns
@@ -67,6 +67,8 @@ class TextTypes:
         for kind, target in (("int", pa.int64()), ("float", pa.float64())):
             if kind in possible and not _casts(trimmed, target):
                 possible.discard(kind)
+        if "int" in possible and has_hexadecimals(trimmed):
+            possible.discard("int")
         if "bool" in possible:
             known = pc.is_in(present, value_set=pa.array([*_TRUE, *_FALSE]))
             if not pc.all(known).as_py():
