@@ -105,3 +105,16 @@ def test_a_pattern_or_a_folder_may_stand_for_one_file(tmp_path: Path, capsys) ->
         assert main(["train", where, *FEW, "--model", model, "--drop", "tags"]) == 0
         assert main(["evaluate", model, str(tmp_path / "one/*"), "--target", "y"]) == 0
         assert "rmse" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "given", [["--weight", "y"], ["--drop", "y"], ["--weight", "size", "--offset", "size"]]
+)
+def test_a_column_has_one_role_in_one_file_and_in_several(tmp_path: Path, given, capsys) -> None:
+    (tmp_path / "two").mkdir()
+    for name in ("t.parquet", "two/1.parquet", "two/2.parquet"):
+        write(tmp_path / name, {"size": SIZE, "age": SIZE, "y": Y})
+    for name in ("t.parquet", "two"):
+        train = ["train", str(tmp_path / name), *FEW, "--model", str(tmp_path / "model")]
+        assert main([*train, *given]) == 2
+        assert f"column {given[1]!r} is given two roles" in capsys.readouterr().err

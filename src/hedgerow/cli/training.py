@@ -200,11 +200,11 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
     from hedgerow.cli import batches, engine, features, tables
 
     shown, names_of_y = batches.shown(options.data), options.target or ["y"]
-    path = batches.single_table(options.data)
+    path, roles = batches.single_table(options.data), batches.roles_of(options)
     if path is not None and options.target is not None:
         table: Any = tables.read_table(path)
     else:
-        table = batches.read_tables(options.data, batches.roles_of(options))
+        table = batches.read_tables(options.data, roles)
     sparse = isinstance(table, tuple)
     y = table[1] if sparse else features.targets(table, names_of_y)
     task, why = options.task, "as requested"
