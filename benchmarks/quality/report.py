@@ -128,7 +128,7 @@ def plot(names: list[str], scores: np.ndarray, seconds: np.ndarray, path: Path) 
         right.scatter(seconds[:, k].sum(), 100 * apart[:, k].mean(), s=40)
         right.annotate(name, (seconds[:, k].sum(), 100 * apart[:, k].mean()),
                        xytext=(5, 5), textcoords="offset points")  # fmt: skip
-    left.set(xlabel="at most so many % behind the best", ylabel="% of the tables", xlim=(0, 30))
+    left.set(xlabel="distance to the best, at most, %", ylabel="% of the tables", xlim=(0, 30))
     left.legend(frameon=False)
     right.set(xlabel="seconds of all fits", ylabel="mean distance to the best, %", xscale="log")
     for axes in (left, right):
