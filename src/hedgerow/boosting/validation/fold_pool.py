@@ -135,7 +135,7 @@ class Pool:
             self.best = BestRound(self.metric, *requested.limits)
 
     def grow(self, at_once: int) -> bool:
-        """Grow all folds, so many at the same time; return whether an interrupt ended them."""
+        """Grow the folds, ``at_once`` in parallel; return whether an interrupt ended them."""
         fits = self.fits
         try:
             take_turns(lambda task: fits[task].advance(), len(fits), at_once, self.note_rounds)
