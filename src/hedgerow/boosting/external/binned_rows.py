@@ -41,7 +41,7 @@ class RowBinning:
 
     @property
     def n_copies(self) -> int:
-        """How often the training rows are to be appended."""
+        """Number of copies of the training rows to append."""
         return 1 if self.encoded is None else self.encoded.n_copies
 
     def append(self, sink: ChunkSink, table: AnyTable, rows: Rows, number: int | None) -> int:

@@ -141,7 +141,7 @@ class EncodedRows:
         without statistics, and for rows that are only scored.
     n_threads : int
     n_copies : int, default=1
-        How often the training rows are trained on.
+        Number of copies of the training rows that are trained on.
     """
 
     encoding: Encoding

@@ -190,7 +190,7 @@ def _grow(
     ranks: Communicator,
     chosen: ChosenRounds | None,
 ) -> Forest:
-    """Run the rounds; with folds, record why there are so many."""
+    """Run the rounds; record how folds chose their number, if they did."""
     forest = grow_forest(rows, watch, recorder, ranks)
     if chosen is not None and watch.stopped_by == "rounds":
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)

@@ -41,7 +41,8 @@ _ROWS_AT_ONCE = 1 << 16
 """Most rows whose derivatives are computed at once, which takes some 100 bytes each."""
 
 _NUMBERS_TOGETHER = 6
-"""Targets, weights and scores of few rows: as many as 65,536 rows of four outputs have."""
+"""Numbers of a row with four outputs: target, weight and scores.  If the rows of all chunks have at
+most ``_ROWS_AT_ONCE`` times as many numbers, they are searched together."""
 
 _ROWS_ONLY = Uses(by_row=False, columns=(), reads=("rows",), writes=())
 

@@ -204,7 +204,7 @@ def _gradients(
     if params.boosting == "rf":
         n_before = 0
     elif forest.n_parallel == 1 and not starts_with_round(objective):
-        n_before = tree  # the earlier outputs' trees of the round have joined the scores
+        n_before = tree  # scores include the trees of earlier outputs in the same round
     predictor = Predictor(forest, model.schema.kinds)
     raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, n_before)
     if sample.offset is not None:

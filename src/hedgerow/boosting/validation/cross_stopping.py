@@ -96,7 +96,7 @@ class ChosenRounds:
         return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
 
     def complete(self, record: dict[str, Any], n_kept: int) -> None:
-        """Add what the folds have found to the record of a model that keeps so many rounds."""
+        """Add the result of the folds to the record of a model of ``n_kept`` rounds."""
         record["best_round"] = min(self.n_rounds, n_kept)
         record["folds"] = self.record_with(record["parameters"]["learning_rate"])
 
