@@ -243,3 +243,13 @@ def test_refusals() -> None:
             train({**BASE, "n_estimators": 2, **change}, Dataset(X, SIGNAL)).refit(X, SIGNAL)
     with pytest.raises(DataError, match=r"needs targets 0 or 1; row 0 holds -0\.67"):
         train({**BASE, "objective": "logistic"}, Dataset(X, SIGNAL > 0)).refit(X, SIGNAL)
+
+
+def test_a_target_far_above_the_mean_has_its_leaves_again() -> None:
+    target = TARGETS["poisson"].copy()
+    target[7] = 1e9  # steps of leaves have a limit
+    data = Dataset(X, target)
+    model = train(BASE | {"objective": "poisson", "n_estimators": 20}, data)
+    again = model.refit(X, target, decay=0.0)
+    expected = model.predict(X, kind="raw")
+    np.testing.assert_allclose(again.predict(X, kind="raw"), expected, rtol=0, atol=1e-4)

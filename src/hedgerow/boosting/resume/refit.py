@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.leaf_steps import newton_limit
+from hedgerow.boosting.loop.leaf_steps import limited_for, newton_limit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
@@ -48,6 +48,7 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.base import longest_line
 from hedgerow.objectives.beside import start_of
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.objectives.precomputed import bound_to_rows, gradients_at, starts_with_round
 from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
@@ -93,6 +94,7 @@ def refit(
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
     objective = with_queries(objective, sample, params.seed, n_threads)
+    objective = limited_for(objective, AllRows.of(sample.target, sample.weight))
     start = start_of(objective, sample.target, sample.weight, sample.offset)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
