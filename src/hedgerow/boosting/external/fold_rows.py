@@ -175,7 +175,7 @@ def _columns(train: ExternalSample, data: FileDataset, plan: StorePlan) -> Itera
         for table, rows, _ in data.tables(train.schema, plan):
             own = rows.of(table)
             assert isinstance(own, Table)
-            blocks.append(own.values[:, first : first + step])
+            blocks.append(own.values[:, first : first + step].copy())  # not a view of the batch
         yield from np.concatenate(blocks).T
 
 
