@@ -16,8 +16,8 @@ from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.boosting.external import fold_rows, resident
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import row_keys
-from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
+from tests.helpers.chunked import never_join_chunks
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -39,9 +39,7 @@ def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Let the rows be one chunk, or chunks of 128 rows, but no table."""
     monkeypatch.setattr(resident, "in_memory", None)
     if request.param:
-        monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
-        monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
-        monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+        never_join_chunks(monkeypatch)
 
 
 def batches_of(X: pd.DataFrame, **columns: Any) -> Dataset:

@@ -12,8 +12,8 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.external import resident
-from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import DataTypeError, ParameterError
+from tests.helpers.chunked import never_join_chunks
 
 N = 600
 RNG = np.random.default_rng(3)
@@ -30,9 +30,7 @@ def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Let the rows be one chunk, or chunks of 128 rows, but no table."""
     monkeypatch.setattr(resident, "in_memory", None)
     if request.param:
-        monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
-        monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
-        monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+        never_join_chunks(monkeypatch)
 
 
 def batches_of(position: Any, size: int = 90, **more: Any) -> Dataset:

@@ -16,10 +16,10 @@ from hedgerow.boosting.external import encoded, resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table
-from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.objectives import make_objective
 from hedgerow.params import boost_params
+from tests.helpers.chunked import never_join_chunks
 
 N = 700
 RNG = np.random.default_rng(7)
@@ -111,9 +111,7 @@ def test_batches_give_the_bytes_of_memory(name: str, columns: list[str], weight:
 def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the rows be one chunk, or chunks of 128 rows that are never joined."""
     if request.param:
-        monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
-        monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
-        monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+        never_join_chunks(monkeypatch)
 
 
 COPIED: dict[str, tuple[dict[str, Any], np.ndarray]] = {

@@ -21,8 +21,8 @@ import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
 from hedgerow.boosting.external import resident
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.errors import AllRowsNeededError, DataError
+from tests.helpers.chunked import never_join_chunks
 from tests.helpers.clusters import client_of_two_workers
 
 N_ROWS = 600
@@ -697,9 +697,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(rows: Any, params: Any, reason: AllRowsNeededError) -> Dataset:
         raise reason
 
-    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
-    monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
-    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+    never_join_chunks(monkeypatch)
     monkeypatch.setattr(resident, "in_memory", refused)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from hedgerow.boosting.external.continued import bins_to_continue, scores_before
 from hedgerow.boosting.external.encoded import statistics_of
@@ -17,10 +18,18 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone
 from hedgerow.data import Table, bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.sources import Roles, Source
 from hedgerow.growing.limits.constraints import resolve_constraints
+
+
+def never_join_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make chunks of 128 rows, of which no store makes one chunk."""
+    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
+    monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
+    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
 
 
 class _Cluster(Alone):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from hedgerow.boosting.automatic.model_selection import share_of_folds
 from hedgerow.boosting.external.chunk_rows import ChunkRows
@@ -37,6 +38,7 @@ from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross_stopping import (
     ChosenRounds,
+    can_split,
     record_of_folds,
     warn_of_rounds,
 )
@@ -138,12 +140,7 @@ def _grow(
     limits = FoldStopping(pooled=True, best=best, may_end=lambda: not is_second())
     with budget_of(stopping) as budget:
         if budget is not None:
-            limits = FoldStopping(
-                pooled=True,
-                best=best,
-                is_late=budget.deadline(share_of_folds(stopping)),
-                may_end=limits.may_end,
-            )
+            limits = replace(limits, is_late=budget.deadline(share_of_folds(stopping)))
         pool = Pool(fits, metric, limits)
         interrupted = pool.grow(at_once=1)  # each fold has all threads
     for fit in fits:
@@ -166,9 +163,7 @@ def _chosen(
     score = best.score if math.isfinite(best.score) else None
     record = record_of_folds(stopping) | {"folds": [n_folds, len(fits)]}
     record["tried"] = [{"score": score, "rounds": best.round}]
-    # Folds too small for a split show nothing about the rounds for all rows.
-    telling = interrupted or fewest >= 2 * params.min_samples_leaf
-    n_rounds = min(best.round, most) if telling else most
+    n_rounds = min(best.round, most) if interrupted or can_split(fewest, params) else most
     if interrupted:
         warn_of_rounds(n_rounds, pool.n_rounds)
     return ChosenRounds(params, n_rounds, curves, None, record, interrupted)
