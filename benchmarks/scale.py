@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.boosting.external.scores import MOST_GATHERED
+from hedgerow.boosting.external.rounds.scores import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.data.external.row_store import MetadataSizes, WorkShape

@@ -35,7 +35,7 @@ from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -333,7 +333,7 @@ def start_from(init_model: Any) -> Start | None:
 
 def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
     # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.file_checks import check_parts
+    from hedgerow.boosting.external.dataset.file_checks import check_parts
 
     check_parts(dataset, trees)
 
@@ -342,7 +342,7 @@ def _in_memory(
     dataset: FileDataset, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
-    from hedgerow.boosting.external.resident import in_memory
+    from hedgerow.boosting.external.dataset.resident import in_memory
 
     rows = in_memory(dataset, trees, reason)
     if isinstance(valid, Mapping):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import scores
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
+from hedgerow.boosting.external.rounds import scores
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample

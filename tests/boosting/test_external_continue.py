@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from tests.helpers.chunked import TableData
 

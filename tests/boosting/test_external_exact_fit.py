@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external import sorted_data
-from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.data.external import column_files
 from hedgerow.data.reading.mapped_table import RowFile

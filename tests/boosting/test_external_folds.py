@@ -13,7 +13,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.boosting.external import fold_rows, resident
+from hedgerow.boosting.external import fold_rows
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import row_keys
 from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError

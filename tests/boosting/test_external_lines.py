@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.errors import ParameterError
 from tests.helpers.chunked import TableData
 

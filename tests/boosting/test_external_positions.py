@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.errors import DataTypeError, ParameterError
 from tests.helpers.chunked import never_join_chunks
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import encoded, resident
+from hedgerow.boosting.external.dataset import encoded, resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data import statistics
 from hedgerow.data import read_table

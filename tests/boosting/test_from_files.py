@@ -14,9 +14,9 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins

@@ -15,9 +15,9 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hedgerow import Booster, DataError, Dataset, ParameterError, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.cli import batches as cli_batches
 from hedgerow.cli.main import main

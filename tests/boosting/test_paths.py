@@ -1,8 +1,8 @@
 """One table of features and paths: each trains from files, and on a cluster, as in memory.
 
 Rows in files and in partitions are trained on part by part where trees know how, else as one
-table (:mod:`hedgerow.boosting.external.resident`, :mod:`hedgerow.distributed.one_worker`): the
-model has the same bytes whichever it is.
+table (:mod:`hedgerow.boosting.external.dataset.resident`,
+:mod:`hedgerow.distributed.one_worker`): the model has the same bytes whichever it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import AllRowsNeededError, DataError
 from tests.helpers.chunked import never_join_chunks

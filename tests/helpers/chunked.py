@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hedgerow.boosting.external.continued import bins_to_continue, scores_before
-from hedgerow.boosting.external.encoded import statistics_of
+from hedgerow.boosting.external.dataset.continued import bins_to_continue, scores_before
+from hedgerow.boosting.external.dataset.encoded import statistics_of
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.loop.sample import Positions, Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.from_files import from_files
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external.dataset.from_files import from_files
 from hedgerow.cli.engine import finished
 from hedgerow.cli.features import task_of_numbers
 from hedgerow.cli.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns

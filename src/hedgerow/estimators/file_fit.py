@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external.dataset.file_rows import numeric_target
 from hedgerow.boosting.external.external_data import fit_data
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.file_rows import numeric_target
 from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.loop.loss_spec import LossSpec
 from hedgerow.boosting.loop.options import FitOptions

@@ -59,7 +59,7 @@ def masses_of(weight: FloatArray, unit: float) -> IntArray:
 class QuantileRule:
     """Leaves whose step is a quantile of the steps of their rows.
 
-    Rows in chunks use the same rule (:mod:`hedgerow.boosting.external.leaves`).
+    Rows in chunks use the same rule (:mod:`hedgerow.boosting.external.rounds.leaves`).
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class LeafRows:
         the total; if it equals the level, the midpoint to the next value.  The result is never
         -0.0, which would depend on the order of the rows.  Weights are integer units, so their
         sums are not rounded, and chunks of rows give the same result
-        (:mod:`hedgerow.boosting.external.leaves`).
+        (:mod:`hedgerow.boosting.external.rounds.leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)

@@ -13,8 +13,9 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.external.continued import scores_before
-from hedgerow.boosting.external.encoded import EncodedRows
+from hedgerow.boosting.external.dataset.continued import scores_before
+from hedgerow.boosting.external.dataset.encoded import EncodedRows
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import (
     Choose,
     ExternalSample,
@@ -23,11 +24,10 @@ from hedgerow.boosting.external.external_sample import (
     named_valid,
     reads_batches,
 )
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.queries import DividedQueries, groups_aside
+from hedgerow.boosting.external.rounds.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows

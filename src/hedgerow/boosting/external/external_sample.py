@@ -40,7 +40,7 @@ from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 """``choose(first_row, target)``: which of these rows are held out for validation.

@@ -22,13 +22,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
-from hedgerow.boosting.external.all_rows import metrics_of_loss, record_of_loss
-from hedgerow.boosting.external.chunk_rows import ChunkRows
-from hedgerow.boosting.external.continued import resolved_to_continue
+from hedgerow.boosting.external.dataset.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
-from hedgerow.boosting.external.queries import metrics_of_all, positions_of_all
-from hedgerow.boosting.external.scores import ScoredSample
+from hedgerow.boosting.external.rounds.all_rows import metrics_of_loss, record_of_loss
+from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
+from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
+from hedgerow.boosting.external.rounds.queries import metrics_of_all, positions_of_all
+from hedgerow.boosting.external.rounds.scores import ScoredSample
 from hedgerow.boosting.loop.callbacks import (
     Callback,
     with_bar,

@@ -20,13 +20,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from hedgerow.boosting.automatic.model_selection import share_of_folds
-from hedgerow.boosting.external.chunk_rows import ChunkRows
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_external import begin_stores, check_chunks, row_metrics
 from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
-from hedgerow.boosting.external.one_chunk import OneChunkRows, is_one_chunk
-from hedgerow.boosting.external.scores import ScoredSample
+from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
+from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
+from hedgerow.boosting.external.rounds.scores import ScoredSample
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds

@@ -24,12 +24,12 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.all_rows import RANKING_BYTES
-from hedgerow.boosting.external.encoded import check_numbers
+from hedgerow.boosting.external.dataset.encoded import check_numbers
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.file_rows import Rows
-from hedgerow.boosting.external.queries import DividedQueries
+from hedgerow.boosting.external.rounds.all_rows import RANKING_BYTES
+from hedgerow.boosting.external.rounds.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.external.file_rows import ReadTarget
+from hedgerow.boosting.external.dataset.file_rows import ReadTarget
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError

@@ -27,7 +27,7 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
 
 class Evaluation(ABC):

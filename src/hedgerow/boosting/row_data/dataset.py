@@ -21,7 +21,7 @@ from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import DataError
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
     from hedgerow.boosting.inspect.memory_estimate import MemoryEstimate
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
@@ -189,7 +189,7 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.from_files import from_files
+        from hedgerow.boosting.external.dataset.from_files import from_files
         from hedgerow.data.sources.base import make_roles
 
         return from_files(
@@ -254,7 +254,7 @@ cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.from_files import from_batches
+        from hedgerow.boosting.external.dataset.from_files import from_batches
         from hedgerow.data.sources.base import make_roles
 
         return from_batches(

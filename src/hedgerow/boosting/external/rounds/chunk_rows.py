@@ -18,18 +18,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hedgerow.arrays import RowArray
-from hedgerow.boosting.external.all_rows import (
+from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.rounds.all_rows import (
     AllRowsGradients,
     GatheredRows,
     metrics_of_loss,
 )
-from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.forest_scores import ForestLeftOut
-from hedgerow.boosting.external.leaf_sums import LeafSums
-from hedgerow.boosting.external.leaves import LeafQuantiles
-from hedgerow.boosting.external.left_out import LeftOut
-from hedgerow.boosting.external.queries import CompleteQueries
-from hedgerow.boosting.external.scores import (
+from hedgerow.boosting.external.rounds.forest_scores import ForestLeftOut
+from hedgerow.boosting.external.rounds.leaf_sums import LeafSums
+from hedgerow.boosting.external.rounds.leaves import LeafQuantiles
+from hedgerow.boosting.external.rounds.left_out import LeftOut
+from hedgerow.boosting.external.rounds.queries import CompleteQueries
+from hedgerow.boosting.external.rounds.scores import (
     ScoredSample,
     WatchedRows,
     add_scored,

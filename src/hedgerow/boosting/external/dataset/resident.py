@@ -26,7 +26,7 @@ from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
 _BYTES_OF_A_CELL = 12
 """Bytes of a value: eight for a number, and its bins in two layouts with space to sort."""
@@ -158,7 +158,7 @@ def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dat
     AllRowsNeededError
         The reason, unless the rows are files that this process reads alone.
     """
-    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 
     if isinstance(rows, FileDataset):
         if rows.communicator.size > 1:

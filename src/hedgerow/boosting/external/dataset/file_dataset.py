@@ -21,18 +21,18 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.all_rows import bytes_for_loss
-from hedgerow.boosting.external.binned_rows import RowBinning
-from hedgerow.boosting.external.continued import as_in_model, bins_to_continue
-from hedgerow.boosting.external.encoded import EncodedRows, encode_rows
-from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.file_checks import (
+from hedgerow.boosting.external.dataset.binned_rows import RowBinning
+from hedgerow.boosting.external.dataset.continued import as_in_model, bins_to_continue
+from hedgerow.boosting.external.dataset.encoded import EncodedRows, encode_rows
+from hedgerow.boosting.external.dataset.file_checks import (
     check_backoff,
     check_bundles,
     targets_in_order,
 )
-from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
-from hedgerow.boosting.external.row_facts import RowFacts
+from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.external.dataset.row_facts import RowFacts
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset

@@ -15,7 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.scores import Tally
+from hedgerow.boosting.external.rounds.scores import Tally
 from hedgerow.boosting.loop.scores import rows_left_out
 from hedgerow.boosting.loop.strategy import trees_of_round
 from hedgerow.comm.base import Communicator

@@ -24,8 +24,8 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import Encoding, StorePlan
-from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.row_data.ordered_means import (
     StatisticsRows,
     compute,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.scores import ScoredSample, WatchedRows, base_beside
+from hedgerow.boosting.external.rounds.scores import ScoredSample, WatchedRows, base_beside
 from hedgerow.boosting.loop.memory_rows import MemoryRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.comm.base import Alone, Communicator
@@ -31,7 +31,7 @@ def is_one_chunk(train: ExternalSample, ranks: Communicator) -> bool:
 class OneChunkRows(MemoryRows):
     """Rows in one chunk.
 
-    The parameters are as for :class:`hedgerow.boosting.external.chunk_rows.ChunkRows`.
+    The parameters are as for :class:`hedgerow.boosting.external.rounds.chunk_rows.ChunkRows`.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.leaves import weights_in_tree
+from hedgerow.boosting.external.rounds.leaves import weights_in_tree
 from hedgerow.boosting.loop.leaf_steps import with_steps
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hedgerow.boosting.external.continued import scores_before
-from hedgerow.boosting.external.encoded import EncodedRows
-from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.external.dataset.continued import scores_before
+from hedgerow.boosting.external.dataset.encoded import EncodedRows
+from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.loop.slopes import numbers_for
 from hedgerow.boosting.row_data.statistics import share_of_copy
 from hedgerow.data import Table, bin_table

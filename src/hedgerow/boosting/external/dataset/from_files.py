@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from hedgerow.boosting.external.file_dataset import FileDataset
-from hedgerow.boosting.external.file_rows import ReadTarget, numeric_target
+from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external.dataset.file_rows import ReadTarget, numeric_target
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.external.scores import gather_scores
+from hedgerow.boosting.external.rounds.scores import gather_scores
 from hedgerow.boosting.loop.loss_spec import needs_all_rows
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import Chunk

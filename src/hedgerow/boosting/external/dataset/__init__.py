@@ -1,0 +1,1 @@
+"""Datasets in files and batches: read in passes, encoded, binned and stored in chunks."""
