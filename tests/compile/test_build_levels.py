@@ -41,7 +41,7 @@ def test_only_kernels_without_lanes_have_the_same_digest_with_avx512(
     differing = {name.partition(":")[0] for name in narrow if narrow[name] != wide[name]}
     assert {
         "hedgerow.growing.core.grow",
-        "hedgerow.growing.chunks.nodes",
+        "hedgerow.growing.chunks.stages.nodes",
         "hedgerow.kernels.shapley.row_blocks",
         "hedgerow.kernels.shapley.player_pairs",
     } <= differing

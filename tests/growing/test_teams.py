@@ -16,7 +16,7 @@ CODE = """
 import faulthandler, sys, threading, warnings
 import numpy as np
 from hedgerow import Dataset, train
-from hedgerow.growing.chunks import team
+from hedgerow.growing.chunks.stages import team
 
 faulthandler.dump_traceback_later(100, exit=True)  # a helper that waits for ever
 warnings.simplefilter("ignore")

@@ -32,8 +32,6 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, align
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
-from hedgerow.growing.chunks import passes
-from hedgerow.growing.chunks.addresses import ChunkAddresses
 from hedgerow.growing.chunks.exchange import Exchange, GrowMode
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
@@ -53,8 +51,10 @@ from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_ou
 from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
 from hedgerow.growing.chunks.space import Spaces
-from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUMS, Building
-from hedgerow.growing.chunks.team import ChunkTeam, Lead
+from hedgerow.growing.chunks.stages import passes
+from hedgerow.growing.chunks.stages.addresses import ChunkAddresses
+from hedgerow.growing.chunks.stages.rows import SUM_G, SUM_H, SUMS, Building
+from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout

@@ -15,12 +15,12 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.errors import AllRowsNeededError
-from hedgerow.growing.chunks import level_stages
-from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, Space
-from hedgerow.growing.chunks.stages import Building
-from hedgerow.growing.chunks.team import ChunkTeam
+from hedgerow.growing.chunks.stages import levels as level_stages
+from hedgerow.growing.chunks.stages import nodes as stages
+from hedgerow.growing.chunks.stages.rows import Building
+from hedgerow.growing.chunks.stages.team import ChunkTeam
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout

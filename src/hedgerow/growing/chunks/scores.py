@@ -9,9 +9,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.external.row_store import Chunk, Uses
-from hedgerow.growing.chunks.passes import ADD_VALUES
 from hedgerow.growing.chunks.segments import rows_outside
-from hedgerow.growing.chunks.team import Lead
+from hedgerow.growing.chunks.stages.passes import ADD_VALUES
+from hedgerow.growing.chunks.stages.team import Lead
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 
 

@@ -13,8 +13,8 @@ from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import NO_BINS, RowStore, WorkShape
 from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.nodes import Own
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
+from hedgerow.growing.chunks.stages.nodes import Own
 from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_empty
-from hedgerow.growing.chunks.stages import Building
+from hedgerow.growing.chunks.stages.rows import Building
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import Sums

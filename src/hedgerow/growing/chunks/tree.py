@@ -13,12 +13,12 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.growing.chunks import nodes as stages
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.setup import columns_of, own_of
 from hedgerow.growing.chunks.space import Space
-from hedgerow.growing.chunks.stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
-from hedgerow.growing.chunks.team import ChunkTeam
+from hedgerow.growing.chunks.stages import nodes as stages
+from hedgerow.growing.chunks.stages.rows import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
+from hedgerow.growing.chunks.stages.team import ChunkTeam
 from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vectors, make_vectors
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import DataError
-from hedgerow.growing.chunks.nodes import FOUND_OWN
+from hedgerow.growing.chunks.stages.nodes import FOUND_OWN
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.sampling.goss import follows_gradients, weighs_sample
 from hedgerow.growing.speculative.tree import SpeculativeTree

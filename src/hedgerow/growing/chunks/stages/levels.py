@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.compile import kernel
-from hedgerow.growing.chunks.nodes import subtract_job
+from hedgerow.growing.chunks.stages.nodes import subtract_job
 from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, Level, State, Vectors
 from hedgerow.growing.symmetric.level import (
     N_NODES,

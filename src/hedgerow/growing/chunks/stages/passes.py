@@ -28,8 +28,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.chunks.nodes import end_builds
-from hedgerow.growing.chunks.stages import (
+from hedgerow.growing.chunks.stages.nodes import end_builds
+from hedgerow.growing.chunks.stages.rows import (
     SUM_G,
     SUM_H,
     Building,
@@ -41,7 +41,7 @@ from hedgerow.growing.chunks.stages import (
     tally_chunk,
     visit_chunk,
 )
-from hedgerow.growing.chunks.vector_stages import join_chunk, vectors_at, weigh_chunk
+from hedgerow.growing.chunks.stages.vectors import join_chunk, vectors_at, weigh_chunk
 from hedgerow.growing.core.state import (
     COUNT_G_SUM,
     COUNT_H_SUM,

@@ -1,7 +1,7 @@
 """The threads of a fit in chunks: they meet in every stage, each with arguments of its own.
 
 Helpers wait inside compiled code, as those of a fit in memory do.  For the chunks of a pass
-they stay there (:mod:`hedgerow.growing.chunks.passes`); they come out for other stages, as
+they stay there (:mod:`hedgerow.growing.chunks.stages.passes`); they come out for other stages, as
 these have other arguments.
 
 An order and the part of thread 0 are one call of Python (:func:`_call_in_turn`).  An interrupt
@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.compile import entry_of
-from hedgerow.growing.chunks import passes
+from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.core.state import Vectors
 from hedgerow.kernels.primitives.barrier import (
     SIGNAL_SIZE,

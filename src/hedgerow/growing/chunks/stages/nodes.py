@@ -1,6 +1,6 @@
 """What all threads do with the histograms of many nodes, once all chunks are seen.
 
-The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages`) are put together
+The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages.rows`) are put together
 from the parts of a rank and, by way of messages, from the ranks; then each rank searches
 its block of columns, and the best splits are compared.
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.chunks.stages import (
+from hedgerow.growing.chunks.stages.rows import (
     Building,
     empty_cells,
     empty_sums,

@@ -1,6 +1,6 @@
 """Where the arrays of a chunk lie: the table that the stages of a pass read.
 
-See :mod:`hedgerow.growing.chunks.passes`.
+See :mod:`hedgerow.growing.chunks.stages.passes`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.external.row_store import Chunk
-from hedgerow.growing.chunks import passes
+from hedgerow.growing.chunks.stages import passes
 
 
 class ChunkAddresses:
