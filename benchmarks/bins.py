@@ -36,7 +36,7 @@ def table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: bool) -> Any:
     """Seconds and the model."""
     from hedgerow import Dataset, train
-    from hedgerow.boosting.loop import training_matrix
+    from hedgerow.boosting.loop.setup import training_matrix
     from hedgerow.data.binning import pairs
 
     training_matrix.may_pay = pairs.may_pay if paired else lambda matrix: False

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
 from hedgerow.boosting.inspect.decided import PredictionForms
+from hedgerow.boosting.inspect.evaluation import Evaluation
 from hedgerow.boosting.inspect.gpu_rows import GpuPredictions
 from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
-from hedgerow.boosting.loop.evaluation import Evaluation
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.resume.refitting import Refitting
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weighted_raw, weights_of

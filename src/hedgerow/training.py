@@ -15,9 +15,9 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes, not_for_several
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
+from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
 from hedgerow.boosting.row_data.class_weights import rescaled

@@ -24,9 +24,9 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import fit as fit_module
-from hedgerow.boosting.loop import ready as ready_module
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.setup import ready as ready_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.row_data.dataset import Dataset as Rows

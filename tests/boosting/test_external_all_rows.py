@@ -14,7 +14,7 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.external import fit_external
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.rounds.all_rows import scores_of, values_of_bins
-from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.errors import DataError, LossError, ParameterError

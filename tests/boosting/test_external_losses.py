@@ -12,7 +12,7 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.external_data import TargetSurvey
 from hedgerow.boosting.external.rounds import leaf_sums
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main

@@ -9,8 +9,8 @@ import pytest
 
 from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import (
     VALIDATION_STREAM,

@@ -29,10 +29,10 @@ from hedgerow.boosting.automatic.defaults import choose, plain_values
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.strategy import resolve_strategy
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module

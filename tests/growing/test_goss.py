@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data.sources import Roles

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import ROUNDS
 from hedgerow.boosting.external.dataset.file_checks import check_parts
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import require_queries
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection

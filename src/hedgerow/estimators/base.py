@@ -311,7 +311,7 @@ class HedgerowEstimator(
         from hedgerow.boosting.automatic.data_size import DataSize
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.fit import fit
-        from hedgerow.boosting.loop.options import FitOptions
+        from hedgerow.boosting.loop.setup.options import FitOptions
 
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")

@@ -21,10 +21,10 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.loop.devices import resolve_device
-from hedgerow.boosting.loop.ready import check_out_of_bag
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample, check_weight, with_own_levels
+from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.setup.ready import check_out_of_bag
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import Offsets

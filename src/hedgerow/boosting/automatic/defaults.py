@@ -45,8 +45,8 @@ from hedgerow.boosting.automatic.candidates import (
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.loop.rounds import resolve
-from hedgerow.boosting.loop.slopes import obstacle_to_slopes
-from hedgerow.boosting.loop.strategy import (
+from hedgerow.boosting.loop.setup.slopes import obstacle_to_slopes
+from hedgerow.boosting.loop.setup.strategy import (
     ALL_OUTPUTS,
     ONE_OUTPUT,
     asks_for_bundles,

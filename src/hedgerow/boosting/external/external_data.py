@@ -30,10 +30,10 @@ from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_round
 from hedgerow.boosting.external.rounds.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.loss_spec import LossSpec, needs_all_rows
-from hedgerow.boosting.loop.options import FitOptions
-from hedgerow.boosting.loop.ready import with_out_of_bag
-from hedgerow.boosting.loop.slopes import numbers_for
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.ready import with_out_of_bag
+from hedgerow.boosting.loop.setup.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Positions
-from hedgerow.boosting.loop.strategy import asks_for_vectors
+from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names

@@ -34,11 +34,11 @@ from hedgerow.boosting.loop.callbacks import (
     with_bar,
     with_final_report,
 )
-from hedgerow.boosting.loop.loss_spec import check_queries_given
-from hedgerow.boosting.loop.options import FitOptions
-from hedgerow.boosting.loop.ready import with_out_of_bag
 from hedgerow.boosting.loop.rounds import FitRows
-from hedgerow.boosting.loop.strategy import outputs_of_tree
+from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.ready import with_out_of_bag
+from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder

@@ -27,11 +27,11 @@ from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store
 from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.rounds.scores import ScoredSample
-from hedgerow.boosting.loop.loss_spec import needs_all_rows
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
-from hedgerow.boosting.loop.strategy import outputs_of_tree
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs

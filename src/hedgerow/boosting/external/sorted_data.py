@@ -31,7 +31,7 @@ from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.rounds.all_rows import RANKING_BYTES
 from hedgerow.boosting.external.rounds.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.training_matrix import sortable
+from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.targets import targets_like

@@ -1,1 +1,1 @@
-"""Inspection of models and fits: split tables, memory, distributions, single rows."""
+"""Inspection of models and fits: scores, split tables, memory, distributions, single rows."""

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from hedgerow.boosting.loop.callbacks import (
     with_final_report,
 )
-from hedgerow.boosting.loop.options import FitOptions
-from hedgerow.boosting.loop.ready import FitPlan, check_plan, make_ready, plan_of
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.ready import FitPlan, check_plan, make_ready, plan_of
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint

@@ -1,8 +1,9 @@
-"""Limits of leaf values: of those from a line search, and of Newton steps without penalties."""
+"""Leaf values after a line search, and limits of these and of Newton steps without penalties."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -38,6 +39,24 @@ def cut_off(tree: GrownTree, longest: float) -> GrownTree:
     if not (np.abs(tree.value) > longest).any():
         return tree
     return tree.with_values(np.clip(tree.value, -longest, longest))
+
+
+def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]) -> GrownTree:
+    """Return the tree with vectors from a line search for each output.
+
+    Parameters
+    ----------
+    tree : GrownTree
+    search : callable
+        Takes a tree with the values of one output, and the output; returns it with new values.
+    """
+    vectors = tree.vectors
+    assert vectors is not None
+    columns: list[FloatArray] = [
+        search(tree.with_values(np.ascontiguousarray(vectors[:, k])), k).value
+        for k in range(vectors.shape[1])
+    ]
+    return tree.with_vectors(np.column_stack(columns))
 
 
 def with_steps(

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
-from hedgerow.boosting.loop.devices import on_gpu
-from hedgerow.boosting.loop.leaf_steps import limited_for, with_steps
+from hedgerow.boosting.loop.leaf_steps import limited_for, with_searched, with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.scores import (
@@ -27,8 +26,8 @@ from hedgerow.boosting.loop.scores import (
     TrainingData,
     rows_left_out,
 )
-from hedgerow.boosting.loop.strategy import holds_vectors, is_symmetric
-from hedgerow.boosting.loop.vector_leaves import with_searched
+from hedgerow.boosting.loop.setup.devices import on_gpu
+from hedgerow.boosting.loop.setup.strategy import holds_vectors, is_symmetric
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks

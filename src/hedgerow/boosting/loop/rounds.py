@@ -27,7 +27,7 @@ from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
 from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.scores import AddedScores
-from hedgerow.boosting.loop.strategy import resolve_strategy, trees_of_round
+from hedgerow.boosting.loop.setup.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.schema import Schema

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.options import FitOptions
+from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.watch import StoppedBy, found_by_loss, record_of
 from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, GrownFolds

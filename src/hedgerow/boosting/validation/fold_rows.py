@@ -26,7 +26,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.training_matrix import prepare_rows
+from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
     choose_columns,

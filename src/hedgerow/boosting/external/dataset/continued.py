@@ -10,8 +10,8 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.strategy import resolve_strategy
-from hedgerow.boosting.loop.training_matrix import of_a_kind
+from hedgerow.boosting.loop.setup.strategy import resolve_strategy
+from hedgerow.boosting.loop.setup.training_matrix import of_a_kind
 from hedgerow.boosting.resume.continuing import (
     Start,
     check_reading,

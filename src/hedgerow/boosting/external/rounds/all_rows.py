@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.rounds.scores import gather_scores, offset_rows_of, rows_of
-from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.comm.base import Communicator
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.memory import shown_bytes

@@ -37,12 +37,11 @@ from hedgerow.boosting.external.rounds.scores import (
     offset_rows_of,
     rows_of,
 )
-from hedgerow.boosting.loop.leaf_steps import limited_for
-from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.leaf_steps import limited_for, with_searched
 from hedgerow.boosting.loop.memory_rows import for_copies
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
-from hedgerow.boosting.loop.strategy import holds_vectors, outputs_of_tree
-from hedgerow.boosting.loop.vector_leaves import with_searched
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.strategy import holds_vectors, outputs_of_tree
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.growing.chunks.exchange import GrowMode

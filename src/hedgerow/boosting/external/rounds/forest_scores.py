@@ -17,7 +17,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.rounds.scores import Tally
 from hedgerow.boosting.loop.scores import rows_left_out
-from hedgerow.boosting.loop.strategy import trees_of_round
+from hedgerow.boosting.loop.setup.strategy import trees_of_round
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk, Uses
 from hedgerow.growing.core.tree import GrownTree, add_tree, columns_of_lines

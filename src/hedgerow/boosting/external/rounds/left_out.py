@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.external.rounds.scores import gather_scores
-from hedgerow.boosting.loop.loss_spec import needs_all_rows
+from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.comm.base import Communicator
 from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.grower import ChunkGrower

@@ -123,7 +123,7 @@ class Evaluation(ABC):
 
     def _of_files(self, dataset: FileDataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return a sample without features and the raw scores of rows in files, read in batches."""
-        from hedgerow.boosting.loop.class_targets import class_reader
+        from hedgerow.boosting.external.dataset.class_targets import class_reader
 
         if self._classes is not None:
             dataset.read_targets_by(class_reader(self._classes, is_strict=True))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.slopes import numbers_for
-from hedgerow.boosting.loop.strategy import holds_vectors
+from hedgerow.boosting.loop.setup.slopes import numbers_for
+from hedgerow.boosting.loop.setup.strategy import holds_vectors
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import (

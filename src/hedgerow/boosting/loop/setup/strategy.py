@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.boosting.loop.slopes import check_slopes
+from hedgerow.boosting.loop.setup.slopes import check_slopes
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
@@ -78,7 +78,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
 
     Also resolve the size of symmetric trees, and check linear leaves
-    (:mod:`hedgerow.boosting.loop.slopes`).
+    (:mod:`hedgerow.boosting.loop.setup.slopes`).
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.boosting.loop.strategy import asks_for_bundles
+from hedgerow.boosting.loop.setup.strategy import asks_for_bundles
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import DeviceError, ParameterError
 from hedgerow.params import BoostParams

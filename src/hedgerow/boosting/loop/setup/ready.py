@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import with_resolved
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, with_bar
-from hedgerow.boosting.loop.devices import resolve_device
 from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
-from hedgerow.boosting.loop.options import FitOptions
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.strategy import resolve_strategy
-from hedgerow.boosting.loop.training_matrix import prepare_rows
+from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.strategy import resolve_strategy
+from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.loop.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.boosting.resume.continuing import Start, with_known_levels
 from hedgerow.boosting.row_data.metric_groups import bound_metrics, check_watched, read_groups
