@@ -19,8 +19,8 @@ from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.validation.hold_out import HoldOut
-from hedgerow.cli import batches as cli_batches
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import batches as cli_batches
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
 from hedgerow.io import model_to_bytes

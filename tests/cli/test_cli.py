@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.cli import batches, tables
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import batches, tables
 from hedgerow.io.table_files import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
@@ -463,7 +463,7 @@ def test_unexpected_errors_are_one_line(run: Run, monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("hedgerow.cli.tables.check_output", fail)
+    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", fail)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 1
     assert err.count("\n") == 1
@@ -477,7 +477,7 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hedgerow.cli.tables.check_output", interrupt)
+    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", interrupt)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 130
     assert err == "hedgerow: interrupted\n"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.cli import tables
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import tables
 from hedgerow.cli.usage import UsageError
 from hedgerow.data import read_table
 

@@ -15,8 +15,8 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
-from hedgerow.cli.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 from hedgerow.cli.main import main
+from hedgerow.cli.reading.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 
 pytest.importorskip("pyarrow")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.cli import features, tables
+from hedgerow.cli.commands.training import parse_settings, parse_value
 from hedgerow.cli.main import main
-from hedgerow.cli.tables import read_csv
-from hedgerow.cli.training import parse_settings, parse_value
+from hedgerow.cli.reading import features, tables
+from hedgerow.cli.reading.tables import read_csv
 from hedgerow.cli.usage import UsageError
 from hedgerow.io.table_files import write_table
 
@@ -57,14 +57,14 @@ def test_standard_library_reader(table_file: Path) -> None:
 
 def test_arrow_reader_gives_the_same(table_file: Path) -> None:
     pytest.importorskip("pyarrow")
-    from hedgerow.cli.arrow_files import read_csv_with_arrow
+    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
 
     check_columns(read_csv_with_arrow(str(table_file)))
 
 
 def test_readers_give_the_same_bits(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    from hedgerow.cli.arrow_files import read_csv_with_arrow
+    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
 
     values = np.random.default_rng(0).standard_normal((500, 3)) * 10.0 ** np.arange(-200, 201, 200)
     path = tmp_path / "t.csv"
@@ -80,7 +80,7 @@ def test_readers_give_the_same_bits(tmp_path: Path) -> None:
 )
 def test_numbers_of_one_language_are_text_for_all_readers(tmp_path: Path, words) -> None:
     pytest.importorskip("pyarrow")
-    from hedgerow.cli.arrow_files import read_csv_with_arrow
+    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
 
     rows = [f"{words[k % 2]},{k % 7},{k % 2 + k / 100}" for k in range(40)]
     for name, part in (("all", rows), ("two/1", rows[:25]), ("two/2", rows[25:])):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowRanker
-from hedgerow.cli import tables
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import tables
 
 RNG = np.random.default_rng(0)
 X, QID = RNG.normal(size=(300, 2)), np.repeat(np.arange(30), 10)

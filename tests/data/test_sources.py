@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DataError, Dataset, ParameterError
-from hedgerow.cli.tables import read_table as read_whole_file
+from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data import fit_bins
 from hedgerow.data.binning.bins import SAMPLE_ROWS, sampled_rows

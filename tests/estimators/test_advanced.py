@@ -26,7 +26,7 @@ from hedgerow import (
 )
 from hedgerow.advanced import ADVANCED_NAMES, flat, grouped
 from hedgerow.boosting.inspect.memory_estimate import estimate_memory
-from hedgerow.cli.training import parse_settings
+from hedgerow.cli.commands.training import parse_settings
 from hedgerow.cli.usage import UsageError
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams

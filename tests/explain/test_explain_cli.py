@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.cli import tables
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import tables
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Booster, Dataset, train
-from hedgerow.cli import engine, tables
+from hedgerow.cli import engine
 from hedgerow.cli.main import main
+from hedgerow.cli.reading import tables
 from hedgerow.data.reading.files import open_files
 from hedgerow.data.reading.texts import parse_texts
 from hedgerow.errors import (

@@ -1,6 +1,6 @@
 """The command line: ``hedgerow demo | train | predict | inspect | warmup | bench``.
 
-Each command has a file; :mod:`hedgerow.cli.main` lists the commands and turns every
+Each command has a file in ``commands``; :mod:`hedgerow.cli.main` lists the commands and turns every
 error into one line and an exit code.  Slow imports happen only in the commands that
 need them, so ``hedgerow --help`` is fast.
 """

@@ -15,7 +15,7 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.cli.features import Target
+from hedgerow.cli.reading.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from hedgerow import __version__
-from hedgerow.cli import (
+from hedgerow.cli.commands import (
     bench,
     convert,
     demo,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import NamedColumns
+from hedgerow.cli.reading.tables import NamedColumns
 from hedgerow.cli.usage import UsageError
 
 _MOST_CLASSES_OF_NUMBERS = 10

@@ -20,7 +20,7 @@ from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, s
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
-    from hedgerow.cli.dialects import DialectOptions
+    from hedgerow.cli.reading.dialects import DialectOptions
     from hedgerow.data.external.scratch import ScratchFolder
 
 STANDARD = "-"
@@ -52,7 +52,7 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
 
     Error messages still contain the user's paths.
     """
-    from hedgerow.cli.dialects import dialect_options  # this import loads NumPy
+    from hedgerow.cli.reading.dialects import dialect_options  # this import loads NumPy
 
     dialect = dialect_options(options.encoding, options.separator, options.decimal)
     copies = _Copies(dialect)
@@ -124,7 +124,7 @@ class _Copies:
 
     def _plain(self, path: str, shown: str) -> str:
         """Return the path, or the path of a copy that every reader can read."""
-        from hedgerow.cli.dialects import dialect_of, write_plain
+        from hedgerow.cli.reading.dialects import dialect_of, write_plain
 
         if not path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
             return path

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import Unreadable, infer_integers, infer_numbers
+from hedgerow.cli.reading.tables import Unreadable, infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.reading.texts import has_hexadecimals
 from hedgerow.data.sources.arrow_files import open_native

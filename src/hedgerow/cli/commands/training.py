@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.advanced import ADVANCED_NAMES, grouped
-from hedgerow.cli.inputs import add_input_options, add_task_option, readable
+from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
 from hedgerow.errors import InterruptedFitWarning
 
 if TYPE_CHECKING:
-    from hedgerow.cli.tables import NamedColumns
+    from hedgerow.cli.reading.tables import NamedColumns
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -133,7 +133,7 @@ def _add_columns(parser: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli import tables
+    from hedgerow.cli.reading import tables
 
     tables.check_output(options.model)
     if options.model in (*options.data, options.valid):
@@ -143,7 +143,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from hedgerow.cli import batches, engine
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import batches
 
     _check_paths(options)
     way = batches.choose_way(options.data, options.memory_limit)
@@ -172,7 +173,7 @@ def _train(options: argparse.Namespace) -> None:
 
 def _check_paths(options: argparse.Namespace) -> None:
     """Check paths, so that errors name options of the command line."""
-    from hedgerow.cli import tables
+    from hedgerow.cli.reading import tables
     from hedgerow.data.sources.paths import SUFFIXES
 
     if len(options.data) == 1 and not any(map(options.data[0].count, "*?[")):
@@ -197,7 +198,8 @@ def _is_libsvm(paths: Sequence[str]) -> bool:
 
 def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
-    from hedgerow.cli import batches, engine, features, tables
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import batches, features, tables
 
     shown, names_of_y = batches.shown(options.data), options.target or ["y"]
     path, roles = batches.single_table(options.data), batches.roles_of(options)
@@ -290,7 +292,8 @@ def _queries(
 
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
     """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
-    from hedgerow.cli import batches, engine, features
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import batches, features
     from hedgerow.data.sources.base import make_roles
     from hedgerow.estimators.file_fit import summarize_targets
 
@@ -321,7 +324,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
 
 def _validation_table(options: argparse.Namespace, X: Any) -> NamedColumns:
     """Read the validation table, with the types of the training columns."""
-    from hedgerow.cli import features, tables
+    from hedgerow.cli.reading import features, tables
 
     return tables.read_table(options.valid, features.text_columns(X))
 
@@ -330,7 +333,7 @@ def _validation(
     options: argparse.Namespace, task: str, X: Any, table: NamedColumns | None
 ) -> tuple[Any, Any] | None:
     """Return features and target of the validation table; None without a table."""
-    from hedgerow.cli import features
+    from hedgerow.cli.reading import features
 
     if table is None:
         return None
@@ -343,7 +346,7 @@ def _validation(
 
 def _sparse_validation(options: argparse.Namespace, task: str, X: Any) -> tuple[Any, Any] | None:
     """Return entries and target of the validation file, with the columns of the training rows."""
-    from hedgerow.cli import batches, features
+    from hedgerow.cli.reading import batches, features
     from hedgerow.data.sources import Roles
 
     if options.valid is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.inputs import add_input_options, readable
+from hedgerow.cli.reading.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say, utf8
 
 _USUAL = {
@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
-    from hedgerow.cli import batches, engine
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import batches
 
     model = engine.open_model(options.model)
     booster = model.booster
@@ -93,7 +94,8 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
     from hedgerow.boosting.row_data.dataset import Dataset
-    from hedgerow.cli import batches, engine, features, tables
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import batches, features, tables
     from hedgerow.data.sources import Roles
 
     path = batches.single_table(options.data)
@@ -133,7 +135,7 @@ def np_columns(columns: dict[str, Any]) -> Any:
 
 
 def _rows_in_files(options: argparse.Namespace, way: Any) -> Any:
-    from hedgerow.cli import batches
+    from hedgerow.cli.reading import batches
     from hedgerow.data.sources.base import make_roles
 
     if options.qid is not None:

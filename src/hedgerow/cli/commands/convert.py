@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 def _rows(path: str, booster: Any) -> Any:
     """Return the columns of the model in a table: by name, or in order without names."""
     from hedgerow.cli.engine import text_columns
-    from hedgerow.cli.tables import read_table
+    from hedgerow.cli.reading.tables import read_table
 
     table = read_table(path, text_columns(booster))
     if not booster.model.schema.named:

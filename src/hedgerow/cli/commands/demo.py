@@ -122,7 +122,8 @@ def _scores(y: Any, probability: Any) -> tuple[float, float]:
 
 def _write(estimator: Any, folder: Path) -> list[Path]:
     """Write the model and its first tree; return the paths, the model first."""
-    from hedgerow.cli import engine, tables
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import tables
 
     model = folder / "model.hedgerow"
     estimator.save(str(model))

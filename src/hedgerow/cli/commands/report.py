@@ -40,7 +40,8 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli import engine, features, tables
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import features, tables
 
     _check(options)
     model = engine.open_model(options.model)
@@ -74,7 +75,7 @@ def _check(options: argparse.Namespace) -> None:
     """Check all options before the work begins."""
     from importlib.util import find_spec
 
-    from hedgerow.cli import tables
+    from hedgerow.cli.reading import tables
 
     if not options.out.lower().endswith((".html", ".htm")):
         raise UsageError(f"-o {options.out}: the page must be a .html file")

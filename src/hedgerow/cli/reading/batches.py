@@ -22,8 +22,8 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.from_files import from_files
 from hedgerow.cli.engine import finished
-from hedgerow.cli.features import task_of_numbers
-from hedgerow.cli.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
+from hedgerow.cli.reading.features import task_of_numbers
+from hedgerow.cli.reading.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
@@ -108,7 +108,7 @@ def roles_of(options: Any) -> Roles:
 
 
 def single_table(paths: Sequence[str]) -> str | None:
-    """Return the only file, named or matched, if :mod:`hedgerow.cli.tables` reads its kind."""
+    """Return the only file, named or matched, if ``cli.reading.tables`` reads its kind."""
     files = find_files(paths)
     if len(files) > 1 or files[0].partition or os.path.isdir(paths[0]):
         return None
@@ -196,7 +196,7 @@ def fit(
 
 
 def guess_task(facts: TargetFacts) -> tuple[str, str]:
-    """Guess the task from all targets, as :func:`hedgerow.cli.features.guess_task` does."""
+    """Guess the task from all targets, as :func:`hedgerow.cli.reading.features.guess_task` does."""
     if facts.n_targets > 1:
         return "regression", f"{facts.n_targets} targets"
     if facts.is_text:

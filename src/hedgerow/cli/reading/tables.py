@@ -137,12 +137,12 @@ def _reader(
 ) -> Callable[[str], Mapping[str, AnyArray | Unreadable]]:
     name = path.lower()
     if name.endswith(ARROW_SUFFIXES):
-        from hedgerow.cli.arrow_files import read_arrow
+        from hedgerow.cli.reading.arrow_files import read_arrow
 
         return read_arrow
     if name.endswith(CSV_SUFFIXES):
         if has_pyarrow():
-            from hedgerow.cli.arrow_files import read_csv_with_arrow
+            from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
 
             return partial(read_csv_with_arrow, text=text)
         return partial(read_csv, text=text)
@@ -194,8 +194,8 @@ def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
     """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
     ``text`` holds the columns whose values stay text.  Used if pyarrow is not installed;
-    :mod:`hedgerow.cli.arrow_files` reads the same files into the same columns, several times
-    faster.
+    :mod:`hedgerow.cli.reading.arrow_files` reads the same files into the same columns, several
+    times faster.
     """
     with reading(path):
         check_encoding(path)

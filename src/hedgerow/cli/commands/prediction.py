@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.inputs import STANDARD, add_input_options, announce, readable, writable
+from hedgerow.cli.reading.inputs import STANDARD, add_input_options, announce, readable, writable
 from hedgerow.cli.usage import UsageError, has_output, shows_progress, utf8
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.inputs import add_input_options, add_task_option, readable
+from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, has_output, say, utf8
 from hedgerow.errors import printable
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _climb(options: argparse.Namespace) -> None:
-    from hedgerow.cli import tables
+    from hedgerow.cli.reading import tables
     from hedgerow.report.ladder import climb, ladder_header, ladder_row
 
     title, split = _read(options)
@@ -88,7 +88,7 @@ def _check(options: argparse.Namespace) -> None:
     """Check all options before the work begins."""
     from importlib.util import find_spec
 
-    from hedgerow.cli import tables
+    from hedgerow.cli.reading import tables
 
     if (options.data is None) != (options.target is None):
         raise UsageError("give both DATA and --target, or neither for the Pima table")
@@ -111,7 +111,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     """Return the title of the table and its split."""
     import numpy as np
 
-    from hedgerow.cli import features, tables
+    from hedgerow.cli.reading import features, tables
     from hedgerow.datasets import load_pima
     from hedgerow.report import split_table
 
@@ -143,7 +143,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
 
 def _compile_first(split: Any) -> None:
     """Compile or load all kernels first, so that the times contain only the work."""
-    from hedgerow.cli.demo import announce
+    from hedgerow.cli.commands.demo import announce
     from hedgerow.report import Split, climb
 
     announce()
