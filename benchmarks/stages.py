@@ -24,18 +24,11 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing.core import (
-    batch,
-    building,
-    frontier,
-    gradients,
-    leaves,
-    partition,
-    searching,
-)
+from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.core.stages import building, frontier, gradients, leaves, partition, searching
 from hedgerow.growing.sampling import draws as sampling
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

@@ -13,7 +13,7 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterEr
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.binning.forced_bins import share_bins
 from hedgerow.data.schema import Column, Schema
-from hedgerow.growing.core.branches import make_constraints, permit_columns
+from hedgerow.growing.core.stages.branches import make_constraints, permit_columns
 from hedgerow.growing.core.state import NODE_FEATURE, NODE_FIELDS
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.kernels.tables.keys import floats_of_keys

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import exponent_above, power_of_two
+from hedgerow.growing.core.stages.gradients import exponent_above, power_of_two
 from hedgerow.kernels.primitives.exponential import exponential
 from hedgerow.objectives import make_objective
 from tests.helpers import engine

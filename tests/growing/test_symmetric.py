@@ -19,8 +19,8 @@ from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
-from hedgerow.growing.core.branches import forced_cuts
 from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.core.stages.branches import forced_cuts
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes

@@ -18,9 +18,9 @@ from hedgerow.boosting.loop.memory_rows import MemoryRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.core.grower import TreeGrower, _bins, _tile_cells
 from hedgerow.growing.core.setup import Fit, list_columns
+from hedgerow.growing.core.stages.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
     Packing,

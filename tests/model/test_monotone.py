@@ -15,7 +15,7 @@ from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.rounds import make_forest
 from hedgerow.data.schema import Column, Schema
-from hedgerow.growing.core.branches import make_constraints
+from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
 from hedgerow.kernels.histograms.histogram import HistogramSums

@@ -55,7 +55,7 @@ from hedgerow.boosting.loop.setup.strategy import (
     obstacle_to_vectors,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.growing.core.branches import is_constrained
+from hedgerow.growing.core.stages.branches import is_constrained
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number

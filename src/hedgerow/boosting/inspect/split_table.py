@@ -30,7 +30,7 @@ from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
 from hedgerow.data.binning.bins import codes_of
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.growing.core.branches import is_constrained
+from hedgerow.growing.core.stages.branches import is_constrained
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model

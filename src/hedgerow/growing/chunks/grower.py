@@ -58,9 +58,9 @@ from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import BLOCK
 from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
 from hedgerow.growing.core.slopes import LineLimits, unit_sizes
+from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.objectives.base import Objective

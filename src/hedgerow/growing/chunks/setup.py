@@ -18,7 +18,7 @@ from hedgerow.growing.chunks.stages.nodes import Own
 from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import QUANTIZED_BITS
+from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH

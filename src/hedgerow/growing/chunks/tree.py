@@ -22,9 +22,9 @@ from hedgerow.growing.chunks.stages.team import ChunkTeam
 from hedgerow.growing.chunks.vectors import OF_TREE, fields_found, finish_vectors, make_vectors
 from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import choose_packing
 from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.kept_nodes import copy_nodes, empty_block
+from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.growing.speculative.tree import SpeculativeTree

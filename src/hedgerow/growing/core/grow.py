@@ -12,7 +12,7 @@
     leaf values from exact sums -> raw scores
 
 The control flow is that of XGBoost's ``UpdateTree``.  Leaf-wise and depth-wise growth differ in
-the choice of the node only (:mod:`hedgerow.growing.core.frontier`).  What differs more is an
+the choice of the node only (:mod:`hedgerow.growing.core.stages.frontier`).  What differs more is an
 option: an argument that is None for other trees, so that what stands behind
 ``if vectors is None`` is compiled or left out.
 
@@ -37,12 +37,12 @@ from __future__ import annotations
 
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member
-from hedgerow.growing.core.building import bare, make_histogram
-from hedgerow.growing.core.frontier import advance, start_tree
-from hedgerow.growing.core.gradients import gradient_pass
-from hedgerow.growing.core.leaves import finish_tree, finish_vectors
-from hedgerow.growing.core.partition import partition_batch
-from hedgerow.growing.core.searching import search_node
+from hedgerow.growing.core.stages.building import bare, make_histogram
+from hedgerow.growing.core.stages.frontier import advance, start_tree
+from hedgerow.growing.core.stages.gradients import gradient_pass
+from hedgerow.growing.core.stages.leaves import finish_tree, finish_vectors
+from hedgerow.growing.core.stages.partition import partition_batch
+from hedgerow.growing.core.stages.searching import search_node
 from hedgerow.growing.core.state import (
     IS_N_COLUMNS,
     IS_N_JOBS,

@@ -14,7 +14,6 @@ from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner
@@ -29,6 +28,7 @@ from hedgerow.growing.core.setup import (
     start_state,
 )
 from hedgerow.growing.core.slopes import LineLimits, SlopeFinder
+from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import WalkedRows

@@ -22,7 +22,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import entry_of, kernel
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import units_of
 from hedgerow.growing.core.kept_nodes import Nodes, copy_nodes, empty_block
 from hedgerow.growing.core.slopes import (
     LeafSpace,
@@ -31,6 +30,7 @@ from hedgerow.growing.core.slopes import (
     leaf_space,
     pack_terms,
 )
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     IS_N_NODES,
     IS_N_ROWS,

@@ -17,7 +17,7 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
-from hedgerow.growing.core.gradients import BLOCK
+from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
 from hedgerow.kernels.histograms.histogram import Columns

@@ -12,7 +12,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.gradients import QUANTIZED_BITS
+from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.state import (
     NODE_COUNT,
     NODE_FEATURE,

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import pack_block
+from hedgerow.growing.core.stages.gradients import pack_block
 from hedgerow.growing.core.state import Rows
 from hedgerow.kernels.cuda.intrinsics import block_number, block_size, n_blocks, thread_number
 from hedgerow.kernels.histograms.vector_histogram import place_of_g

@@ -10,8 +10,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.frontier import keep_best
-from hedgerow.growing.core.gradients import gradient_pass, units_of
+from hedgerow.growing.core.stages.frontier import keep_best
+from hedgerow.growing.core.stages.gradients import gradient_pass, units_of
 from hedgerow.growing.core.state import (
     IS_N_FEATURES,
     IS_ROUND,

@@ -28,7 +28,6 @@ from hedgerow.data.external.blocks import PADDING, ColumnBlocks
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.branches import make_constraints
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.core.setup import (
@@ -39,6 +38,7 @@ from hedgerow.growing.core.setup import (
     start_state,
     tree_without_bins,
 )
+from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler

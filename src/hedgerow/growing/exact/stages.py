@@ -43,8 +43,8 @@ from hedgerow.growing.core.batch import (
     member,
     note_split,
 )
-from hedgerow.growing.core.gradients import units_of
-from hedgerow.growing.core.partition import ROWS_TO_SHARE, partition_node
+from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.state import (
     FOUND_SET,
     IS_DROPPED_BITS,

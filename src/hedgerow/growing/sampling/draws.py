@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member
-from hedgerow.growing.core.branches import keep_permitted
+from hedgerow.growing.core.stages.branches import keep_permitted
 from hedgerow.growing.core.state import (
     COUNT_SAMPLED,
     IS_FIRST_ROW,

@@ -44,7 +44,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_zeros
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import narrow_word
+from hedgerow.growing.core.stages.gradients import narrow_word
 from hedgerow.growing.core.state import (
     COUNT_SAMPLED,
     COUNT_TIES,

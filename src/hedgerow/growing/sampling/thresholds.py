@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import QUANTIZED_BITS
+from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.growing.core.state import COUNT_G_SUM, COUNT_H_SUM, GOSS, MVS, Rows, Sampler
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
 

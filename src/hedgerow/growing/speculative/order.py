@@ -3,7 +3,7 @@ r"""In which order nodes are split, when many are split at once.
 A node's best split depends on the way to it and not on what is split elsewhere.  So all
 nodes that may still be taken are split in one pass over the rows, and which of these
 splits are in the tree is found out afterwards, by going through them in the order in
-which growth in memory takes them (:func:`hedgerow.growing.core.frontier.next_node`)::
+which growth in memory takes them (:func:`hedgerow.growing.core.stages.frontier.next_node`)::
 
     known     root          3.0       gain of a node whose split is known
              /    \

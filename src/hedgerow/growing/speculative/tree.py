@@ -25,8 +25,6 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
-from hedgerow.growing.core.frontier import open_children, start_tree
-from hedgerow.growing.core.leaves import set_values
 from hedgerow.growing.core.setup import (
     begin_tree,
     draw_columns,
@@ -34,6 +32,8 @@ from hedgerow.growing.core.setup import (
     start_scalars,
     tree_arrays,
 )
+from hedgerow.growing.core.stages.frontier import open_children, start_tree
+from hedgerow.growing.core.stages.leaves import set_values
 from hedgerow.growing.speculative.order import Order
 from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import SplitRules

@@ -32,11 +32,11 @@ from hedgerow.growing.core.batch import (
     start_job,
     write_cut,
 )
-from hedgerow.growing.core.branches import keep_permitted
-from hedgerow.growing.core.bundle_search import column_of, feature_alone, write_cells
-from hedgerow.growing.core.frontier import open_children, release_slot
-from hedgerow.growing.core.gradients import units_of
-from hedgerow.growing.core.searching import add_bin, write_range
+from hedgerow.growing.core.stages.branches import keep_permitted
+from hedgerow.growing.core.stages.bundle_search import column_of, feature_alone, write_cells
+from hedgerow.growing.core.stages.frontier import open_children, release_slot
+from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.searching import add_bin, write_range
 from hedgerow.growing.core.state import (
     FOUND_BIN,
     FOUND_COLUMN,

@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better, note_split
-from hedgerow.growing.core.bundle_search import (
+from hedgerow.growing.core.stages.bundle_search import (
     clear,
     member_at,
     members_of,

@@ -20,9 +20,9 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member
-from hedgerow.growing.core.building import build_rows, make_histogram
-from hedgerow.growing.core.bundle_search import scratch_of, sums_of_feature
-from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.stages.building import build_rows, make_histogram
+from hedgerow.growing.core.stages.bundle_search import scratch_of, sums_of_feature
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     FOUND_BIN,
     FOUND_FEATURE,

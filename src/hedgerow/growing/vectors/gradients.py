@@ -1,7 +1,7 @@
 """Gradients of several outputs as words of the same row, side by side.
 
-The gradient pass of one output (:mod:`hedgerow.growing.core.gradients`) is run for each, down
-to the fixed numbers, of which the values of leaves come.  What histograms add up is::
+The gradient pass of one output (:mod:`hedgerow.growing.core.stages.gradients`) is run for each,
+down to the fixed numbers, of which the values of leaves come.  What histograms add up is::
 
     fixed g, h  (31 bits)  -->  words: int32, the lower bits of fixed dropped
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import gradient_pass, power_of_two, units_of
+from hedgerow.growing.core.stages.gradients import gradient_pass, power_of_two, units_of
 from hedgerow.growing.core.state import (
     COUNT_G_SUM,
     COUNT_H_SUM,

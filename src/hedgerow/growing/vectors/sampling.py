@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import BLOCK, power_of_two
+from hedgerow.growing.core.stages.gradients import BLOCK, power_of_two
 from hedgerow.growing.core.state import (
     COUNT_G_SUM,
     COUNT_H_SUM,

@@ -1,7 +1,7 @@
 """Search of the best split of a node for several outputs, each thread in its own columns.
 
-As :mod:`hedgerow.growing.core.searching`, with the kernels that add scores up over the outputs
-(:mod:`hedgerow.kernels.splits.vector_split`, :mod:`hedgerow.kernels.splits.vector_gains`,
+As :mod:`hedgerow.growing.core.stages.searching`, with the kernels that add scores up over the
+outputs (:mod:`hedgerow.kernels.splits.vector_split`, :mod:`hedgerow.kernels.splits.vector_gains`,
 :mod:`hedgerow.kernels.splits.vector_category`).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better
-from hedgerow.growing.core.searching import write_found, write_set
+from hedgerow.growing.core.stages.searching import write_found, write_set
 from hedgerow.growing.core.state import NODE_COUNT, Outputs, Settings, Vectors, VectorSets
 from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import largest_units, write_units

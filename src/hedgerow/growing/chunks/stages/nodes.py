@@ -35,9 +35,9 @@ from hedgerow.growing.core.batch import (
     best_thread,
     member,
 )
-from hedgerow.growing.core.building import add_sums, subtract_node
-from hedgerow.growing.core.frontier import keep_best, release_slot
-from hedgerow.growing.core.searching import search_node
+from hedgerow.growing.core.stages.building import add_sums, subtract_node
+from hedgerow.growing.core.stages.frontier import keep_best, release_slot
+from hedgerow.growing.core.stages.searching import search_node
 from hedgerow.growing.core.state import (
     FOUND_FIELDS,
     Options,

@@ -28,7 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.gradients import find_probabilities, fix_rows
+from hedgerow.growing.core.stages.gradients import find_probabilities, fix_rows
 from hedgerow.growing.core.state import (
     COUNT_TIES,
     IS_COUNT_BITS,

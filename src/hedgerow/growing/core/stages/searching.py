@@ -5,7 +5,7 @@ the rows are divided by it, the set of bins that go left.  Plain columns are
 searched a few at a time (:mod:`hedgerow.kernels.splits.split`); columns of another kind
 come after them, and take the row over where they are better: categories
 (:mod:`hedgerow.kernels.splits.category_split`) and bundles
-(:mod:`hedgerow.growing.core.bundle_search`).
+(:mod:`hedgerow.growing.core.stages.bundle_search`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better, note_split
-from hedgerow.growing.core.bundle_search import (
+from hedgerow.growing.core.stages.bundle_search import (
     column_of,
     feature_alone,
     search_bundles,
     write_bundled,
 )
-from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     FOUND_COLUMN,
     FOUND_FEATURE,

@@ -19,7 +19,7 @@ from hedgerow.growing.core.batch import (
     SUBTRACTED,
     member,
 )
-from hedgerow.growing.core.partition import ROWS_TO_SHARE
+from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE
 from hedgerow.growing.core.state import (
     IS_COUNT_BITS,
     IS_G_APART,

@@ -30,8 +30,8 @@ from hedgerow.growing.core.batch import (
     start_job,
     write_split,
 )
-from hedgerow.growing.core.branches import bound_children, bound_root
-from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.stages.branches import bound_children, bound_root
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     FOUND_G_LEFT,
     FOUND_H_LEFT,

@@ -11,8 +11,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.branches import clamp_to_node
-from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.stages.branches import clamp_to_node
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     IS_N_NODES,
     IS_N_ROWS,

@@ -1,0 +1,1 @@
+"""The stages of one tree: gradients, histograms, split search, partition, leaf values."""
