@@ -32,21 +32,17 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, align
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
-from hedgerow.growing.chunks.exchange import Exchange, GrowMode
+from hedgerow.growing.chunks.exchange import (
+    OF_SUMS,
+    Exchange,
+    GrowMode,
+    gather_counts,
+    sums_of_parts,
+)
 from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
-from hedgerow.growing.chunks.measures import OF_SUMS, gather_counts, sums_of_parts
 from hedgerow.growing.chunks.sampling import find_choice
-from hedgerow.growing.chunks.scores import (
-    Base,
-    Change,
-    Leaves,
-    Walk,
-    added_of,
-    apply_change,
-    columns_read,
-    uses_of_gradients,
-)
+from hedgerow.growing.chunks.scores import PendingChanges
 from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
 from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
@@ -160,7 +156,8 @@ class ChunkGrower:
         self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
         self._segments = np.zeros((64, n_threads * len(store.chunk_sizes), 2), dtype=np.int32)
         self._sampler = make_sampler(params, 0, n_threads, packs=n_vectors == 1)
-        self._changes: list[Change] = []
+        is_sampled = self._nodes.settings.subsample < 1.0
+        self._pending = PendingChanges(team.n_threads, is_sampled)
         self._slopes: ChunkSlopes | None = None
         if params.linear_leaves:
             limits = LineLimits.of(spec, params, objective)
@@ -174,7 +171,7 @@ class ChunkGrower:
 
         Done when chunks are next visited, as :meth:`add` is.
         """
-        self._changes = [Base(np.array(base, dtype=np.float64))]
+        self._pending.restart(base)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -200,8 +197,7 @@ class ChunkGrower:
         grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
         grown = self._with_slopes(grown)
         if self._adds_scores:
-            added: Change = Leaves(grown, output, self._nodes.found_leaves)
-            self._changes.append(Walk(grown, output) if grown.slopes is not None else added)
+            self._pending.add_last(grown, output, self._nodes.found_leaves)
         traffic.passes = self._n_passes - passes_before
         traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
@@ -213,7 +209,7 @@ class ChunkGrower:
         Done when chunks are next visited: by :meth:`grow`, in the pass that computes
         gradients, or by :meth:`update_scores`.
         """
-        self._changes.append(Walk(tree, output))
+        self._pending.add(tree, output)
 
     def update_scores(self, before: Visit | None = None, after: Visit | None = None) -> None:
         """Bring the raw scores up to date, in one pass over the chunks if one is needed.
@@ -224,25 +220,18 @@ class ChunkGrower:
             Called with each chunk of this rank before and after its scores are
             brought up to date; with either the pass is made in any case.
         """
-        if not self._changes and before is None and after is None:
+        if not self._pending.changes and before is None and after is None:
             return
-        uses = Uses(
-            by_row=any(self._walks(change) for change in self._changes),
-            columns=(),
-            reads=("raw", "rows"),
-            writes=("raw",) if self._changes else (),
-            numbers=columns_read(self._changes),
-        )
 
         def update(chunk: Chunk, lead: Lead) -> None:
             if before is not None:
                 before(chunk)
-            self._apply_changes(chunk, lead)
+            self._apply_pending(chunk, lead)
             if after is not None:
                 after(chunk)
 
-        self._pass(self._plan(), uses, prepare=update)
-        self._changes = []
+        self._pass(self._plan(), self._pending.uses(), prepare=update)
+        self._pending.clear()
 
     def rows_outside(self, chunk: Chunk) -> RowArray:
         """Places in the chunk of the rows that the last tree was not grown on."""
@@ -287,18 +276,8 @@ class ChunkGrower:
             rows[starts[k] : starts[k + 1]].sort()
         return rows, starts
 
-    # -- chunks -------------------------------------------------------------------------
-
-    def _walks(self, change: Change) -> bool:
-        """Whether a change of scores reads the bins of rows."""
-        sampled = self._nodes.settings.subsample < 1.0
-        return isinstance(change, Walk) or (isinstance(change, Leaves) and sampled)
-
-    def _apply_changes(self, chunk: Chunk, lead: Lead) -> None:
-        for change in self._changes:
-            if isinstance(change, Leaves):
-                self._team.where[passes.OUTPUT] = change.output
-            apply_change(change, chunk, self._segments, self._team.n_threads, lead)
+    def _apply_pending(self, chunk: Chunk, lead: Lead) -> None:
+        self._pending.apply(chunk, self._segments, self._team.where, lead)
 
     # -- passes -------------------------------------------------------------------------
 
@@ -335,7 +314,7 @@ class ChunkGrower:
         while True:
             building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
             of_sample = self._measure(building, output, round_)
-            self._changes = []
+            self._pending.clear()
             if self._tree.check_units(self._counts[: self._n_parts], self.n_rows):
                 break
             n_redone += 1
@@ -431,7 +410,7 @@ class ChunkGrower:
         outputs = range(output, output + self._n_parts)
 
         def prepare(chunk: Chunk, lead: Lead) -> None:
-            self._apply_changes(chunk, lead)
+            self._apply_pending(chunk, lead)
             where = self._team.where
             for part, of_part in enumerate(outputs):
                 precomputed = self._gradients.probability(chunk, of_part, round_)
@@ -453,13 +432,13 @@ class ChunkGrower:
         if self._nodes.settings.loss == SOFTMAX and self._n_parts == 1:
             probability = "read" if self._nodes.scalars[layout.IS_OUTPUT] > 0 else "written"
         words = self._tree.packed_words
-        return uses_of_gradients(self._changes, not self._by_gradient, words, probability)
+        return self._pending.uses_of_gradients(not self._by_gradient, words, probability)
 
     def _plan(
         self, parents: IntArray | None = None, building: Building | None = None
     ) -> passes.Plan:
         """What a pass works with; by default it splits no node and builds no histogram."""
-        added = added_of(self._changes)
+        added = self._pending.leaves
         leaves, values = _NO_NODES, np.zeros((0, 0))
         if added is not None:
             leaves, values = added.found, added.values()

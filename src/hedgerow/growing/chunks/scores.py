@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.external.row_store import Chunk, Uses
 from hedgerow.growing.chunks.segments import rows_outside
-from hedgerow.growing.chunks.stages.passes import ADD_VALUES
+from hedgerow.growing.chunks.stages.passes import ADD_VALUES, OUTPUT
 from hedgerow.growing.chunks.stages.team import Lead
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_tree, columns_of_lines
 
@@ -53,10 +53,93 @@ class Leaves:
 Change: TypeAlias = Base | Walk | Leaves
 
 
-def apply_change(
-    change: Change, chunk: Chunk, segments: np.ndarray, n_threads: int, lead: Lead
-) -> None:
-    """Change the raw scores of a chunk, which the pass that is ``lead`` is at."""
+@dataclass(slots=True, eq=False)
+class PendingChanges:
+    """Changes that the raw scores of a chunk lack until it is next visited.
+
+    Attributes
+    ----------
+    n_threads : int
+    is_sampled : bool
+        Whether trees grow on some of the rows, so that others have to walk down them.
+    changes : list of Change
+        In the order in which they are made; at most one is a :class:`Leaves`.
+    """
+
+    n_threads: int
+    is_sampled: bool
+    changes: list[Change] = field(default_factory=list)
+
+    def restart(self, base: FloatArray) -> None:
+        """Start from base scores, and drop the changes before."""
+        self.changes = [Base(np.array(base, dtype=np.float64))]
+
+    def add(self, tree: GrownTree, output: int) -> None:
+        """Add the values of any tree."""
+        self.changes.append(Walk(tree, output))
+
+    def add_last(self, tree: GrownTree, output: int, found: IntArray) -> None:
+        """Add the values of the last tree; ``found`` are its leaves as of :class:`Leaves`."""
+        walks = tree.slopes is not None
+        self.changes.append(Walk(tree, output) if walks else Leaves(tree, output, found))
+
+    def clear(self) -> None:
+        """Forget the changes, which all chunks have seen."""
+        self.changes = []
+
+    def apply(self, chunk: Chunk, segments: np.ndarray, where: IntArray, lead: Lead) -> None:
+        """Change the raw scores of the chunk that the pass of ``lead`` is at."""
+        for change in self.changes:
+            if isinstance(change, Leaves):
+                where[OUTPUT] = change.output
+            _apply(change, chunk, segments, self.n_threads, lead)
+
+    @property
+    def leaves(self) -> Leaves | None:
+        """The change by leaves, if there is one: there is one at most, of the last tree."""
+        found = [change for change in self.changes if isinstance(change, Leaves)]
+        return found[-1] if found else None
+
+    def uses(self) -> Uses:
+        """Return what a pass that only changes scores reads and writes."""
+        return Uses(
+            by_row=any(self._walks(change) for change in self.changes),
+            columns=(),
+            reads=("raw", "rows"),
+            writes=("raw",) if self.changes else (),
+            numbers=self._numbers(),
+        )
+
+    def uses_of_gradients(self, chooses_rows: bool, packed_words: int, probability: str) -> Uses:
+        """Return what the pass for gradients reads and writes.
+
+        ``chooses_rows``: the pass also packs the rows of the tree.  ``probability`` of the classes
+        is ``"read"``, ``"written"`` or ``""``.
+        """
+        reads, writes = {"raw"}, {"quantized"}
+        if chooses_rows:
+            writes |= {"packed", "rows"}
+        if self.changes and isinstance(self.changes[0], Base):
+            reads.remove("raw")
+        if self.leaves is not None:
+            reads.add("rows")
+        if self.changes:
+            writes.add("raw")
+        if probability:
+            (writes if probability == "written" else reads).add("probability")
+        return Uses(True, (), reads, writes, packed_words, self._numbers())
+
+    def _walks(self, change: Change) -> bool:
+        """Return whether a change reads the bins of rows."""
+        return isinstance(change, Walk) or (isinstance(change, Leaves) and self.is_sampled)
+
+    def _numbers(self) -> list[int]:
+        """Return the columns whose numbers the changes read."""
+        changes = self.changes
+        return columns_of_lines(change.tree for change in changes if not isinstance(change, Base))
+
+
+def _apply(change: Change, chunk: Chunk, segments: np.ndarray, n_threads: int, lead: Lead) -> None:
     raw = chunk.work.raw
     if isinstance(change, Base):
         raw[:] = change.scores[:, None]
@@ -71,36 +154,3 @@ def apply_change(
     outside = rows_outside(chunk, segments, n_threads)
     if len(outside) > 0:
         add_tree(change.tree, rows, outside, raw, change.output, n_threads)
-
-
-def columns_read(changes: list[Change]) -> list[int]:
-    """The columns whose numbers the changes read."""
-    return columns_of_lines(change.tree for change in changes if not isinstance(change, Base))
-
-
-def added_of(changes: list[Change]) -> Leaves | None:
-    """The change by leaves, if there is one: there is one at most, of the last tree."""
-    found = [change for change in changes if isinstance(change, Leaves)]
-    return found[-1] if found else None
-
-
-def uses_of_gradients(
-    changes: list[Change], chooses_rows: bool, packed_words: int, probability: str
-) -> Uses:
-    """Return what the pass for gradients reads and writes.
-
-    ``chooses_rows``: the pass also packs the rows of the tree.  ``probability`` of the classes is
-    ``"read"``, ``"written"`` or ``""``.
-    """
-    reads, writes = {"raw"}, {"quantized"}
-    if chooses_rows:
-        writes |= {"packed", "rows"}
-    if changes and isinstance(changes[0], Base):
-        reads.remove("raw")
-    if any(isinstance(change, Leaves) for change in changes):
-        reads.add("rows")
-    if changes:
-        writes.add("raw")
-    if probability:
-        (writes if probability == "written" else reads).add("probability")
-    return Uses(True, (), reads, writes, packed_words, columns_read(changes))
