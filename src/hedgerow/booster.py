@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -34,9 +33,10 @@ from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
+from hedgerow.model.rounds import check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.params import PredictionKind
@@ -198,7 +198,7 @@ class Booster(
         if kind == "leaf":
             if offset is not None:
                 raise ParameterError("offset has no effect on leaves: leave it out.")
-            first, stop = self._trees_of(first_round, n_rounds)
+            first, stop = trees_of_rounds(self.model, first_round, n_rounds)
             return self.leaves(X, n_jobs=n_jobs)[:, first:stop]
         raw = self.raw_scores(
             X, first_round=first_round, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset
@@ -218,7 +218,7 @@ class Booster(
         Parameters are those of :meth:`predict`; ``kind="leaf"`` is not available.
         """
         self._check_kind(kind)
-        self._check_stages()
+        check_stages(self.model)
         if kind == "leaf":
             raise ParameterError(
                 "kind='leaf' is not available in staged_predict, because a leaf belongs to one "
@@ -243,12 +243,13 @@ class Booster(
             if row is not None:
                 return row
         X, row_offset = offset_of_rows(self.model, X, offset)
-        whole = n_rounds is None and first_round == 0
-        first, stop = (0, self.num_trees) if whole else self._trees_of(first_round, n_rounds)
+        first, stop = 0, self.num_trees
+        if n_rounds is not None or first_round != 0:
+            first, stop = trees_of_rounds(self.model, first_round, n_rounds)
         raw = self._raw_on_gpu(X, first, stop)
         if raw is None:
             raw = self._predictor.raw_scores(*self._inputs(X, n_jobs, reader), first, stop)
-        raw = self._as_mean(raw, stop - first)
+        raw = mean_of_trees(self.model, raw, stop - first)
         added = check_offset(row_offset, raw.shape[1], len(raw))
         return raw if added is None else raw + added
 
@@ -261,14 +262,14 @@ class Booster(
         offset: Any = None,
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
-        self._check_stages()
+        check_stages(self.model)
         X, row_offset = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         added = check_offset(row_offset, n_rows, self.model.forest.n_outputs)
         per_round = self.model.forest.trees_per_round
         stages = (
-            self._as_mean(raw, per_round * number)
+            mean_of_trees(self.model, raw, per_round * number)
             for number, raw in enumerate(self._predictor.staged(values, threads), 1)
         )
         return stages if added is None else (raw + added for raw in stages)
@@ -327,45 +328,6 @@ class Booster(
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
 
-    def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-        """Return the range of the trees of some rounds."""
-        first = _check_count(first_round, "first_round", self.num_rounds)
-        left = self.num_rounds - first
-        count = left if n_rounds is None else _check_count(n_rounds, "n_rounds", left)
-        if count != self.num_rounds:
-            self._check_stages()
-        per_round = self.model.forest.trees_per_round
-        return first * per_round, (first + count) * per_round
-
-    def _as_mean(self, raw: FloatArray, n_trees: int) -> FloatArray:
-        """Rescale raw scores of some trees of a random forest to the mean of these trees.
-
-        Leaf values of a random forest are divided by the number of all trees.  The raw
-        scores of other models do not change.
-        """
-        if n_trees in (0, self.num_trees) or self._boosting != "rf":
-            return raw
-        base = self.model.forest.base_score[:, None]
-        return np.asarray(base + (raw - base) * (self.num_trees / n_trees))
-
-    @property
-    def _boosting(self) -> str:
-        """Value of the training parameter ``boosting``."""
-        return str(self.model.training.get("parameters", {}).get("boosting", "gbdt"))
-
-    def _check_stages(self) -> None:
-        """Raise an error if the first rounds of the model are not a model."""
-        if AVERAGED in self.model.training:
-            raise ParameterError(
-                "this model is the mean of several models, whose trees follow one another: its "
-                "first rounds are not a model. Use the models of the folds."
-            )
-        if self._boosting == "dart":
-            raise ParameterError(
-                "this model was trained with boosting='dart', whose trees are rescaled when "
-                "later ones are added: its first rounds are not a model. Use all rounds."
-            )
-
     def _check_kind(self, kind: str) -> None:
         if kind not in _KINDS:
             raise ParameterError(
@@ -420,13 +382,6 @@ class Booster(
     def load(path: str | os.PathLike[str]) -> Booster:
         """Read a model file; see :func:`hedgerow.load`."""
         return load(path)
-
-
-def _check_count(value: Any, name: str, most: int) -> int:
-    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not is_integer or not 0 <= value <= most:
-        raise ParameterError(f"{name} must be an integer from 0 to {most}; got {value!r}.")
-    return int(value)
 
 
 def objective_of(model: Model) -> Objective:

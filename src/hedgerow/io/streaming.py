@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.booster_part import BoosterPart
+from hedgerow.model.rounds import trees_of_rounds
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class StreamedPredictions(BoosterPart):
         """
         check_batch_rows(batch_rows)
         self._check_kind(kind)
-        n_trees = self._trees_of(0, n_rounds)[1]
+        n_trees = trees_of_rounds(self.model, 0, n_rounds)[1]
         tables = as_batches(batches, int(batch_rows))
         return self._predict_each(tables, kind, n_trees, n_rounds, n_jobs)
 
@@ -220,7 +221,7 @@ class StreamedPredictions(BoosterPart):
         from hedgerow.io.file_predictions import make_job, write_predictions
 
         self._check_kind(kind)
-        self._trees_of(0, n_rounds)
+        trees_of_rounds(self.model, 0, n_rounds)
         job = make_job(
             self.model,
             paths,

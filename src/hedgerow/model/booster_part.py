@@ -64,10 +64,6 @@ class BoosterPart(ABC):
         """Return the number of threads for this many rows."""
 
     @abstractmethod
-    def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-        """Return the range of the trees of some rounds; by default all."""
-
-    @abstractmethod
     def _check_kind(self, kind: str) -> None:
         """Raise for a kind that is unknown, or that this model does not support."""
 
