@@ -38,10 +38,11 @@ from hedgerow.boosting.row_data.statistics import (
     copies_of,
     crosses_of,
     kept_columns,
+    share_of_copy,
 )
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data import Table
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.bins import codes_of, sampled_rows
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.inputs import Inputs, with_kept
@@ -162,6 +163,17 @@ class EncodedRows:
         block[len(inputs.kept) : first] = self.values[:, rows]
         inputs.cross(values, self.encoding.schema, block[first:, None], self.n_threads)
         return self._table(with_kept(block, values, inputs.kept))
+
+    def rows_for_cuts(self, found: Found, seed: int) -> tuple[Table, FloatArray | None]:
+        """Return the rows from which cuts are chosen as trees see them, with their weights."""
+        rows = sampled_rows(self.n_copies * found.n_rows, seed)
+        values, weight = cast(Table, found.table).values, found.weight
+        if self.n_copies > 1:  # of so few rows, all were sampled
+            places = rows % found.n_rows
+            weight = share_of_copy(weight, found.n_rows, self.n_copies)
+            assert weight is not None
+            values, weight = values[places], weight[places]
+        return self.of_training(values, rows), weight
 
     def of_new(self, values: AnyArray) -> Table:
         """Return rows that no statistics were computed from."""

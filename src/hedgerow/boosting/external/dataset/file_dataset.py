@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,15 +37,15 @@ from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs, share_of_copy
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
+from hedgerow.data.binning.bins import BinSpec, fit_bins
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
-from hedgerow.data.reading.table import Table, check_n_features
+from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     BatchReader,
@@ -280,7 +280,7 @@ class FileDataset(Dataset):
             )  # fmt: skip
         if encoded is not None:
             params = constraints_of_inputs(resolved, encoded.encoding.inputs)
-            table, weight = _sampled(found, encoded, params.seed)
+            table, weight = encoded.rows_for_cuts(found, params.seed)
         most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
         sampled = np.arange(table.n_rows)
         spec = fit_bins(table, most_bins, weight, params.seed, plan.n_threads, forced, rows=sampled)
@@ -305,7 +305,8 @@ class FileDataset(Dataset):
         if self._survey is not None and plan.set_aside is None:
             survey, first = self._survey, 0
         else:
-            first, n_total, largest = self._training_rows(plan)
+            assert self._counted is not None
+            first, n_total, largest = self._counted.training_rows(plan, self.communicator)
             survey = self._new_survey(plan.params, first, n_total, largest)
             for rows, _ in self._divided(plan):
                 self._begin(survey, rows)
@@ -332,25 +333,6 @@ class FileDataset(Dataset):
         sparse = rows.batch.sparse is not None
         names = () if sparse else self._reader.features()
         survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
-
-    def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
-        """Return training rows on earlier ranks and on all ranks, and the largest weight."""
-        counted = self._counted
-        assert counted is not None
-        largest, n_train, row = 0.0, 0, count_rows(counted.n_rows, self.communicator)[0]
-        weights = None if counted.weights is None else counted.weights.read()
-        for target in counted.targets.read():
-            chosen = plan.chosen(row, target)
-            row += len(target)
-            n_train += len(target) - int(chosen.sum())
-            if weights is not None:
-                largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
-        first, total = count_rows(n_train, self.communicator)
-        if counted.weights is None:
-            return first, total, None
-        # Positive floats have the same order as their bits.
-        bits = np.array([largest]).view(np.int64)
-        return first, total, float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
 
     def _divided(
         self, plan: StorePlan, n_outputs: int | None = None
@@ -483,15 +465,3 @@ class FileDataset(Dataset):
             plan.objective, n_own, n_all, self.memory_limit, plan.work.n_vectors,
             self.positions is not None,
         )  # fmt: skip
-
-
-def _sampled(found: Found, encoded: EncodedRows, seed: int) -> tuple[Table, FloatArray | None]:
-    """Return the rows from which cuts are chosen as trees see them, with their weights."""
-    rows = sampled_rows(encoded.n_copies * found.n_rows, seed)
-    values, weight = cast(Table, found.table).values, found.weight
-    if encoded.n_copies > 1:  # of so few rows, all were sampled
-        places = rows % found.n_rows
-        weight = share_of_copy(weight, found.n_rows, encoded.n_copies)
-        assert weight is not None
-        values, weight = values[places], weight[places]
-    return encoded.of_training(values, rows), weight

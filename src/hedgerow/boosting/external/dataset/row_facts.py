@@ -8,11 +8,12 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
+from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.rounds.queries import QueryNumbers
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.positions import joined_positions
-from hedgerow.comm.base import Communicator
+from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data.sources import Roles
 from hedgerow.data.sources.spool import Spool
 
@@ -85,6 +86,25 @@ class RowFacts:
             self.weights.close()
             self.weights = None
         return int(n_rows)
+
+    def training_rows(
+        self, plan: StorePlan, communicator: Communicator
+    ) -> tuple[int, int, float | None]:
+        """Return training rows on earlier ranks and on all ranks, and the largest weight."""
+        largest, n_train, row = 0.0, 0, count_rows(self.n_rows, communicator)[0]
+        weights = None if self.weights is None else self.weights.read()
+        for target in self.targets.read():
+            chosen = plan.chosen(row, target)
+            row += len(target)
+            n_train += len(target) - int(chosen.sum())
+            if weights is not None:
+                largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
+        first, total = count_rows(n_train, communicator)
+        if self.weights is None:
+            return first, total, None
+        # Positive floats have the same order as their bits.
+        bits = np.array([largest]).view(np.int64)
+        return first, total, float(communicator.allreduce(bits, "max").view(np.float64)[0])
 
     def close(self) -> None:
         """Delete the files; a second call does nothing."""
