@@ -19,18 +19,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from sklearn.base import clone
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.loop.rounds import resolved
-from hedgerow.boosting.loop.sample import Sample, check_weight, with_own_levels
-from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.setup.ready import check_out_of_bag
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import check_queries, read_qid
-from hedgerow.boosting.row_data.targets import has_columns
+from hedgerow.boosting.row_data.queries import check_queries
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
@@ -42,22 +39,23 @@ from hedgerow.boosting.validation.cross import (
 from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.row_sets import ValidationRows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import SparseTable, Table, numbers_of
-from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators import labels
+from hedgerow.data import SparseTable, numbers_of
+from hedgerow.errors import ParameterError
 from hedgerow.estimators.base import HedgerowEstimator
-from hedgerow.estimators.classifier import HedgerowClassifier
-from hedgerow.estimators.ranker import HedgerowRanker
-from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.estimators.cross_problem import (
+    Problem,
+    groups_of,
+    mean_weights,
+    read_problem,
+    weights_of_folds,
+    without_zero_weights,
+)
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective
-from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 Merge: TypeAlias = "Literal['average', 'refit']"
@@ -200,7 +198,7 @@ def cross_fit(
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     X, y, groups, qid = map(on_host, (X, y, groups, qid))
     given = Offsets.of(X, offset)
-    problem = _read(estimator, given, y, sample_weight, qid)
+    problem = read_problem(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, requested)
@@ -208,7 +206,7 @@ def cross_fit(
     limits = _limits(requested, stopping, problem, kept.n_rows)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
-        _groups(groups, problem), qid if groups is None else groups,
+        groups_of(groups, problem), qid if groups is None else groups,
     )  # fmt: skip
     params = problem.params
     if limits.by_out_of_bag:
@@ -216,8 +214,8 @@ def cross_fit(
     metrics = read_groups(make_metrics(estimator.eval_metric, problem.objective), problem.sample)
     refuse_several(metrics)
     rows = FoldRows(kept, problem.objective, params, threads)
-    inner = _without_zero_weights(folds, problem.sample)
-    weights = _weights_of_folds(problem, rows, inner)
+    inner = without_zero_weights(folds, problem.sample)
+    weights = weights_of_folds(problem, rows, inner)
     with budget_of(requested) as budget:
         n_refit = kept.n_rows if model == "refit" else 0
         limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
@@ -263,99 +261,8 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ClassWeights:
-    """Class weights from the training rows of a fold, for its training and test rows."""
-
-    requested: Any
-    classes: AnyArray
-
-    def of(self, train: Sample) -> FloatArray:
-        """Return the weight of each class; 1 for a class without training rows."""
-        found = labels.class_weights(self.requested, self.classes, train.target, train.weight)
-        assert found is not None
-        return found
-
-    def __call__(self, train: Sample, test: Sample) -> tuple[Sample, Sample]:
-        by_class = self.of(train)
-
-        def weighted(sample: Sample) -> Sample:
-            weight = labels.weights_by_class(sample.weight, sample.target, by_class)
-            return replace(sample, weight=weight)
-
-        return weighted(train), weighted(test)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
-    """All rows, the objective, and the parameters of the trees."""
-
-    sample: Sample
-    objective: Objective
-    params: BoostParams
-    weigh: _ClassWeights | None = None
-    classes: AnyArray | None = None
-
-
-def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Problem:
-    """Read the arguments as the estimator's fit does."""
-    params = estimator._params()
-    estimator._check_objective()
-    table = estimator._read(given.X, params)
-    weigh: _ClassWeights | None = None
-    classes: AnyArray | None = None
-    if isinstance(estimator, HedgerowRanker):
-        objective = estimator._make_objective()
-        sample = estimator._sample(table, ValidationRows("", given.X, y, weight, None, qid))
-    elif isinstance(estimator, HedgerowClassifier):
-        if has_columns(y):
-            raise DataError(
-                "cross_fit takes one label for each row, but y has several columns: call it for "
-                "each column."
-            )
-        y = labels.read_labels(y, table.n_rows, "y", type(estimator).__name__)
-        checked = check_weight(weight, table.n_rows)
-        classes, codes = labels.encode(y, checked)
-        labels.class_weights(estimator.class_weight, classes, codes, checked)
-        objective = estimator._make_objective(classes, codes)
-        sample = Sample(table, codes, checked)
-        if estimator.class_weight is not None:
-            weigh = _ClassWeights(estimator.class_weight, classes)
-    else:
-        assert isinstance(estimator, HedgerowRegressor)
-        targets = estimator._targets(y, table.n_rows, "y")
-        sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
-        objective = estimator._make_objective(targets)
-    if qid is not None and sample.query is None:
-        raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
-    sample = given.on(sample, objective.n_outputs)
-    requested = resolve_device(resolved(params, objective, table.schema), table)
-    return _Problem(sample, objective, requested, weigh, classes)
-
-
-def _weights_of_folds(
-    problem: _Problem, rows: FoldRows, folds: Sequence[Fold]
-) -> list[FloatArray | None]:
-    """Return the class weights of each fold; None without ``class_weight``."""
-    weigh, sample = problem.weigh, rows.sample
-    if weigh is None:
-        return [None] * len(folds)
-    bare = replace(sample, table=Table(np.empty((sample.n_rows, 0)), sample.table.schema))
-    return [weigh.of(bare.take(fold.train)) for fold in folds]
-
-
-def _mean_weights(weights: Sequence[FloatArray | None]) -> FloatArray | None:
-    """Return the geometric mean of the class weights of folds, as raw scores are averaged."""
-    known = [by_class for by_class in weights if by_class is not None]
-    if not known:
-        return None
-    if all(np.array_equal(by_class, known[0]) for by_class in known):
-        return known[0]
-    return np.asarray(np.exp(np.mean(np.log(known), axis=0)))
-
-
 def _limits(
-    requested: StoppingParams, stopping: str, problem: _Problem, n_rows: int
+    requested: StoppingParams, stopping: str, problem: Problem, n_rows: int
 ) -> FoldStopping:
     if requested.by_folds:
         raise ParameterError(
@@ -379,41 +286,13 @@ def _limits(
     return FoldStopping(limits, stopping == "pooled", requested.by_out_of_bag)
 
 
-def _groups(groups: Any, problem: _Problem) -> IntArray | None:
-    """Return the number of each row's group; rows of a group stay in the same fold."""
-    sample = problem.sample
-    if sample.query is not None:
-        if groups is not None:
-            raise ParameterError(
-                "groups cannot be combined with qid: queries are the groups. Leave groups out."
-            )
-        return sample.query
-    return read_qid(groups, sample.n_rows, "groups")
-
-
-def _without_zero_weights(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
-    """Return the folds as positions among the rows with positive weight."""
-    if sample.weight is None or (sample.weight > 0.0).all():
-        return list(folds)
-    counts = sample.weight > 0.0
-    place = np.cumsum(counts) - 1
-    found = []
-    for number, fold in enumerate(folds):
-        train, test = (rows[counts[rows]] for rows in (fold.train, fold.test))
-        for rows, name in ((train, "train"), (test, "test")):
-            if len(rows) == 0:
-                raise DataError(f"cv: all {name} rows of split {number} have sample_weight 0.")
-        found.append(Fold(place[train], place[test]))
-    return found
-
-
 def _out_of_fold(
     folds: Sequence[Fold],
     inner: Sequence[Fold],
     grown: GrownFolds,
     models: Sequence[Model],
     rows: FoldRows,
-    problem: _Problem,
+    problem: Problem,
     n_threads: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean raw score and prediction of each row over the folds that test it."""
@@ -475,7 +354,7 @@ def _merged(
     how: str | None,
     plan: FoldPlan,
     grown: GrownFolds,
-    problem: _Problem,
+    problem: Problem,
     weights: Sequence[FloatArray | None],
     given: Offsets,
     clock: StoppingParams,
@@ -485,7 +364,7 @@ def _merged(
         return None
     if how == "average":
         found = cross_models.average_model(plan, grown)
-        by_class = _mean_weights(weights)
+        by_class = mean_weights(weights)
     else:
         rounds = np.mean(cross_models.rounds_of(grown.folds))
         n_rounds = max(1, round(float(rounds)))
