@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
 from hedgerow.boosting.inspect.decided import PredictionForms
 from hedgerow.boosting.inspect.evaluation import Evaluation
-from hedgerow.boosting.inspect.gpu_rows import GpuPredictions
 from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.resume.refitting import Refitting
@@ -23,6 +22,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
+from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.reading.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
@@ -39,11 +39,15 @@ from hedgerow.model.predict import Predictor
 from hedgerow.model.rounds import check_stages, mean_of_trees, trees_of_rounds
 from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
+from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.model.gpu_scores import GpuScorer
 
 _KINDS: tuple[str, ...] = get_args(PredictionKind)
 
@@ -58,7 +62,6 @@ class Booster(
     InspectionPictures,
     MonotoneChecks,
     SingleRowPredictions,
-    GpuPredictions,
     StreamedPredictions,
     PredictionForms,
     Refitting,
@@ -273,6 +276,26 @@ class Booster(
             for number, raw in enumerate(self._predictor.staged(values, threads), 1)
         )
         return stages if added is None else (raw + added for raw in stages)
+
+    @once
+    def _gpu_scorer(self) -> GpuScorer:
+        from hedgerow.model.gpu_scores import GpuScorer
+
+        return GpuScorer(self.model, self._predictor.tables)
+
+    def _raw_on_gpu(self, X: Any, first_tree: int, stop_tree: int) -> FloatArray | None:
+        """Return raw scores of a table on a GPU, computed there; None where that is not possible.
+
+        The scores have the bits of those that the processor computes from a copy of the table.
+        """
+        table = gpu_array(X)
+        if table is None or not self._gpu_scorer.covers(table):
+            return None
+        found = self._gpu_scorer.scores(table, first_tree, stop_tree)
+        if found is None:
+            return None
+        self._unseen.add(found.unseen)
+        return found.raw
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Convert raw scores, shape (n_outputs, n_rows), to values or probabilities."""
