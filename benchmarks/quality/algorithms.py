@@ -36,6 +36,7 @@ import tables
 from scipy.special import softmax
 from scipy.stats import wilcoxon
 
+from hedgerow.boosting.automatic import candidates as candidates_module
 from hedgerow.boosting.automatic import defaults
 from hedgerow.boosting.automatic.model_selection import Entry, ModelSelection
 from hedgerow.boosting.validation import cross_stopping
@@ -140,6 +141,8 @@ VARIANTS = {
     "no plain trees": Variant(tries_plain=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
+    "folds in larger steps": Variant(recipe={"stride": 3.0}),
+    "folds in steps x 4": Variant(recipe={"stride": 4.0}),
     "long ways in small steps": Variant(recipe={"easy_rounds": None}),
     "long ways in larger steps": Variant(recipe={"easy_rounds": 300}),
     "squares in small steps": Variant(
@@ -249,8 +252,8 @@ def compared(other: Compared | None = None) -> Iterator[Compared]:
                 params = other.best.params
             super().hold(params)
 
-        def _try(self, params: Any, folds: Any = None, to_beat: Any = None) -> Entry:
-            entry = super()._try(params, folds, to_beat)
+        def _try(self, params: Any, folds: Any = None, *args: Any, **named: Any) -> Entry:
+            entry = super()._try(params, folds, *args, **named)
             if folds is None:
                 found.entries.append(entry)
             return entry
@@ -348,7 +351,7 @@ def crossed(problem: tables.Problem, strongest: list[str], variant: Variant) -> 
 def changed_defaults(variant: Variant) -> Iterator[None]:
     """The defaults with the variant's recipe and candidates, for as long as it lasts."""
     recipe, candidates = defaults.recipe, defaults.candidates_for
-    plain_trees = defaults.plain_trees
+    plain_trees = candidates_module.plain_trees
 
     def kept(size: Any, params: Any) -> list[dict[str, Any]]:
         return [values for values in candidates(size, params) if variant.kept(values)]
@@ -359,7 +362,9 @@ def changed_defaults(variant: Variant) -> Iterator[None]:
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
         patch.object(defaults, "candidates_for", kept),
-        patch.object(defaults, "plain_trees", plain_trees if variant.tries_plain else no_trees),
+        patch.object(
+            candidates_module, "plain_trees", plain_trees if variant.tries_plain else no_trees
+        ),
     ):
         yield
 

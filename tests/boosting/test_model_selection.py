@@ -343,15 +343,47 @@ def test_a_test_on_one_fold_ends_with_its_answer() -> None:
     def falling(n: int) -> float:
         return 1.0 + 1.0 / n
 
-    assert rounds_followed(falling, rival=(1.125,), ends_ahead=True) == 9
+    assert rounds_followed(falling, rival=(1.125,), to_beat=1.125) == 9
     for rival in (1.125, 1.9, 0.5):
         tests = [
-            CandidateBest(LOSS, 60, 0.0, least=10, rival=(rival,), ends_ahead=early)
-            for early in (True, False)
+            CandidateBest(LOSS, 60, 0.0, least=10, rival=(rival,), to_beat=to_beat)
+            for to_beat in (rival, None)
         ]
         for test in tests:
             any(test.observe(n, falling(n)) for n in range(1, 500))
         assert len({LOSS.improves(test.score, rival) for test in tests}) == 1
+
+
+def test_curves_behind_at_equal_rounds_are_not_followed() -> None:
+    def rival(n: int) -> float:
+        return 0.5 + 1.0 / n
+
+    judged = {"rival": [rival(n) for n in range(1, 301)], "judged_from": 24, "farthest": 0.0}
+    assert rounds_followed(lambda n: rival(n) + 1e-9, **judged) == 24
+    assert rounds_followed(lambda n: rival(n) + (1e-9 if n < 20 else 0.0), **judged) == 1_000
+    assert rounds_followed(lambda n: rival(n) + 1e-4 * (n - 60), **judged) == 61
+    # The best score counts: one round in which the curve rises does not end it.
+    bumpy = [rival(n) - 0.01 + 0.1 * (n == 50) for n in range(1, 100)]
+    assert rounds_followed(lambda n: bumpy[n - 1] if n < 99 else math.inf, **judged) > 99
+
+
+def test_best_scores_follow_the_direction_of_the_metric() -> None:
+    accuracy = make_metrics(["accuracy"], make_objective("logistic"))[0]
+    assert selection_module.best_so_far([0.5, 0.7, 0.6], accuracy) == [0.5, 0.7, 0.7]
+    assert selection_module.best_so_far([0.5, 0.7, 0.4], LOSS) == [0.5, 0.5, 0.4]
+
+
+@pytest.mark.parametrize(("n_wrong", "tries"), [(0, False), (4, True)])
+def test_nothing_else_is_tried_if_hardly_any_loss_is_left(n_wrong: int, tries: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    X[:, 0] = rng.integers(0, 2, 400)
+    y = X[:, 0] == 1.0
+    y[:n_wrong] = ~y[:n_wrong]
+    model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X, y)
+    tried = model.chosen_params_["tried"]
+    assert (len(tried) > 1) == tries
+    assert (tried[0]["score"] < 1e-3 * math.log(2.0)) != tries
 
 
 def test_trying_one_fold_changes_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,7 +396,7 @@ def test_trying_one_fold_changes_no_choice(monkeypatch: pytest.MonkeyPatch) -> N
 
     def observe(self: CandidateBest, n_rounds: int, score: float) -> bool:
         before = plain_observe(self, n_rounds, score)
-        ended.append(self.ends_ahead and self._is_ahead())
+        ended.append(self._is_ahead())
         return before
 
     monkeypatch.setattr(CandidateBest, "observe", observe)

@@ -125,6 +125,10 @@ class TestedRows:
         )
         return shared
 
+    def mean(self, losses: FloatArray) -> float:
+        """Return the weighted mean of losses of rows."""
+        return float(np.average(losses, weights=self._mass))
+
     def difference(self, more: FloatArray, less: FloatArray) -> Difference:
         """Return the weighted mean of the losses ``more`` minus the losses ``less``."""
         return self._difference(more - less, slice(None), self._unit)
