@@ -141,8 +141,8 @@ VARIANTS = {
     "no plain trees": Variant(tries_plain=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
-    "folds in larger steps": Variant(recipe={"stride": 3.0}),
-    "folds in steps x 4": Variant(recipe={"stride": 4.0}),
+    "folds at twice the rate": Variant(recipe={"stride": 2.0}),
+    "folds at four times the rate": Variant(recipe={"stride": 4.0}),
     "long ways in small steps": Variant(recipe={"easy_rounds": None}),
     "long ways in larger steps": Variant(recipe={"easy_rounds": 300}),
     "squares in small steps": Variant(
