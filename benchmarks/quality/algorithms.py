@@ -148,10 +148,19 @@ VARIANTS = {
     "squares in small steps": Variant(
         recipe={
             "learning_rate": 0.02,
-            "stride": 4.0,
+            "stride": 6.0,
             "easy_rounds": 1_000,
             "n_estimators": 6_000,
             "patience": 120,
+        },
+    ),
+    "classes in small steps": Variant(
+        recipe={
+            "learning_rate": 0.05,
+            "stride": 6.0,
+            "easy_rounds": 1_000,
+            "n_estimators": 2_000,
+            "patience": 40,
         },
     ),
     "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, kept=lambda values: False),

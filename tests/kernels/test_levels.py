@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, HedgerowRegressor, load
+from hedgerow.boosting.loop.strategy import ALL_OUTPUTS
 from hedgerow.model.levels import MOST_LEVELS
 from hedgerow.model.predict import Predictor
 
@@ -71,6 +72,21 @@ def test_codes_give_the_scores_of_the_walk(depth, dtype) -> None:
     assert some.tobytes() == by_tree.tobytes()
 
 
+@pytest.mark.parametrize("leaves", ["lines", "vectors"])
+@pytest.mark.parametrize("n_rows", [60, 301, 1_000])
+def test_leaves_with_lines_and_vectors(leaves, n_rows) -> None:
+    X = table(n_rows)
+    y = target(X) if leaves == "lines" else np.column_stack([target(X), X[:, 3]])
+    symmetric = {"grow_policy": "symmetric", "max_depth": 5, "min_samples_leaf": 1}
+    asked = {"linear_leaves": True} if leaves == "lines" else {"multi_strategy": ALL_OUTPUTS}
+    asked |= {"n_estimators": 8, "early_stopping": False, **symmetric}
+    booster = HedgerowRegressor(**asked).fit(X, y).booster_
+    assert uses_levels(booster)
+    odd = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.inf, X * 1.5)
+    found = booster.predict(odd, kind="raw")
+    assert found.tobytes() == one_by_one(booster, odd).tobytes()
+
+
 @pytest.mark.parametrize("kind", [catboost.CatBoostRegressor, catboost.CatBoostClassifier])
 def test_categories_and_classes(kind) -> None:
     X = table()
@@ -107,7 +123,7 @@ def test_other_trees_are_left_to_other_engines() -> None:
     assert not uses_levels(leafwise.booster_)
     booster = fitted(catboost.Pool(X, target(X)), MOST_LEVELS + 1)
     assert not uses_levels(booster)
-    lines = HedgerowRegressor(linear_leaves=True, **params).fit(X, X[:, 3]).booster_
+    lines = HedgerowRegressor(linear_leaves=True, **params).fit(X, target(X)).booster_
     assert lines.model.forest.slopes is not None
     assert not uses_levels(lines)
     constant = HedgerowRegressor(**params).fit(X, np.ones(len(X))).booster_

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -151,6 +152,88 @@ def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
         first, stop = len(rounds) // 2, forest.n_trees
         part = predictor.raw_scores(values, 1, first, stop)
         assert same_bits(part, naive.raw_scores(forest, values, first, stop))
+
+
+def tree_of_levels(rng: np.random.Generator, n_levels: int, skips: float) -> list[list[int]]:
+    """Rows (level or -1, left, right) of a tree whose paths have some of the levels, in order."""
+    nodes: list[list[int]] = []
+
+    def grow(level: int) -> int:
+        while level < n_levels and rng.random() < skips:
+            level += 1
+        number = len(nodes)
+        nodes.append([-1, 0, 0])
+        if level < n_levels:
+            left = grow(level + 1)
+            nodes[number] = [level, left, grow(level + 1)]
+        return number
+
+    grow(0)
+    return nodes
+
+
+def forest_of_levels(rng, values, kind, sizes, skips, mirrored=()):
+    """Symmetric trees; on the right of the root of ``mirrored`` ones the levels are reversed."""
+    forest = random_forest(rng, [1] * len(sizes), np.zeros(1, np.int64), values.shape[1])
+    trees = [np.array(tree_of_levels(rng, size, skips)) for size in sizes]
+    thresholds = random_thresholds(rng, kind, values)
+    parts = []
+    for number, (tree, size) in enumerate(zip(trees, sizes, strict=True)):
+        feature = rng.integers(0, values.shape[1], size + 1)
+        # Another threshold for each level: the same split is of one level only.
+        threshold = rng.permutation(np.unique(thresholds))[: size + 1]
+        missing = rng.integers(0, 2, size + 1)
+        level, inner = tree[:, 0].copy(), tree[:, 0] >= 0
+        if number in mirrored:
+            right = np.arange(len(tree)) >= tree[0, 2]
+            level = np.where(right & inner, size - level, level)
+        parts.append((
+            np.where(inner, feature[level], -1), np.where(inner, threshold[level], 0),
+            np.where(inner, missing[level], 0),
+        ))  # fmt: skip
+    feature, threshold, missing = (np.concatenate(part) for part in zip(*parts, strict=True))
+    table = np.concatenate(trees)
+    zeros = np.zeros(len(table))
+    return replace(
+        forest,
+        feature=feature.astype(np.int32),
+        threshold=threshold.astype(np.int64),
+        missing_left=missing.astype(np.uint8),
+        left=table[:, 1].astype(np.int32),
+        right=table[:, 2].astype(np.int32),
+        value=rng.standard_normal(len(table)),
+        gain=zeros,
+        cover=zeros,
+        count=zeros.astype(np.int64),
+        tree_start=np.cumsum([0, *map(len, trees)]).astype(np.int64),
+    )
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kind=kinds,
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    skips=st.sampled_from([0.0, 0.1, 0.3]),
+)
+def test_paths_of_symmetric_trees_may_skip_levels(seed, kind, sizes, skips):
+    rng = np.random.default_rng(seed)
+    values = random_values(rng, kind, 100, 4)
+    forest = forest_of_levels(rng, values, kind, sizes, skips)
+    predictor = Predictor(forest, [kind_of(kind)] * 4)
+    if skips == 0.0:
+        assert predictor.tables.levels64 is not None
+    assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
+
+
+@pytest.mark.parametrize("mirrored", [(), (1,)])
+def test_levels_have_one_order(mirrored):
+    rng = np.random.default_rng(5)
+    values = random_values(rng, "float64", 100, 4)
+    forest = forest_of_levels(rng, values, "float64", [4, 4], 0.0, mirrored)
+    predictor = Predictor(forest, ["float"] * 4)
+    assert (predictor.tables.levels64 is None) == bool(mirrored)
+    assert same_bits(predictor.raw_scores(values), naive.raw_scores(forest, values))
 
 
 def test_ranks_stand_beside_sets_of_categories():

@@ -29,7 +29,14 @@ from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.kernels.prediction.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
+from hedgerow.kernels.prediction.slopes import (
+    RECORD,
+    TERMS,
+    joined_slopes,
+    no_slopes,
+    part_of_slopes,
+    records_of,
+)
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -53,9 +60,15 @@ def rows():
     return table(missing=0.1)
 
 
-@pytest.fixture(scope="module")
-def booster(rows):
-    return train({**LINES, "n_estimators": 20, "max_leaves": 8}, Dataset(*rows))
+SHAPES = {
+    "leafwise": {"max_leaves": 8},
+    "symmetric": {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def booster(request, rows):
+    return train({**LINES, "n_estimators": 20, **SHAPES[request.param]}, Dataset(*rows))
 
 
 @contextlib.contextmanager
@@ -163,6 +176,22 @@ def test_predictions_are_value_plus_terms_within_bounds(booster, seed, dtype) ->
     )
     assert (expected >= within[0] - 1e-9).all()
     assert (expected <= within[1] + 1e-9).all()
+
+
+def test_lines_that_fit_no_record_are_read_from_arrays(booster) -> None:
+    X = np.random.default_rng(1).normal(size=(50, 4)) * 10.0 ** np.arange(4)
+    forest = booster.model.forest
+    slopes = forest.slopes
+    assert len(records_of(forest.value, slopes)[0]) == RECORD * len(forest.value)
+    expected = Predictor(forest, ["float"] * 4).raw_scores(X)
+    assert len(records_of(forest.value, slopes._replace(column=slopes.column + (1 << 21)))[0]) == 0
+    wide = slopes._replace(high=np.where(slopes.high > 0.0, np.inf, slopes.high))
+    assert len(records_of(forest.value, wide)[0]) == 0
+    four = no_slopes(2)._replace(start=np.array([0, 0, 4]), column=np.zeros(4, np.int32))
+    assert len(records_of(np.zeros(2), four)[0]) == 0
+    without = Predictor(forest, ["float"] * 4)
+    without._leaves = (*without._leaves[:3], (np.zeros(0, np.uint64), np.zeros(0)))
+    np.testing.assert_array_equal(without.raw_scores(X), expected)
 
 
 def test_scores_of_training_and_prediction_have_the_same_bits(rows) -> None:

@@ -264,7 +264,7 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     nodes[position[inner], 1] = first_child << 32 | splits.slot[inner]
     value, number = np.empty(n_nodes), np.empty(n_nodes, dtype=np.int32)
     value[position] = forest.value
-    node = np.empty(0 if _holds_numbers(forest) else n_nodes, dtype=np.int64)
+    node = np.empty(0 if holds_numbers(forest) else n_nodes, dtype=np.int64)
     if len(node) > 0:
         node[position] = np.arange(n_nodes)
     number[position] = np.arange(n_nodes) - start[splits.tree]
@@ -275,7 +275,7 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     return WalkTables(splits.slots, nodes.reshape(-1), value, node, number, root, depth)
 
 
-def _holds_numbers(forest: Forest) -> bool:
+def holds_numbers(forest: Forest) -> bool:
     """Return whether leaves are plain numbers, not vectors or linear functions."""
     return forest.vectors is None and forest.slopes is None
 
@@ -331,7 +331,7 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
     above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
     exit_value = np.zeros((len(tops), EXITS))
-    exit_node = np.zeros((0 if _holds_numbers(forest) else len(tops), EXITS), dtype=np.int64)
+    exit_node = np.zeros((0 if holds_numbers(forest) else len(tops), EXITS), dtype=np.int64)
     onward = np.zeros((len(tops), EXITS), dtype=np.uint32)
     hops = np.zeros(forest.n_trees, dtype=np.uint64)
     for level in splits.levels:

@@ -1,6 +1,6 @@
 """Tables of symmetric trees for :mod:`hedgerow.kernels.prediction.levels`.
 
-A symmetric tree has the same split in all nodes of a level.
+A symmetric tree has one split per level.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.kernels.prediction.levels import FUSED
 from hedgerow.model.forest import Forest
-from hedgerow.model.layout import Splits
+from hedgerow.model.layout import Splits, holds_numbers
 
 MOST_LEVELS = 9
 """Deeper trees use the other engines, because their tables would not stay in the cache."""
+
+_LARGEST_TABLE = 4
+"""Most codes per leaf.  Small trees without levels, of 8 leaves and 7 splits, have 16."""
 
 
 class LevelTables(NamedTuple):
@@ -33,9 +36,11 @@ class LevelTables(NamedTuple):
     level_start : uint64, one per tree and one more
         First level of each tree.
     value : float64
-        Leaf value of each code of each tree.
-    value_start : uint64, one per tree
-        First value of each tree.
+        Leaf value of each code of each tree; empty if leaves hold vectors or lines.
+    node : int64
+        Node of each code of each tree if leaves hold vectors or lines, otherwise empty.
+    table_start : uint64, one per tree
+        First code of each tree.
     """
 
     slots: IntArray
@@ -43,7 +48,29 @@ class LevelTables(NamedTuple):
     threshold: AnyArray
     level_start: npt.NDArray[np.uint64]
     value: FloatArray
-    value_start: npt.NDArray[np.uint64]
+    node: IntArray
+    table_start: npt.NDArray[np.uint64]
+
+
+class _Levels(NamedTuple):
+    """The splits of the levels of all trees.
+
+    Attributes
+    ----------
+    split : int64, one per node
+        Number of the node's split among the splits of all trees; -1: the node is a leaf.
+    leader : int64, one per split
+        A node with this split.
+    depth : int64, one per tree
+        Number of levels.
+    order : int64, one per split
+        The splits of the levels, from the root down, tree after tree.
+    """
+
+    split: IntArray
+    leader: IntArray
+    depth: IntArray
+    order: IntArray
 
 
 def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTables | None:
@@ -56,54 +83,87 @@ def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTa
     threshold : int32 or int64, one per node
         Thresholds in the width of the keys.
     """
-    if forest.vectors is not None or forest.slopes is not None or not forest.n_trees:
+    levels = _levels(forest, splits, threshold) if forest.n_trees else None
+    if levels is None:
         return None
-    n_trees, n_levels = forest.n_trees, len(splits.levels)
-    if n_levels > MOST_LEVELS or not _is_symmetric(splits):
-        return None
-    depth = np.zeros(n_trees, dtype=np.int64)
-    for above, level in enumerate(splits.levels):
-        depth[splits.tree[level]] = above + 1
+    depth = levels.depth
     padded = -(-depth // FUSED) * FUSED
     level_start = np.concatenate([[0], np.cumsum(padded)])
     slot = np.zeros(level_start[-1], dtype=np.uint64)
     found = np.full(level_start[-1], np.iinfo(threshold.dtype).max, dtype=threshold.dtype)
-    for above, level in enumerate(splits.levels):
-        tree = splits.tree[level]
-        place = level_start[tree] + padded[tree] - depth[tree] + above
-        slot[place] = splits.slot[level]
-        found[place] = threshold[level]
-    value_start = np.concatenate([[0], np.cumsum(1 << depth)])
+    leader = levels.leader[levels.order]
+    before = np.cumsum(depth) - depth
+    tree = splits.tree[leader]
+    place = level_start[1:][tree] - depth[tree] + np.arange(len(leader)) - before[tree]
+    slot[place], found[place] = splits.slot[leader], threshold[leader]
+    table_start = np.concatenate([[0], np.cumsum(1 << depth)])
+    node = _nodes(forest, splits, levels, table_start)
+    numbers = holds_numbers(forest)
     return LevelTables(
         splits.slots,
         slot,
         found,
         level_start.astype(np.uint64),
-        _values(forest, splits, depth, value_start),
-        value_start[:-1].astype(np.uint64),
+        np.array(forest.value[node] if numbers else (), dtype=np.float64),
+        node[: 0 if numbers else len(node)],
+        table_start[:-1].astype(np.uint64),
     )
 
 
-def _is_symmetric(splits: Splits) -> bool:
-    """Return whether all nodes at the same depth of a tree have the same split."""
-    for level in splits.levels:
-        _, first, same = np.unique(splits.tree[level], return_index=True, return_inverse=True)
-        leader = level[first][same]
-        if (splits.slot[level] != splits.slot[leader]).any():
-            return False
-        if (splits.threshold[level] != splits.threshold[leader]).any():
-            return False
-    return True
+def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | None:
+    """Find the splits of the levels; None if trees are not symmetric, or too deep.
+
+    A node without rows on one side has no split in trees of Hedgerow: its only child takes its
+    place.  So the splits of a path are some of the splits of the levels, in their order.
+    """
+    inner = np.flatnonzero(forest.feature >= 0)
+    keys = (threshold[inner], splits.slot[inner], splits.tree[inner])
+    order = np.lexsort(keys)
+    fresh = np.ones(len(inner), dtype=np.bool_)
+    if len(inner):
+        fresh[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    split = np.full(len(splits.tree), -1, dtype=np.int64)
+    split[inner[order]] = np.cumsum(fresh) - 1
+    leader = inner[order][fresh]
+    depth = np.bincount(splits.tree[leader], minlength=forest.n_trees)
+    n_leaves = np.diff(forest.tree_start) - np.bincount(splits.tree[inner], minlength=len(depth))
+    if depth.max() > MOST_LEVELS or (1 << depth > _LARGEST_TABLE * n_leaves).any():
+        return None
+    rank = _ranks(len(leader), split, inner, splits)
+    if rank is None:
+        return None
+    return _Levels(split, leader, depth, np.lexsort((rank, splits.tree[leader])))
 
 
-def _values(forest: Forest, splits: Splits, depth: IntArray, value_start: IntArray) -> FloatArray:
-    """Return the value of each code of each tree; codes below a shallow leaf share its value."""
+def _ranks(n_splits: int, split: IntArray, inner: IntArray, splits: Splits) -> IntArray | None:
+    """Return a rank for each split that is above the ranks of all splits above it.
+
+    None if there is no such rank, because a path has two splits in the reverse order of another.
+    """
+    above = np.concatenate([split[inner], split[inner]])
+    below = np.concatenate([split[splits.left[inner]], split[splits.right[inner]]])
+    pairs = np.unique((above * n_splits + below)[below >= 0])
+    above, below = pairs // max(1, n_splits), pairs % max(1, n_splits)
+    rank = np.zeros(n_splits, dtype=np.int64)
+    for _ in range(MOST_LEVELS):
+        too_low = rank[below] <= rank[above]
+        if not too_low.any():
+            return rank
+        np.maximum.at(rank, below[too_low], rank[above[too_low]] + 1)
+    return None
+
+
+def _nodes(forest: Forest, splits: Splits, levels: _Levels, table_start: IntArray) -> IntArray:
+    """Return the node of each code of each tree; codes below a shallow leaf share it."""
+    depth = levels.depth
     tree = np.repeat(np.arange(forest.n_trees), 1 << depth)
-    code = np.arange(value_start[-1]) - value_start[tree]
+    code = np.arange(table_start[-1]) - table_start[tree]
     node = forest.tree_start[tree].astype(np.int64)
+    first = (np.cumsum(depth) - depth)[tree]
     for above in range(int(depth.max(initial=0))):
-        has_level = above < depth[tree]
-        bit = (code >> np.maximum(depth[tree] - 1 - above, 0)) & 1
-        below = np.where(bit == 1, splits.right[node], splits.left[node])
-        node = np.where(has_level, below, node)
-    return np.asarray(forest.value[node], dtype=np.float64)
+        has_level = np.flatnonzero(above < depth[tree])
+        asked = levels.split[node[has_level]] == levels.order[first[has_level] + above]
+        at = has_level[asked]
+        bit = (code[at] >> (depth[tree[at]] - 1 - above)) & 1
+        node[at] = np.where(bit == 1, splits.right[node[at]], splits.left[node[at]])
+    return node

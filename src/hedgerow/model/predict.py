@@ -35,7 +35,12 @@ from hedgerow.kernels.prediction.predict import (
     mask_space,
     walk_space,
 )
-from hedgerow.kernels.prediction.slopes import lines_at, no_slopes, writable_slopes
+from hedgerow.kernels.prediction.slopes import (
+    lines_at,
+    no_slopes,
+    records_of,
+    writable_slopes,
+)
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest
@@ -116,10 +121,13 @@ class Predictor:
         # Copies, because kernels are compiled for writable arrays.
         self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
         self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
+        slopes = no_slopes(0) if self._slopes is None else self._slopes
+        value = np.zeros(0) if self._slopes is None else np.array(forest.value)
         self._leaves = (
             np.zeros((0, 0)) if self._vectors is None else self._vectors,
-            np.zeros(0) if self._slopes is None else np.array(forest.value),
-            no_slopes(0) if self._slopes is None else self._slopes,
+            value,
+            slopes,
+            records_of(value, slopes),
         )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._tables = EngineTables(forest)
@@ -322,7 +330,7 @@ class Predictor:
             return
         # Rows that stop at an inner node are scored separately, also in tree order.
         stopped_scores = scores[:, stops[0]]
-        _, value, slopes = self._leaves
+        _, value, slopes, _ = self._leaves
         numbers = batch.numbers[stops[0]] if self._slopes is not None else NO_NUMBERS
         for tree in range(first_tree, stop_tree):
             ends = stops[1][:, tree]
@@ -385,7 +393,8 @@ class Predictor:
 
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, batch.categories)
-            add_level_trees(batch.rows, tables, *part, level_space(n_slots, block))
+            space = level_space(n_slots, block)
+            add_level_trees(batch.rows, tables, *part, space, (*self._leaves, batch.numbers))
 
         cost = 1.0 * (stop_tree - first_tree)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))

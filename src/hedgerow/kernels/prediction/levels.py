@@ -8,8 +8,9 @@ the leaf in a table::
     level 2   x3 > 0.9   1
 
 Three levels are evaluated at once for all rows of a block, without a branch and with a single
-gather per tree.  If a branch ends before the last level, all codes below it have its value.  Sums
-are in tree order, as in :mod:`hedgerow.kernels.prediction.predict`.
+gather per tree.  If a branch ends before the last level, or skips a level, all codes that differ
+only there have its value.  Where leaves hold vectors or lines, the table has the node instead.
+Sums are in tree order, as in :mod:`hedgerow.kernels.prediction.predict`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.prediction.predict import add_leaves
 from hedgerow.kernels.prediction.table_keys import fill_keys
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, words_as
 
@@ -49,6 +51,7 @@ def add_level_trees(
     stop_tree: int,
     categories: tuple[Any, ...],
     space: AnyArray,
+    leaves: tuple[Any, ...],
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -56,7 +59,7 @@ def add_level_trees(
     from :func:`level_space`; the other arguments are as in
     :func:`hedgerow.kernels.prediction.predict.add_masked_trees`.
     """
-    slots, slot, threshold, level_start, value, value_start = tables
+    slots, slot, threshold, level_start, value, node, table_start = tables
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)
     n_keys = np.uint64(len(slots)) * block
@@ -78,6 +81,11 @@ def add_level_trees(
                     code |= _SECOND if keys[s1 + i] > t1 else _NO
                     code |= _THIRD if keys[s2 + i] > t2 else _NO
                     codes[i] = code
-            output, table = tree % n_outputs, value_start[tree]
-            for i in range(n):
-                scores[output, row + i] += value[table + np.uint64(codes[i])]
+            output, table = tree % n_outputs, table_start[tree]
+            if len(node) == 0:
+                for i in range(n):
+                    scores[output, row + i] += value[table + np.uint64(codes[i])]
+            else:
+                for i in range(n):
+                    codes[i] = node[table + np.uint64(codes[i])]
+                add_leaves(leaves, codes, n, scores, tree, row)

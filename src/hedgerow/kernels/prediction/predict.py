@@ -52,7 +52,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.prediction.slopes import add_lines
+from hedgerow.kernels.prediction.slopes import add_lines, add_records
 from hedgerow.kernels.prediction.table_keys import Ranks, fill_keys, fill_ranks
 from hedgerow.kernels.primitives.intrinsics import SPARE_WORDS, line_start, trailing_zeros, words_as
 
@@ -102,15 +102,18 @@ def add_leaves(
 ) -> None:
     """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows.
 
-    ``leaves`` is ``(vectors, value, slopes, numbers)``: a vector for each node, float64
+    ``leaves`` is ``(vectors, value, slopes, records, numbers)``: a vector for each node, float64
     (n_nodes, n_outputs); if there are no vectors, the values and
-    :class:`hedgerow.kernels.prediction.slopes.Slopes` of the nodes and the numbers of all rows.
+    :class:`hedgerow.kernels.prediction.slopes.Slopes` of the nodes, the same as records if they
+    fit, and the numbers of all rows.
     """
-    vectors, value, slopes, numbers = leaves
+    vectors, value, slopes, records, numbers = leaves
+    output = tree % np.uint64(len(scores))
     if len(vectors) > 0:
         add_vectors(vectors, chosen, n_rows, scores, first_row)
+    elif len(records[0]) > 0:
+        add_records(records, numbers, chosen, n_rows, scores[output], first_row)
     else:
-        output = tree % np.uint64(len(scores))
         add_lines((value, slopes, numbers), chosen, n_rows, scores[output], first_row)
 
 

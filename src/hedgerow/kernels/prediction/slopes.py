@@ -33,7 +33,7 @@ threads (:mod:`hedgerow.kernels.prediction.slope_fit`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,19 @@ In a prototype on 23 tables, the loss changed against constant leaves by -3.0% w
 with 5 terms and -2.7% with all columns of a path; a model with 3 terms has half as many numbers.
 """
 
+RECORD = 4 + 2 * TERMS
+"""Words of a record::
+
+    columns   value   low   high   slope 0   center 0   slope 1   center 1   slope 2   center 2
+
+The first word holds the columns of all terms, 21 bits each.
+"""
+
+Records: TypeAlias = tuple[npt.NDArray[np.uint64], FloatArray]
+"""The records of all nodes, as words and as numbers: two views of the same memory."""
+
+_COLUMN_BITS = 64 // TERMS
+_ONE_COLUMN = np.uint64((1 << _COLUMN_BITS) - 1)
 _LARGEST = np.finfo(np.float64).max
 _ONE = np.uint64(1)
 
@@ -98,6 +111,30 @@ def scaled_slopes(slopes: Slopes, factor: float) -> Slopes:
 def writable_slopes(slopes: Slopes) -> Slopes:
     """Return writable copies: kernels are compiled for writable arrays."""
     return Slopes(*(np.array(part, order="C") for part in slopes))
+
+
+def records_of(values: FloatArray, slopes: Slopes) -> Records:
+    """Return a record for each node; none if a line has no bounds, or more terms than fit.
+
+    A record is in two cache lines, the same numbers in separate arrays are in seven or more.
+    Predictions of 600 trees with linear leaves take 0.77 to 0.97 of the time with records and
+    levels (:mod:`hedgerow.kernels.prediction.levels`).
+    """
+    counts = np.diff(slopes.start)
+    bounded = bool(np.isfinite(slopes.low).all() and np.isfinite(slopes.high).all())
+    fits = counts.max(initial=0) <= TERMS and slopes.column.max(initial=0) < 1 << _COLUMN_BITS
+    n_nodes = len(values) if bounded and fits else 0
+    record = np.zeros((n_nodes, RECORD))
+    words = record.reshape(-1).view(np.uint64)
+    if n_nodes:
+        record[:, 1], record[:, 2], record[:, 3] = values, slopes.low, slopes.high
+        node = np.repeat(np.arange(n_nodes), counts)
+        term = np.arange(len(node)) - slopes.start[node]
+        record[node, 4 + 2 * term] = slopes.slope
+        record[node, 5 + 2 * term] = slopes.center
+        columns = slopes.column.astype(np.uint64) << (_COLUMN_BITS * term).astype(np.uint64)
+        np.bitwise_or.at(words, RECORD * node, columns)
+    return words, record.reshape(-1)
 
 
 def lines_at(lines: tuple[FloatArray, Slopes, FloatArray], nodes: IntArray) -> FloatArray:
@@ -176,6 +213,33 @@ def add_lines(
     for i in range(n_rows):
         node, row = np.uint64(ends[i]), np.uint64(first_row + i)
         scores[row] += values[node] + sum_of_terms(slopes, node, numbers, row)
+
+
+@kernel(inner=True)
+def add_records(
+    records: Records,
+    numbers: FloatArray,
+    ends: AnyArray,
+    n_rows: int,
+    scores: FloatArray,
+    first_row: int,
+) -> None:
+    """Add the same as :func:`add_lines`, from :func:`records_of` the nodes.
+
+    A term that a leaf does not have has the slope 0, and adds 0.
+    """
+    words, record = records
+    for i in range(n_rows):
+        row, at = np.uint64(first_row + i), np.uint64(ends[i]) * np.uint64(RECORD)
+        columns, total = words[at], 0.0
+        for k in range(TERMS):
+            x = numbers[row, columns & _ONE_COLUMN]
+            columns >>= np.uint64(_COLUMN_BITS)
+            term = at + np.uint64(4 + 2 * k)
+            if is_finite(x):
+                total += record[term] * (x - record[term + _ONE])
+        low, high = record[at + np.uint64(2)], record[at + np.uint64(3)]
+        scores[row] += record[at + _ONE] + clipped(total, low, high)
 
 
 @kernel(inner=True)
