@@ -51,6 +51,10 @@ def table() -> pd.DataFrame:
     rows["class"] = np.clip(rows.y // 3, 0, 2).astype(int)
     rows["time"] = np.exp(rows.a)
     rows["lower"], rows["upper"] = rows.time, rows.time + 1.0 + rows.b
+    days = pd.to_timedelta((rows.y * 9 + 200).round(), unit="D")
+    rows["when"] = (pd.Timestamp("2024-01-01", tz="Asia/Tokyo") + days).mask(rows.b == 3.0)
+    rows["span"] = (days * rows.d).dt.round("s")
+    rows["month"] = (pd.Timestamp("2024-01-01") + days.dt.floor("28D")).astype("category")
     rows["high"], rows["low"] = (rows.y > 3.0).astype(int), (rows.y2 < 4.0).astype(int)
     return rows
 
@@ -74,6 +78,8 @@ absolute_of_all.loss = lambda y, raw: np.abs(raw - y)  # type: ignore[attr-defin
 
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
+    "dates and durations": {"columns": [*COLUMNS, "when", "span"]},
+    "dates that are categories": {"columns": ["a", "month"]},
     "depth-wise": {"params": {"grow_policy": "depthwise", "max_depth": 4}},
     "symmetric trees": {"params": {"grow_policy": "symmetric"}},
     "symmetric trees of classes": {

@@ -25,7 +25,7 @@ pytest.importorskip("uvicorn", reason="needs hedgerow[serve]")
 pytest.importorskip("prometheus_client", reason="needs hedgerow[serve]")
 
 import hedgerow
-from hedgerow import Dataset, HedgerowClassifier, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.cli.main import main
 from tests.helpers.clocks import wait_until
 from tests.helpers.servers import Server, ask, serving
@@ -182,6 +182,35 @@ def test_one_tensor_for_all_columns(numbers) -> None:
     shuffled = [{f"x{j}": row[j] for j in (3, 1, 0, 2)} for row in X[:6].tolist()]
     status, found = server.ask("POST", "/predict", {"records": shuffled})
     assert found["predictions"] == expected
+
+
+def test_dates_are_text_and_durations_microseconds(tmp_path) -> None:
+    days = np.arange(200)
+    X = pd.DataFrame(
+        {
+            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(days, unit="D"),
+            "span": pd.to_timedelta(days % 7, unit="h"),
+        }
+    )
+    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, days % 7 + days / 9)
+    model.save(tmp_path / "dates.hedgerow")
+    expected = model.predict(X[:3]).tolist()
+    texts, ticks = X.when[:3].astype(str).tolist(), [0, 3_600_000_000, 7_200_000_000]
+    with serving(tmp_path / "dates.hedgerow") as server:
+        rows = [list(row) for row in zip(texts, ticks, strict=True)]
+        assert server.ask("POST", "/predict", {"records": rows})[1]["predictions"] == expected
+        _, about = server.ask("GET", "/v2/models/dates")
+        assert [each["datatype"] for each in about["inputs"]] == ["BYTES", "INT64"]
+        inputs = [
+            {"name": "when", "shape": [3], "datatype": "BYTES", "data": texts},
+            {"name": "span", "shape": [3], "datatype": "INT64", "data": ticks},
+        ]
+        _, found = server.ask("POST", "/v2/models/dates/infer", {"inputs": inputs})
+        assert found["outputs"][0]["data"] == expected
+        wrong = {"records": [{"when": 20_454, "span": None}]}
+        status, answer = server.ask("POST", "/predict", wrong)
+        assert status == 400
+        assert "'when' holds numbers, but held dates" in answer["error"]
 
 
 def test_offsets_are_columns_of_records(tmp_path) -> None:

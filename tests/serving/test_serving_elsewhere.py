@@ -74,6 +74,22 @@ def test_mlflow_loads_and_predicts(classifier, tmp_path) -> None:
         mlflow_model.save_model(object(), str(tmp_path / "other"))
 
 
+def test_mlflow_takes_dates_and_durations(tmp_path) -> None:
+    from hedgerow.serving import mlflow_model
+
+    days = np.arange(200)
+    when = pd.Timestamp("2026-01-01") + pd.to_timedelta(days, unit="D")
+    X = pd.DataFrame({"when": when, "span": pd.to_timedelta(days % 7, unit="h")})
+    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, days % 7 + days / 9)
+    whole = X.assign(span=(days % 7) * 3_600_000_000)
+    found = mlflow_model.PyfuncModel(model.booster_).predict(whole)
+    np.testing.assert_array_equal(found, model.predict(X))
+    mlflow = pytest.importorskip("mlflow", reason="needs mlflow")
+    mlflow_model.save_model(model, str(tmp_path / "model"))
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict(whole), model.predict(X))
+
+
 def test_mlflow_takes_arrays_and_logs_models(tmp_path, monkeypatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs mlflow")
     from hedgerow.serving import mlflow_model

@@ -20,6 +20,8 @@ UnknownPolicy: TypeAlias = Literal["missing", "backoff", "error", "split"]
 """Treatment of unknown categories by a model; ``"split"`` only for imported models."""
 
 Rounding: TypeAlias = Literal["none", "down", "to_zero"]
+Temporal: TypeAlias = Literal["dates", "times", "durations"]
+"""Values that are stored as microseconds: dates (with a time or not), times of a day, durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,16 @@ class Column:
     rounding : {"none", "down", "to_zero"}, default="none"
         Conversion of fractional numbers to integer levels, as in libraries that number
         categories.  With ``"none"`` a fractional number is an unknown category.
+    temporal : {"dates", "times", "durations"} or None, default=None
+        What the column held in training, if not numbers or text.  Its values, or levels, are
+        then microseconds.
     """
 
     name: str
     kind: ColumnKind = "float"
     levels: Sequence[Level] = ()
     rounding: Rounding = "none"
+    temporal: Temporal | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,11 @@ class Schema:
         return tuple(column.kind for column in self.columns)
 
     @once
+    def types(self) -> tuple[tuple[ColumnKind, Temporal | None], ...]:
+        """Kind of each column, and whether it held dates, times or durations."""
+        return tuple((column.kind, column.temporal) for column in self.columns)
+
+    @once
     def has_int(self) -> bool:
         """Whether a column compares as int64, so that tables hold keys."""
         return "int" in self.kinds
@@ -96,6 +107,11 @@ class Schema:
     def has_categories(self) -> bool:
         """Whether there is a category column."""
         return "category" in self.kinds
+
+    @once
+    def has_temporal(self) -> bool:
+        """Whether a column held dates, times or durations."""
+        return any(column.temporal is not None for column in self.columns)
 
     @once
     def only_floats(self) -> bool:

@@ -20,7 +20,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from io import BufferedReader
 from typing import Any, TypeAlias, get_args
@@ -32,7 +32,7 @@ from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.categories.statistics import ROWS
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema
+from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
@@ -380,6 +380,12 @@ def schema_text(schema: Schema) -> str:
             rounding.setdefault(column.rounding, []).append(position)
     if rounding:
         record["rounding"] = rounding
+    temporal: dict[str, list[int]] = {}
+    for position, column in enumerate(schema.columns):
+        if column.temporal is not None:
+            temporal.setdefault(column.temporal, []).append(position)
+    if temporal:
+        record["temporal"] = temporal
     return strict_json.encode(record, "schema")
 
 
@@ -393,6 +399,7 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     band, rounding = record.pop("zero_band", 0.0), record.pop("rounding", {})
     if not isinstance(band, float) or not 0.0 <= band < math.inf or (band and not zero_missing):
         raise ModelFormatError("schema has a malformed zero_band.")
+    temporal = record.pop("temporal", {})
     more = set() if arrays is None else {"categories", "unknown"}
     if record.keys() != {"kinds", "named", "names"} | more:
         expected = "".join(f"{name}, " for name in sorted(more))
@@ -411,34 +418,51 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
             if type(j) is not int or not 0 <= j < len(names) or kinds[j] != "float":
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
             kinds[j] = kind
+    temporals = _by_column(temporal, Temporal, len(names), "temporal")
     if arrays is None:
-        columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+        columns = tuple(
+            Column(name, kind, temporal=temporals.get(j))
+            for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        )
+        _check_temporal(columns)
         return Schema(columns, named, zero_missing=zero_missing is True, zero_band=band)
     levels = read_levels(record["categories"], arrays)
     if levels.keys() != {j for j, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
-    roundings = _roundings(rounding, len(names))
+    roundings = _by_column(rounding, Rounding, len(names), "rounding")
     columns = tuple(
-        Column(name, kind, levels.get(j, ()), roundings.get(j, "none"))
+        Column(name, kind, levels.get(j, ()), roundings.get(j, "none"), temporals.get(j))
         for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
     )
+    _check_temporal(columns)
     return Schema(columns, named, record["unknown"], zero_missing is True, band)
 
 
-def _roundings(record: Any, n_columns: int) -> dict[int, Any]:
-    """Return the rounding of each column that has one."""
+def _by_column(record: Any, values: Any, n_columns: int, name: str) -> dict[int, Any]:
+    """Return the value of each column that has one, from lists of columns by value."""
     found: dict[int, Any] = {}
-    known = set(get_args(Rounding)) - {"none"}
+    known = set(get_args(values)) - {"none"}
     if not isinstance(record, dict) or not record.keys() <= known:
-        raise ModelFormatError("schema has a malformed record of roundings.")
-    for rounding, positions in record.items():
+        raise ModelFormatError(f"schema has a malformed {name}.")
+    for value, positions in record.items():
         if not isinstance(positions, list):
-            raise ModelFormatError("schema has a malformed record of roundings.")
+            raise ModelFormatError(f"schema has a malformed {name}.")
         for j in positions:
             if type(j) is not int or not 0 <= j < n_columns or j in found:
-                raise ModelFormatError("schema rounds a column twice, or none.")
-            found[j] = rounding
+                raise ModelFormatError(f"schema gives {name} to a column twice, or to none.")
+            found[j] = value
     return found
+
+
+def _check_temporal(columns: Sequence[Column]) -> None:
+    """Raise if a column of other values than integers held dates, times or durations."""
+    for column in columns:
+        whole = column.kind == "int" or all(type(level) is int for level in column.levels)
+        if column.temporal is not None and (column.kind == "float" or not whole):
+            raise ModelFormatError(
+                f"schema says that column {column.name[:50]!r} held {column.temporal}, but its "
+                "values are no integers."
+            )
 
 
 def record_of_text(text: str, name: str) -> Record:

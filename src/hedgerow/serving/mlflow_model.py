@@ -21,10 +21,13 @@ import numpy.typing as npt
 from hedgerow import __version__
 from hedgerow.booster import Booster, load
 from hedgerow.data.external.scratch import scratch_folder
+from hedgerow.data.schema import Column
 from hedgerow.errors import ParameterError
 
 FILE = "model.hedgerow"
 _TYPES = {"float": "double", "int": "long", "category": "string"}
+_OF_TEMPORAL = {"dates": "datetime", "times": "string", "durations": "long"}
+"""MLflow has no durations: they are microseconds.  Times of a day are text of ISO 8601."""
 _KINDS = ("value", "raw", "probability")
 
 
@@ -53,7 +56,20 @@ class PyfuncModel:
         kind: Any = (params or {}).get("kind", "value")
         if kind not in _KINDS:
             raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
-        return self.booster.predict(model_input, kind=kind)
+        return self.booster.predict(self._with_durations(model_input), kind=kind)
+
+    def _with_durations(self, model_input: Any) -> Any:
+        """Return a frame whose integers of microseconds are durations where the model had them."""
+        if not hasattr(model_input, "assign"):
+            return model_input
+        whole = {
+            column.name: model_input[column.name].astype("timedelta64[us]")
+            for column in self.booster.model.schema.columns
+            if column.temporal == "durations"
+            and column.name in model_input
+            and model_input[column.name].dtype.kind == "i"
+        }
+        return model_input.assign(**whole) if whole else model_input
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:
@@ -82,7 +98,9 @@ def signature_of(booster: Booster) -> Any:
     return ModelSignature(inputs=Schema(columns), params=kind)
 
 
-def _type_of(column: Any) -> str:
+def _type_of(column: Column) -> str:
+    if column.temporal is not None:
+        return _OF_TEMPORAL[column.temporal]
     if column.kind == "category" and column.levels and not isinstance(column.levels[0], str):
         return "long" if isinstance(column.levels[0], int) else "double"
     return _TYPES[column.kind]

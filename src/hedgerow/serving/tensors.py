@@ -2,8 +2,9 @@
 
 A model takes one tensor for each column, with shape ``[n]`` or ``[n, 1]`` and the column's
 name, or, if all columns are numbers, one tensor of shape ``[n, n_columns]`` of any name.  A
-null in a tensor is a missing value.  The answer has ``prediction``, also ``probability`` for
-classifiers, and on request ``raw``, ``contributions`` and ``base_value``.
+null in a tensor is a missing value.  Dates and times of a day are text of ISO 8601 or integers
+of microseconds, and durations are such integers.  The answer has ``prediction``, also
+``probability`` for classifiers, and on request ``raw``, ``contributions`` and ``base_value``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray
-from hedgerow.data.schema import check_same_names
+from hedgerow.data.schema import Column, check_same_names
 from hedgerow.serving.bodies import check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
 from hedgerow.serving.records import predict_rows
@@ -30,6 +31,8 @@ _INTEGERS = {
     for bits in (8, 16, 32, 64)
 }
 _DATATYPES = ("BOOL", *_INTEGERS, *_FLOATS, "BYTES")
+_OF_TEMPORAL = {"dates": "BYTES", "times": "BYTES", "durations": "INT64"}
+"""Dates and times are text of ISO 8601, durations are microseconds."""
 _OF_KIND = {"float": "FP64", "int": "INT64", "category": "BYTES"}
 
 
@@ -69,7 +72,9 @@ def model_metadata(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def _datatype(column: Any) -> str:
+def _datatype(column: Column) -> str:
+    if column.temporal is not None:
+        return _OF_TEMPORAL[column.temporal]
     if column.kind == "category" and column.levels and not isinstance(column.levels[0], str):
         return "INT64" if isinstance(column.levels[0], int) else "FP64"
     return _OF_KIND[column.kind]

@@ -235,7 +235,8 @@ def schema_digest(schema: Schema) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     digest.update(repr((schema.named, schema.unknown, schema.zero_missing)).encode())
     for column in schema.columns:
-        text = repr((column.name, column.kind, tuple(column.levels)))
+        known = (column.name, column.kind, tuple(column.levels))
+        text = repr(known if column.temporal is None else (*known, column.temporal))
         digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
     return digest.hexdigest()
 

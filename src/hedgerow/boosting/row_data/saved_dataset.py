@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.reread import ColumnsOf, read_again
-from hedgerow.data.schema import Column, UnknownCategory
+from hedgerow.data.schema import Column, Temporal, UnknownCategory
 from hedgerow.data.sparse import is_sparse, mark_zeros
 from hedgerow.errors import DataError, DataTypeError
 
@@ -100,10 +100,7 @@ def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     about: dict[str, Any] = {
         "format": _FORMAT,
         "version": _VERSION,
-        "columns": [
-            {"name": column.name, "kind": column.kind, "levels": list(column.levels)}
-            for column in table.schema.columns
-        ],
+        "columns": [_record(column) for column in table.schema.columns],
         "named": table.schema.named,
         "unknown": table.schema.unknown,
         "offsets": list(dataset.offset_names),
@@ -290,8 +287,14 @@ def _about(array: AnyArray) -> _About:
     )
 
 
+def _record(column: Column) -> dict[str, Any]:
+    """Return the record of a column; ``temporal`` is in it only if the column held dates."""
+    found = {"name": column.name, "kind": column.kind, "levels": list(column.levels)}
+    return found if column.temporal is None else {**found, "temporal": column.temporal}
+
+
 def _column(record: Any) -> Column:
-    known = isinstance(record, dict) and record.keys() == {"name", "kind", "levels"}
+    known = isinstance(record, dict) and record.keys() - {"temporal"} == {"name", "kind", "levels"}
     _check(known, "a column is malformed.")
     name, kind, levels = record["name"], record["kind"], record["levels"]
     _check(isinstance(name, str) and kind in _KINDS, "a column has no name, or an unknown kind.")
@@ -299,7 +302,13 @@ def _column(record: Any) -> Column:
     one_type = len({type(level) for level in levels}) <= 1 and all(map(_is_level, levels))
     ascending = one_type and all(a < b for a, b in pairwise(levels))
     _check(ascending, f"levels of column {name!r} are not ascending.")
-    return Column(name, kind, tuple(levels))
+    temporal = record.get("temporal")
+    whole = kind == "int" or all(type(level) is int for level in levels)
+    _check(
+        "temporal" not in record or (temporal in get_args(Temporal) and kind != "float" and whole),
+        f"column {name!r} cannot hold dates, times or durations.",
+    )
+    return Column(name, kind, tuple(levels), temporal=temporal)
 
 
 def _is_texts(value: Any) -> bool:

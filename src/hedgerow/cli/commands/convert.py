@@ -88,4 +88,4 @@ def _rows(path: str, booster: Any) -> Any:
     table = read_table(path, text_columns(booster))
     if not booster.model.schema.named:
         return dict(table.columns)
-    return {name: table.column(name) for name in booster.feature_names}
+    return {name: table.feature(name) for name in booster.feature_names}

@@ -10,6 +10,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.reading.tables import Unreadable, infer_integers, infer_numbers
 from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.data.categories.columns import Ticks
+from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import has_hexadecimals
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import check_names
@@ -156,15 +158,14 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
 
 
 def _moments(path: str, name: str, column: Any) -> AnyArray:
-    """Convert dates, times or durations to microseconds, as training reads them."""
+    """Convert dates, times or durations to arrays of NumPy, as training reads them."""
     import pyarrow as pa
 
     try:
         found = read_columns(pa.table({name: column})).by_name[name]
     except HedgerowError as error:
         raise UsageError(f"{path}: {error}") from error
-    values = found.plain("")
-    if values.dtype != np.int64:  # no value is known
-        return np.full(len(values), np.nan)
-    missing = found.missing()
-    return infer_integers(np.where(missing, 0, values), missing)
+    values = found.typed()
+    if not isinstance(values, Ticks):  # no value is known
+        return np.full(len(found), np.nan)
+    return array_of_ticks(values.values, values.temporal)

@@ -26,6 +26,7 @@ from hedgerow.cli.reading.features import task_of_numbers
 from hedgerow.cli.reading.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
+from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import make_roles
@@ -33,6 +34,7 @@ from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.paths import find_files
 from hedgerow.data.sources.row_sample import stack_sparse
+from hedgerow.data.sources.survey import stack_one
 from hedgerow.estimators.file_fit import FileEstimator, TargetFacts, fit_files
 from hedgerow.io.checkpoint_folder import checkpoint_at
 
@@ -143,7 +145,9 @@ def _joined(name: str, parts: Sequence[Any], facts: ColumnFacts) -> AnyArray:
         np.full(len(part.codes), np.nan) if isinstance(part, Encoded) else part for part in parts
     ]
     if kind == "int":
-        return np.concatenate(plain).astype(np.int64)
+        temporal = facts.temporal()
+        values = stack_one(plain, kind)
+        return values if temporal is None else array_of_ticks(values, temporal)
     return np.concatenate([floats_of(part).astype(np.float64) for part in plain])
 
 

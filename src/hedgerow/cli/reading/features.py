@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.reading.tables import NamedColumns
+from hedgerow.cli.reading.tables import NamedColumns, holds_text
 from hedgerow.cli.usage import UsageError
 
 _MOST_CLASSES_OF_NUMBERS = 10
@@ -25,7 +25,7 @@ def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyA
 
 def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
     """Return the names of the text columns."""
-    return frozenset(name for name, column in columns.items() if column.dtype == object)
+    return frozenset(name for name, column in columns.items() if holds_text(column))
 
 
 def numbered_matrix(
@@ -64,7 +64,7 @@ def numbered_matrix(
         target[y == labels[counts.argmax()]] = 1.0
     texts = text_columns({name: table.columns[name] for name in names})
     columns = [
-        _numbered(table.columns[name], target, train) if name in texts else table.columns[name]
+        _numbered(table.columns[name], target, train) if name in texts else table.column(name)
         for name in names
     ]
     wide = any(column.dtype != np.float64 for column in columns)

@@ -1,16 +1,18 @@
 """Tables of the command line: named columns of NumPy arrays.
 
-Every reader returns columns of the same three kinds, so
+Every reader returns columns of the same kinds, so
 a model does not depend on the installed libraries::
 
-    float64   numbers, NaN where missing (whole numbers up to 2**53 too; dates and
-              times as microseconds)
-    int64     whole numbers, some beyond 2**53, none missing
-    object    text, None where missing
+    float64           numbers, NaN where missing (whole numbers up to 2**53 too)
+    int64             whole numbers, some beyond 2**53, none missing
+    datetime64[us]    dates, NaT where missing
+    timedelta64[us]   durations, NaT where missing
+    object            text or times of a day (datetime.time), None where missing
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,11 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.cli.usage import UsageError
+from hedgerow.data.categories.columns import untyped
 from hedgerow.data.reading.columns import LARGEST_EXACT
 from hedgerow.data.reading.csv_rows import csv_batches, header
 from hedgerow.data.reading.files import has_pyarrow, reading
+from hedgerow.data.reading.rows import read_column
 from hedgerow.data.reading.texts import parse_texts
 from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.text_files import check_encoding
@@ -59,6 +63,10 @@ class NamedColumns:
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> AnyArray:
+        """Return the column ``name``, dates as numbers of microseconds: no feature, but a role."""
+        return as_numbers(self.feature(name))
+
+    def feature(self, name: str) -> AnyArray:
         """Return the column ``name``; an unknown name is an error with a suggestion."""
         if name in self.unreadable:
             raise UsageError(self.unreadable[name])
@@ -73,7 +81,7 @@ class NamedColumns:
         """Return the table without some of its columns; the others must be readable."""
         for name in names:
             if name not in self.unreadable:
-                self.column(name)
+                self.feature(name)
         for name, reason in self.unreadable.items():
             if name not in names:
                 raise UsageError(reason)
@@ -190,6 +198,29 @@ def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArra
     return values.astype(np.float64)
 
 
+def holds_text(column: AnyArray) -> bool:
+    """Whether a column holds text, or may hold it as all values are missing."""
+    if column.dtype != object:
+        return False
+    return not isinstance(next((item for item in column if item is not None), ""), dt.time)
+
+
+def as_numbers(column: AnyArray) -> AnyArray:
+    """Return dates, times and durations as numbers of microseconds, and other columns as they are.
+
+    Examples
+    --------
+    >>> as_numbers(np.array(["1970-01-02", "NaT"], "M8[us]")).tolist()
+    [86400000000.0, nan]
+    """
+    if column.dtype.kind not in "OMm" or holds_text(column):
+        return column
+    values = untyped(read_column(column, ""))
+    assert isinstance(values, np.ndarray)
+    missing = values == MISSING_KEY
+    return infer_integers(np.where(missing, 0, values), missing)
+
+
 def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
     """Read a CSV or TSV file, gzipped or not, with column names in the first line.
 
@@ -215,6 +246,8 @@ def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
 def infer_numbers(texts: AnyArray) -> AnyArray:
     """Convert texts to numbers, dates or text."""
     parsed = parse_texts(texts)
+    if parsed.sort in ("date", "zoned"):
+        return parsed.numbers("int")
     if parsed.values.dtype == np.int64:
         return infer_integers(parsed.values, parsed.missing)
     return texts if parsed.sort == "text" else np.asarray(parsed.numbers("float"))

@@ -18,11 +18,11 @@ from hedgerow.convert.readers.sklearn_trees import schema_of, source_of
 from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
-from hedgerow.data.categories.columns import Encoded
+from hedgerow.data.categories.columns import Encoded, untyped
 from hedgerow.data.categories.levels import canonical
-from hedgerow.data.reading.columns import plain_numbers
-from hedgerow.data.reading.objects import read_objects
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.reading.rows import read_column
+from hedgerow.data.reading.temporal import temporal_of
+from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 
 HIST = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
@@ -49,8 +49,7 @@ def read_hist(model: Any) -> Imported:
     position = {j: p for j, p in columns.items() if p is not None}
     base = schema_of(model)
     kept = tuple(
-        Column(column.name, "category", columns[j][0]) if j in position else column
-        for j, column in enumerate(base.columns)
+        columns[j][0] if j in position else column for j, column in enumerate(base.columns)
     )
     schema = Schema(kept, base.named)
     table = _table(predictors, order, {j: code for j, (_, code) in position.items()})
@@ -74,8 +73,8 @@ def _private(model: Any, name: str) -> Any:
     return getattr(model, name)
 
 
-def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
-    """Return the levels of category columns, the position of each code, and the column order.
+def _columns(model: Any) -> tuple[dict[int, tuple[Column, IntArray]], IntArray]:
+    """Return the category columns, the position of each of their codes, and the column order.
 
     The trees see categories first, encoded as whole numbers, then the other columns.
     """
@@ -88,23 +87,23 @@ def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
     places = np.flatnonzero(is_category)
     found = {}
     for j, categories in zip(places.tolist(), encoder.categories_, strict=True):
-        found[j] = _levels(categories, schema_of(model).columns[j].name)
+        found[j] = _column(categories, schema_of(model).columns[j].name)
     return found, np.concatenate((places, np.flatnonzero(~is_category))).astype(np.int64)
 
 
-def _levels(categories: AnyArray, name: str) -> tuple[Any, IntArray]:
-    """Return levels in ascending order, and the position of each code (-1 if missing)."""
-    plain = _as_read(categories, name)
+def _column(categories: AnyArray, name: str) -> tuple[Column, IntArray]:
+    """Return a column with levels in ascending order, and the level of each code (-1: missing)."""
+    plain, temporal = _as_read(categories, name)
     known = [k for k, item in enumerate(plain) if item is not None and item == item]
     order = sorted(known, key=plain.__getitem__)
     position = np.full(len(plain), -1, dtype=np.int64)
     position[order] = np.arange(len(order))
     values = [int(plain[k]) if isinstance(plain[k], bool) else plain[k] for k in order]
-    return tuple(canonical(values)), position
+    return Column(name, "category", tuple(canonical(values)), temporal=temporal), position
 
 
-def _as_read(categories: AnyArray, name: str) -> list[Any]:
-    """Return categories as a table is read: dates and durations are numbers of microseconds.
+def _as_read(categories: AnyArray, name: str) -> tuple[list[Any], Temporal | None]:
+    """Return categories as a table is read, and what they are if they are microseconds.
 
     Raises
     ------
@@ -114,20 +113,20 @@ def _as_read(categories: AnyArray, name: str) -> list[Any]:
     plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
     kinds = {type(item) for item in plain if item is not None}
     if categories.dtype.kind not in "mM" and kinds <= {str, bool, int, float}:
-        return plain
+        return plain, None
+    is_temporal = categories.dtype.kind in "mM"
     try:
-        if categories.dtype.kind in "mM":
-            found: Any = plain_numbers(categories[:, None], [name])[:, 0]
-        else:
-            found = read_objects(categories.astype(object), name)
+        column = read_column(categories if is_temporal else categories.astype(object), name)
     except DataTypeError as error:
         raise ModelFormatError(f"categories of the model: {error}") from None
+    found = untyped(column)
     if isinstance(found, Encoded):
         texts = list(found.values)
-        return [None if code < 0 else texts[code] for code in found.codes.tolist()]
+        return [None if code < 0 else texts[code] for code in found.codes.tolist()], None
     if found.dtype.kind == "i":
-        return [None if key == MISSING_KEY else key for key in found.tolist()]
-    return list(found.tolist())
+        whole = [None if key == MISSING_KEY else key for key in found.tolist()]
+        return whole, temporal_of(column)
+    return list(found.tolist()), None
 
 
 def _table(predictors: list[Any], order: IntArray, positions: dict[int, IntArray]) -> TreeTable:

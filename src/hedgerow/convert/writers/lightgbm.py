@@ -25,8 +25,6 @@ _TARGET = "LightGBM's text"
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _ZERO, _NAN = 1 << 2, 2 << 2
 _WORD = 32
-_LIKE_DATES = 10**13
-"""Whole numbers from here on may be microseconds: 115 days."""
 
 _OBJECTIVES = {
     "squared_error": "regression",
@@ -97,15 +95,11 @@ def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
 
 
 def _tell_of_dates(plain: PlainModel, notes: Notes) -> None:
-    """Note columns whose categories may be dates: a model knows them as microseconds only.
-
-    LightGBM writes no categories but text and numbers.  It would take dates for unknown ones.
-    """
+    """Note columns whose categories are dates: LightGBM would take dates for unknown ones."""
     for name, column in zip(plain.names, plain.columns, strict=True):
-        whole = [level for level in column.levels if isinstance(level, int)]
-        if whole and max(map(abs, whole)) >= _LIKE_DATES:
+        if column.kind == "category" and column.temporal is not None:
             notes.add(
-                f"column {name!r}: if its categories are dates or durations, give LightGBM whole "
+                f"column {name!r}: its categories are {column.temporal}; give LightGBM whole "
                 "microseconds (of dates, since 1970), because its models hold no dates."
             )
 

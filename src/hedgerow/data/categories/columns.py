@@ -35,7 +35,7 @@ from hedgerow.data.categories.levels import (
     take_levels,
 )
 from hedgerow.data.reading.columns import with_missing
-from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
+from hedgerow.data.schema import Rounding, Schema, Temporal, UnknownCategory, UnknownPolicy
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 
 CategoricalFeatures: TypeAlias = (
@@ -57,10 +57,13 @@ class Encoded:
         Texts are distinct.  Numbers may repeat or be missing.
     codes : integers, shape (n_rows,)
         Index into ``values``; -1 for a missing value.
+    temporal : {"dates", "times", "durations"} or None, default=None
+        What the values are, if they are microseconds.
     """
 
     values: Texts | AnyArray
     codes: IntArray
+    temporal: Temporal | None = None
 
     def spread(self, codes_of_values: IntArray) -> IntArray:
         """Return the code of each row from the codes of the values."""
@@ -68,7 +71,25 @@ class Encoded:
         return padded[self.codes]  # -1 is the index of the last entry
 
 
-PlainOrEncoded: TypeAlias = AnyArray | Encoded
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticks:
+    """A column of dates, times or durations in microseconds.
+
+    Attributes
+    ----------
+    values : int64, shape (n_rows,)
+        ``MISSING_KEY`` is a missing value.
+    temporal : {"dates", "times", "durations"}
+    """
+
+    values: IntArray
+    temporal: Temporal
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+PlainOrEncoded: TypeAlias = AnyArray | Ticks | Encoded
 
 
 def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> Encoded:
@@ -113,11 +134,19 @@ def encode_dictionary(values: PlainOrEncoded, codes: IntArray) -> Encoded:
     """Encode a column by its codes and its values, which were read as a column."""
     if isinstance(values, Encoded):
         return Encoded(values.values, Encoded([], codes).spread(values.codes))
+    if isinstance(values, Ticks):
+        return Encoded(values.values, codes, values.temporal)
     return Encoded(values, codes)
+
+
+def untyped(column: PlainOrEncoded) -> AnyArray | Encoded:
+    """Return the microseconds of dates, times or durations, and any other column itself."""
+    return column.values if isinstance(column, Ticks) else column
 
 
 def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
     """Return the numbers of a column; raise ``DataTypeError(message)`` if it holds text."""
+    column = untyped(column)
     if not isinstance(column, Encoded):
         return column
     if isinstance(column.values, np.ndarray):
@@ -139,6 +168,7 @@ def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntAr
     DataError
         If a text is not valid Unicode.
     """
+    column = untyped(column)
     if isinstance(column, Encoded) and not isinstance(column.values, np.ndarray):
         return _text_levels(column.values, column.codes, name)
     values = column.values if isinstance(column, Encoded) else column
@@ -187,6 +217,7 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
     DataTypeError
         If the levels are text and the column holds numbers, or vice versa.
     """
+    column = untyped(column)
     index, name = schema.level_index(j), schema.columns[j].name
     values = column.values if isinstance(column, Encoded) else column
     holds_text = not isinstance(values, np.ndarray)
@@ -216,6 +247,7 @@ def _rounded(values: AnyArray, rounding: Rounding) -> AnyArray:
 
 def value_at(column: PlainOrEncoded, row: int) -> Any:
     """Return the value of a row that is not missing, for error messages."""
+    column = untyped(column)
     value = column.values[int(column.codes[row])] if isinstance(column, Encoded) else column[row]
     return value.item() if isinstance(value, np.generic) else value
 

@@ -27,6 +27,7 @@ from hedgerow.data.categories.columns import (
 )
 from hedgerow.data.reading.columns import plain_numbers, text_message, with_missing
 from hedgerow.data.reading.objects import read_objects
+from hedgerow.data.reading.rows import read_column
 from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import (
     DataError,
@@ -221,9 +222,7 @@ def _read_series(series: Any, name: str) -> PlainOrEncoded:
             filled = series.fill_null(False if kind == "Boolean" else 0).to_numpy()
             return with_missing(plain_numbers(filled[:, None], [name])[:, 0], missing)
     values = series.to_numpy()
-    if values.dtype == object:
-        return read_objects(values, name)
-    return plain_numbers(values[:, None], [name])[:, 0]
+    return read_column(values, name)
 
 
 def _as_objects(series: Any) -> AnyArray:

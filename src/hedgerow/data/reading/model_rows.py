@@ -3,6 +3,9 @@
 The model determines the columns and their types, never the values.  A column that holds
 only integers, or only missing values, in one batch has the same type in all batches.
 Columns are matched by name, and other columns are ignored.
+
+Text files have no form for durations: whole numbers in a column of durations or of times of a day
+are microseconds.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.reading.files import TableFile, open_files
+from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import TextSort, parse_texts
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
@@ -174,10 +178,13 @@ class _Sorts:
 
     def _numbers(self, path: str, texts: Any, column: Column) -> AnyArray:
         parsed = parse_texts(texts)
+        if parsed.sort == "text" and column.temporal == "times":
+            return texts if isinstance(texts, np.ndarray) else np.array(texts.to_pylist(), object)
         if parsed.sort == "text":
+            had = column.temporal or "numbers"
             raise DataTypeError(
-                f"{path}: column {column.name!r} holds text, but held numbers when the model was "
-                f"trained: {_odd_one(texts)!r} is not a number. Convert it to numbers."
+                f"{path}: column {column.name!r} holds text, but held {had} when the model was "
+                f"trained: {_odd_one(texts)!r} is not a number. Convert it to {had}."
             )
         sort: TextSort = "number" if parsed.sort == "whole" else parsed.sort
         if sort != "missing":
@@ -193,6 +200,9 @@ class _Sorts:
                     f"{path}: column {column.name!r} holds {what[sort]}, but {what[before]} before "
                     f"(in {where}): convert it to one of them."
                 )
+        if column.temporal not in (None, "dates") and parsed.sort == "whole":
+            ticks = np.where(parsed.missing, MISSING_KEY, parsed.values)
+            return array_of_ticks(ticks, column.temporal)
         return parsed.numbers(column.kind)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
-from hedgerow.data.categories.columns import PlainOrEncoded, encode_texts
+from hedgerow.data.categories.columns import PlainOrEncoded, Ticks, encode_texts
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
     LARGEST_INT,
@@ -32,6 +32,8 @@ MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
 """Types of pandas whose values are read as their text form."""
 
+ObjectSort: TypeAlias = Literal["text", "numbers", "dates", "times", "durations"]
+
 _MOST_DAYS = 106_751_990
 """Days of a duration that int64 holds in microseconds."""
 
@@ -48,9 +50,9 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
 
     Returns
     -------
-    float32, float64 or int64 array, or Encoded
-        An array of numbers (``Decimal`` is rounded to float64), or of dates, times and
-        durations in microseconds; ``Encoded`` for text.
+    float32, float64 or int64 array, Ticks or Encoded
+        An array of numbers (``Decimal`` is rounded to float64); ``Ticks`` for dates, times and
+        durations; ``Encoded`` for text.
 
     Raises
     ------
@@ -72,10 +74,12 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
     else:
         values = _moments(present, sort, rows, name)
     if missing is None:
-        return plain_numbers(values[:, None], [name])[:, 0]
-    all_rows = np.zeros((len(items), 1), dtype=values.dtype)
-    all_rows[~missing, 0] = values
-    return with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
+        column = plain_numbers(values[:, None], [name])[:, 0]
+    else:
+        all_rows = np.zeros((len(items), 1), dtype=values.dtype)
+        all_rows[~missing, 0] = values
+        column = with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
+    return column if sort == "numbers" else Ticks(column, sort)
 
 
 def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
@@ -104,7 +108,7 @@ def _is_nan(item: Any) -> bool:
     return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
-def sort_of(kind: type) -> str | None:
+def sort_of(kind: type) -> ObjectSort | None:
     """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
@@ -119,12 +123,12 @@ def sort_of(kind: type) -> str | None:
     return None
 
 
-def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> str:
+def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> ObjectSort:
     """Return the common sort of all items that are not missing; raise if there is none."""
     present = items if missing is None else _present(items, missing)
     sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
-    if None not in sorts.values() and len(set(sorts.values())) <= 1:
-        return next(iter(sorts.values()), "numbers") or "numbers"
+    if len(set(sorts.values())) <= 1 and None not in sorts.values():
+        return next(filter(None, sorts.values()), "numbers")
     first: dict[str, tuple[int, Any]] = {}
     for row, item in enumerate(items):
         if missing is not None and missing[row]:
@@ -172,7 +176,7 @@ def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) ->
         return np.array([_utc(item) for item in near], dtype="M8[us]")
     if sort == "durations":
         return np.array(_in_reach(items, rows, name), dtype="m8[us]")
-    return np.array([_microseconds(item) for item in items])
+    return np.array([since_midnight(item) for item in items])
 
 
 def _in_reach(items: Sequence[Any], rows: Sequence[int], name: str) -> list[Any]:
@@ -227,7 +231,7 @@ def _utc(item: Any) -> Any:
     return item
 
 
-def _microseconds(time: dt.time) -> int:
+def since_midnight(time: dt.time) -> int:
     """Return the microseconds since midnight."""
     seconds = (time.hour * 60 + time.minute) * 60 + time.second
     return seconds * 1_000_000 + time.microsecond

@@ -58,6 +58,7 @@ class RowReader:
         self._categories = [
             _category(schema, j) for j, kind in enumerate(schema.kinds) if kind == "category"
         ]
+        self._temporal = [j for j, column in enumerate(schema.columns) if column.temporal]
         self._refuses_unknown = schema.unknown == "error"
         self._kept = None if inputs is None else inputs.kept
         statistics = () if inputs is None else inputs.statistics
@@ -97,6 +98,8 @@ class RowReader:
         if not types <= _PLAIN:
             return None
         values = list(entries)
+        if self._temporal and isinstance(row, Mapping) and self._holds_numbers(values):
+            return None
         if (int in types or type(None) in types) and not self._check_floats(values):
             return None
         if self._ints and not self._read_ints(values):
@@ -117,6 +120,10 @@ class RowReader:
             found += lookup.of_row(values)
         found += [cross.of_row(values) for cross in self._crosses]
         return found, unseen
+
+    def _holds_numbers(self, values: list[Any]) -> bool:
+        """Whether there are numbers where dates were in training: the general reader raises."""
+        return any(values[j] is not None for j in self._temporal)
 
     def _check_floats(self, values: list[Any]) -> bool:
         """Replace None by NaN; return whether all integers are exact as floats."""

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks
 from hedgerow.data.categories.recode import codes_in
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table, check_n_features, with_schema
+from hedgerow.data.reading.temporal import array_of_ticks, with_temporal
 from hedgerow.data.schema import Schema, check_same_names, with_more_levels
 from hedgerow.data.sparse import mark_zeros
 
@@ -62,19 +63,19 @@ def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Ta
             if kind == "category"
         }
         schema = with_more_levels(schema, found)
-    return mark_zeros(with_schema(columns, schema), schema.zero_missing)
+    return mark_zeros(with_schema(columns, schema, typed=own.named), schema.zero_missing)
 
 
 def column_of(table: Table, j: int) -> PlainOrEncoded:
-    """Return column ``j`` as plain numbers, or as an encoded column."""
+    """Return column ``j`` as plain numbers, as dates and the like, or as an encoded column."""
     values, column = table.values[:, j], table.schema.columns[j]
     if column.kind == "int":
-        return np.asarray(values)
+        return with_temporal(np.asarray(values), column.temporal)
     if column.kind == "float":
         return np.asarray(floats_of_column(values, "float"))
     codes = codes_in(table, j)
     if len(column.levels) and not isinstance(column.levels[0], str):
-        return Encoded(np.array(column.levels), codes)
+        return Encoded(np.array(column.levels), codes, column.temporal)
     return Encoded(list(map(str, column.levels)), codes)
 
 
@@ -95,12 +96,18 @@ class ColumnsOf(Mapping[str, AnyArray]):
         if name not in self._table.schema.names:
             raise KeyError(name)
         found = column_of(self._table, self._table.schema.names.index(name))
+        if isinstance(found, Ticks):
+            return array_of_ticks(found.values, found.temporal)
         if not isinstance(found, Encoded):
             missing = found == MISSING_KEY
             if found.dtype != np.int64 or not missing.any():
                 return found
             return np.asanyarray(np.ma.MaskedArray(np.where(missing, 0, found), mask=missing))
         if isinstance(found.values, np.ndarray):
+            if found.temporal is not None:
+                return array_of_ticks(
+                    np.append(found.values, MISSING_KEY)[found.codes], found.temporal
+                )
             known = found.values[np.maximum(found.codes, 0)]
             return np.asanyarray(np.ma.MaskedArray(known, mask=found.codes < 0))
         texts = np.array([*found.values, None], dtype=object)

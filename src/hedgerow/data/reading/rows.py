@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import PlainOrEncoded
+from hedgerow.data.categories.columns import PlainOrEncoded, Ticks
 from hedgerow.data.reading.columns import plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError
@@ -123,5 +123,12 @@ def read_column(column: AnyArray, name: str) -> PlainOrEncoded:
         return read_objects(column, name)
     values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
     if isinstance(column, np.ma.MaskedArray):
-        return with_missing(values, np.ma.getmaskarray(column))
-    return values
+        values = with_missing(values, np.ma.getmaskarray(column))
+    return typed_ticks(values, column.dtype)
+
+
+def typed_ticks(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray | Ticks:
+    """Return plain values as dates or durations if they had such a type of NumPy."""
+    if dtype.kind not in "Mm":
+        return values
+    return Ticks(values, "dates" if dtype.kind == "M" else "durations")

@@ -44,6 +44,7 @@ from hedgerow.data.reading.columns import (
 )
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.reading.short_frames import read_short
+from hedgerow.data.reading.temporal import as_trained, temporal_of
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -139,8 +140,9 @@ def read_table(
     Raises
     ------
     DataError
-        For a wrong shape, wrong columns, complex numbers, integers out of range, or
-        an unknown category with ``unknown="error"``.
+        For a wrong shape, wrong columns, complex numbers, integers out of range, an unknown
+        category with ``unknown="error"``, or dates where the model was trained on numbers or
+        vice versa.
     DataTypeError
         For a column of mixed or unsupported types, text where the model was trained
         on numbers or vice versa, or a sparse matrix.
@@ -175,10 +177,10 @@ def read_table(
         elif schema.only_floats and len(schema.columns) == X.shape[1]:
             return Table(X, schema)
     if schema is not None:
-        columns, _ = _read_any(X, schema, None, reader)
-        return with_schema(columns, schema)
+        columns, _, typed = _read_any(X, schema, None, reader)
+        return with_schema(columns, schema, typed=typed)
     policy = check_unknown(unknown)
-    columns, own = _read_any(X, None, names, reader)
+    columns, own, _ = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
 
 
@@ -211,14 +213,14 @@ def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Tabl
     """
     if schema.unknown == "error" or not schema.has_categories:
         return read_table(X, schema, reader=reader)
-    columns, _ = _read_any(X, schema, None, reader)
-    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    columns, _, typed = _read_any(X, schema, None, reader)
+    parts = _as_trained(columns, schema, typed=typed)
     found = {
         column.name: levels_of(part, column.name)[0]
         for part, column in zip(parts, schema.columns, strict=True)
         if column.kind == "category"
     }
-    return with_schema(columns, with_more_levels(schema, found))
+    return with_schema(parts, with_more_levels(schema, found), typed=typed)
 
 
 _Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
@@ -226,8 +228,11 @@ _Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
 
 def _read_any(
     X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
-) -> tuple[_Columns, Sequence[str] | None]:
-    """Return the columns in the order of the schema, and the table's own names if any."""
+) -> tuple[_Columns, Sequence[str] | None, bool]:
+    """Return the columns in the order of the schema, the table's own names if any, and ``typed``.
+
+    ``typed`` says whether each column has a type, so that numbers are not dates.
+    """
     X = on_host(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise DataTypeError(
@@ -235,10 +240,10 @@ def _read_any(
             "or X.toarray(order='F').astype('float32') to halve the memory."
         )
     if is_named(X):
-        return _read_dict(named_columns(X), schema, names, reader)
+        return *_read_dict(named_columns(X), schema, names, reader), True
     if not isinstance(X, (np.ndarray, list, tuple)):
         if schema is not None and schema.named and (found := read_short(X, schema.names)):
-            return found, schema.names
+            return found, schema.names, True
         from hedgerow.data.reading.frames import as_frame, in_order, read_columns, warn_of_labels
 
         frame = as_frame(X)
@@ -249,14 +254,14 @@ def _read_any(
                 frame = in_order(frame, schema)
                 check_n_features(len(frame.names), schema, reader)
             check_names(names, len(frame.names), frame.names if frame.named else None)
-            return read_columns(frame), frame.names if frame.named else None
+            return read_columns(frame), frame.names if frame.named else None, True
     array = _as_array(X)
     check_shape(array.shape)
     if schema is not None:
         check_n_features(array.shape[1], schema, reader)
         names = schema.names
     check_names(names, array.shape[1])
-    return _read_array(array, names or default_names(array.shape[1])), None
+    return _read_array(array, names or default_names(array.shape[1])), None, False
 
 
 def _read_dict(
@@ -346,7 +351,7 @@ def _refuse_nested(X: Any) -> None:
 
 
 def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:
-    if array.dtype == object or array.dtype.kind in "UT":
+    if array.dtype.kind in "OUTMm":
         return [read_column(array[:, j], name) for j, name in enumerate(names)]
     if isinstance(array, np.ma.MaskedArray):
         values = plain_numbers(np.asarray(array.filled(0)), names)
@@ -370,30 +375,33 @@ def _new_table(
     for j, (part, name) in enumerate(zip(parts, labels, strict=True)):
         if isinstance(part, Encoded) if chosen is None else chosen[j]:
             levels, codes = levels_of(part, name)
-            found.append(Column(name, "category", levels))
+            found.append(Column(name, "category", levels, temporal=temporal_of(part)))
             plain.append(code_column(codes, len(levels), unknown))
         else:
-            part = plain_of(part, text_message(name, "text", named=categorical is not None))
-            found.append(Column(name, _kind(part)))
-            plain.append(part)
+            values = plain_of(part, text_message(name, "text", named=categorical is not None))
+            found.append(Column(name, _kind(values), temporal=temporal_of(part)))
+            plain.append(values)
     kinds = [column.kind for column in found]
     if "category" in kinds:
         return Table(stack(plain, kinds), Schema(tuple(found), names is not None, unknown))
-    if names is None and len(set(kinds)) == 1:
+    schema = Schema(tuple(found), named=names is not None)
+    if names is None and len(set(kinds)) == 1 and not schema.has_temporal:
         schema = unnamed_schema(n_columns, kinds[0])
-    else:
-        schema = Schema(tuple(found), named=names is not None)
     return Table(columns if isinstance(columns, np.ndarray) else stack(plain, kinds), schema)
 
 
-def with_schema(columns: _Columns, schema: Schema) -> Table:
-    """Convert columns to the kinds and levels of a schema."""
-    if isinstance(columns, np.ndarray) and not schema.has_categories:
+def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Table:
+    """Convert columns to the kinds and levels of a schema.
+
+    ``typed`` says whether each column has a type, so that numbers are not dates.
+    """
+    is_same = not (typed and schema.has_temporal) and not schema.has_categories
+    if isinstance(columns, np.ndarray) and is_same:
         if not schema.has_int:
             return Table(as_floats(columns), schema)
         if columns.dtype == np.int64 and "float" not in schema.kinds:
             return Table(columns, schema)
-    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    parts = _as_trained(columns, schema, typed=typed)
     plain: list[AnyArray] = []
     unseen: dict[str, int] = {}
     for j, (part, column) in enumerate(zip(parts, schema.columns, strict=True)):
@@ -410,6 +418,15 @@ def with_schema(columns: _Columns, schema: Schema) -> Table:
         plain.append(code_column(codes, len(column.levels), schema.unknown))
     values = stack(plain, schema.kinds)
     return Table(values, schema, unseen) if unseen else Table(values, schema)
+
+
+def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[PlainOrEncoded]:
+    """Return the columns; raise if one holds dates and should not, or vice versa."""
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    return [
+        as_trained(part, column, typed=typed)
+        for part, column in zip(parts, schema.columns, strict=True)
+    ]
 
 
 def _trained_on_numbers(name: str) -> str:

@@ -71,9 +71,11 @@ class ParsedTexts:
 
         Returns
         -------
-        float64, int64, or masked int64 array
+        float64, int64, masked int64, or datetime64[us] array
             Input for :func:`hedgerow.data.read_table`.
         """
+        if self.sort in ("date", "zoned"):
+            return np.where(self.missing, MISSING_KEY, self.values).view("M8[us]")
         if kind == "float":  # rounded to nearest, as in training on text columns
             return np.where(self.missing, np.nan, self.values.astype(np.float64))
         if self.values.dtype == np.int64:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hedgerow.data.categories.columns import Encoded
+import numpy as np
+
 from hedgerow.data.reading.table import Table, with_schema
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.base import Batch
@@ -48,11 +49,11 @@ class BatchReader:
                 return read_any(entries, self.schema)
             columns = []
             for name, column in zip(self._names, self.schema.columns, strict=True):
-                values = batch.columns[name].values
-                if self._types_known and column.kind == "float" and not isinstance(values, Encoded):
+                values = batch.columns[name].typed()
+                if self._types_known and column.kind == "float" and isinstance(values, np.ndarray):
                     values = floats_of(values)
                 columns.append(values)
-            table = with_schema(columns, self.schema)
+            table = with_schema(columns, self.schema, typed=batch.named)
         except HedgerowError as error:
             raise type(error)(f"{where}: {error}") from error
         marked = mark_zeros(table, self.schema.zero_missing)

@@ -20,7 +20,7 @@ types_known  reading mode that ignores types, as for text files: integers become
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,12 +28,13 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of, untyped
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import with_missing
 from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
 from hedgerow.data.reading.objects import sort_of
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
+from hedgerow.data.reading.temporal import with_temporal
 from hedgerow.data.schema import default_names
 from hedgerow.errors import DataError, DataTypeError
 
@@ -66,7 +67,7 @@ class ReadColumn:
         Name of the type in the file or frame.
     """
 
-    values: PlainOrEncoded
+    values: AnyArray | Encoded
     sort: Sort | None
     exact: Exact
     is_category: bool
@@ -74,6 +75,12 @@ class ReadColumn:
 
     def __len__(self) -> int:
         return len(self.values.codes if isinstance(self.values, Encoded) else self.values)
+
+    def typed(self) -> PlainOrEncoded:
+        """Return the values with what they are, if they are dates, times or durations."""
+        if self.sort is None or self.sort == "numbers" or self.sort == "text":
+            return self.values
+        return with_temporal(self.values, self.sort)
 
     def missing(self) -> BoolArray:
         """Return a mask of the missing values."""
@@ -101,7 +108,7 @@ class ReadColumn:
     def take(self, rows: AnyArray) -> ReadColumn:
         """Return the column with some of the rows."""
         if isinstance(self.values, Encoded):
-            values: PlainOrEncoded = Encoded(self.values.values, self.values.codes[rows])
+            values: AnyArray | Encoded = replace(self.values, codes=self.values.codes[rows])
         else:
             values = self.values[rows]
         return ReadColumn(values, self.sort, self.exact, self.is_category, self.type_name)
@@ -160,7 +167,7 @@ def _of_series(series: Any, name: str) -> ReadColumn:
     native_type = getattr(series.to_native(), "dtype", None)
     if isinstance(native_type, np.dtype) and native_type.kind == "O" and kind != "String":
         return _of_array(series.to_numpy(), name)
-    values = read_series(series, name)
+    values = untyped(read_series(series, name))
     type_name = str(dtype)
     if kind in ("Categorical", "Enum"):
         return ReadColumn(values, _sort_of_values(values), _exact(values), True, type_name)
@@ -175,7 +182,7 @@ def _of_series(series: Any, name: str) -> ReadColumn:
 
 
 def _of_array(column: AnyArray, name: str) -> ReadColumn:
-    values = read_column(column, name)
+    values = untyped(read_column(column, name))
     type_name = str(column.dtype)
     if isinstance(values, Encoded):
         return ReadColumn(values, "text", "any", True, type_name)
@@ -190,19 +197,19 @@ def _of_array(column: AnyArray, name: str) -> ReadColumn:
     )
 
 
-def _exact(values: PlainOrEncoded) -> Exact:
+def _exact(values: AnyArray | Encoded) -> Exact:
     numbers = values.values if isinstance(values, Encoded) else values
     if not isinstance(numbers, np.ndarray):
         return "any"
     return "wide" if numbers.dtype == np.int64 else "float"
 
 
-def _sort_of_values(values: PlainOrEncoded) -> Sort | None:
+def _sort_of_values(values: AnyArray | Encoded) -> Sort | None:
     """Return the sort of a dictionary's values, which the column type does not tell."""
     if isinstance(values, Encoded):
         if not isinstance(values.values, np.ndarray):
             return "text" if len(values.values) else None
-        return "numbers" if len(values.values) else None
+        return (values.temporal or "numbers") if len(values.values) else None
     return "numbers"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from hedgerow.arrays import AnyArray
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import LARGEST_EXACT
-from hedgerow.data.schema import ColumnKind
+from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError
 
-_CATEGORIES = "categories of numbers"
+_CATEGORIES = "categories of "
+"""Beginning of the sorts of columns of categorical types whose values are not text."""
 
 
 @dataclass(slots=True)
@@ -63,11 +64,11 @@ class ColumnFacts:
         at = (where, column.type_name)
         sort: str | None = column.sort
         if column.is_category and sort not in (None, "text"):
-            sort = _CATEGORIES
+            sort = _CATEGORIES + sort
         if sort is not None:
             (self.sorts if filled else self.empty_sorts).setdefault(sort, at)
         elif column.is_category:
-            self.empty_sorts.setdefault(_CATEGORIES, at)
+            self.empty_sorts.setdefault(_CATEGORIES + "numbers", at)
         if sort != "text" and (filled or sort is not None):
             self.exact.setdefault(column.exact, at)
         if filled and column.exact == "float" and sort != "text":
@@ -115,19 +116,34 @@ class ColumnFacts:
         DataTypeError
             For values of two sorts.
         """
-        sorts = dict(self.sorts)
-        if chosen is not None and _CATEGORIES in sorts:
-            sorts.setdefault("numbers", sorts[_CATEGORIES])
-            del sorts[_CATEGORIES]
+        sorts = self._values_of(self.sorts) if chosen is not None else self.sorts
         if len(sorts) > 1:
             (first, (file_a, type_a)), (second, (file_b, type_b)) = list(sorts.items())[:2]
             hint = "convert it to one type, or leave it out (drop=)"
-            if _CATEGORIES in (first, second):
+            if first.startswith(_CATEGORIES) or second.startswith(_CATEGORIES):
                 hint += ", or name it in categorical_features"
             raise DataTypeError(
                 f"column {name!r} holds {first} in {file_a} ({type_a}), but {second} in {file_b} "
                 f"({type_b}): {hint}."
             )
+
+    @staticmethod
+    def _values_of(sorts: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+        """Return sorts of values, whether or not their type is categorical."""
+        found: dict[str, tuple[str, str]] = {}
+        for sort in sorted(sorts, key=lambda sort: sort.startswith(_CATEGORIES)):
+            found.setdefault(sort.removeprefix(_CATEGORIES), sorts[sort])
+        return found
+
+    def temporal(self) -> Temporal | None:
+        """Return what the values are, if they are dates, times or durations.
+
+        A column without values is what its type says.
+        """
+        sorts = self._values_of(self.sorts or self.empty_sorts)
+        if len(sorts) != 1 or "wide" not in self.exact:
+            return None
+        return next((sort for sort in get_args(Temporal) if sort in sorts), None)
 
     def kind(self, name: str, chosen: bool | None, types_known: bool) -> ColumnKind:
         """Return how the values of the column compare.
@@ -142,11 +158,14 @@ class ColumnFacts:
         self.check(name, chosen)
         sort = next(iter(self.sorts), None)
         if sort is None and not types_known:
-            sort = next((s for s in ("text", _CATEGORIES) if s in self.empty_sorts), None)
+            empty = sorted(filter(_is_categorical, self.empty_sorts), reverse=True)  # text first
+            sort = next(iter(empty), None)
             if sort == "text" and chosen is False:
                 sort = None
-        if chosen or (chosen is None and sort in ("text", _CATEGORIES)):
+        if chosen or (chosen is None and sort is not None and _is_categorical(sort)):
             return "category"
+        if self.temporal() is not None:
+            return "int"
         if types_known:
             wide = self.largest > LARGEST_EXACT and not self.has_missing
             return "int" if wide and not self.has_floats else "float"
@@ -185,3 +204,7 @@ class ColumnFacts:
             int(record["largest"]),
             bool(record["has_missing"]),
         )
+
+
+def _is_categorical(sort: str) -> bool:
+    return sort == "text" or sort.startswith(_CATEGORIES)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, check_unicode
+from hedgerow.data.categories.columns import Encoded, check_unicode
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
     MOST_LEVELS,
@@ -47,7 +47,7 @@ class LevelCounts:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, column: PlainOrEncoded, mass: FloatArray | None) -> IntArray:
+    def add(self, column: AnyArray | Encoded, mass: FloatArray | None) -> IntArray:
         """Add some rows; return the number of the level of each row, -1 if missing.
 
         Parameters

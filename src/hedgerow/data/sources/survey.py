@@ -361,14 +361,16 @@ class Survey:
         kinds = [column.kind for column in found]
         if "category" in kinds:
             return Schema(tuple(found), self.named, self.requested.unknown)
-        if not self.named and len(set(kinds)) == 1:
+        schema = Schema(tuple(found), named=self.named)
+        if not self.named and len(set(kinds)) == 1 and not schema.has_temporal:
             return unnamed_schema(len(found), kinds[0])
-        return Schema(tuple(found), named=self.named)
+        return schema
 
     def _finish_column(
         self, j: int, name: str, blocks: Sequence[Block], most_levels: int
     ) -> tuple[Column, AnyArray]:
         kind = self.facts[j].kind(name, self._is_chosen(j), self.types_known)
+        temporal = self.facts[j].temporal()
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
         for block in blocks:  # the table holds the column from here on
             block.columns[j] = np.empty(0, block.columns[j].dtype)  # a view would keep it alive
@@ -377,14 +379,15 @@ class Survey:
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
             if self.types_known and kind == "float":
                 plain = [floats_of(part) for part in plain]
-            return Column(name, kind), stack_one(plain, kind)
+            return Column(name, kind, temporal=temporal), stack_one(plain, kind)
         levels, codes = self.levels[j].finish(most_levels, self.requested.unknown == "error")
         numbers = [
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
             for part, coded in parts
         ]
         found = codes[np.concatenate(numbers)]
-        return Column(name, kind, levels), code_column(found, len(levels), self.requested.unknown)
+        column = Column(name, kind, levels, temporal=temporal)
+        return column, code_column(found, len(levels), self.requested.unknown)
 
     def _finish_sparse(
         self, blocks: Sequence[Block], weight: FloatArray | None, n_rows: int

@@ -44,7 +44,7 @@ def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTab
     check_reading(known, requested.categorical, requested.unknown, start.name)
     if known.named:
         check_same_names(found.names, known.names)
-    if (found.names, found.kinds) != (known.names, known.kinds):
+    if (found.names, found.types) != (known.names, known.types):
         raise AllRowsNeededError(
             f"{start.name} has its columns in another order or of other kinds than these rows, "
             "which are therefore read into memory."

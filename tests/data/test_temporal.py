@@ -1,0 +1,244 @@
+"""Columns of dates, times and durations: a model tells them from columns of numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
+from hedgerow.cli.main import main
+from hedgerow.data import read_table
+from hedgerow.data.reading.reread import ColumnsOf, read_again
+from hedgerow.errors import DataError, ModelFormatError
+from hedgerow.io import model_from_bytes
+from hedgerow.io.model_file import schema_of_text, schema_text
+
+N_ROWS = 200
+RNG = np.random.default_rng(0)
+DAYS = RNG.integers(0, 500, N_ROWS)
+FRAME = pd.DataFrame(
+    {
+        "size": RNG.normal(size=N_ROWS),
+        "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(DAYS, unit="D"),
+        "span": pd.to_timedelta(DAYS % 50, unit="h"),
+        "clock": [dt.time(int(day) % 24, 30) for day in DAYS],
+    }
+)
+Y = FRAME["size"].to_numpy() + DAYS / 100 + DAYS % 50
+PARAMS = {"n_estimators": 5, "early_stopping": False}
+TEMPORAL = (None, "dates", "durations", "times")
+DATES_FOR_NUMBERS = "'size' holds dates, but held numbers when the model was trained"
+NUMBERS_FOR_DATES = "'when' holds numbers, but held dates when the model was trained"
+
+
+def ticks(name: str) -> np.ndarray:
+    return read_table(FRAME[[name]]).values[:, 0]
+
+
+NUMBERS = np.column_stack([FRAME["size"], *(ticks(name) for name in ("when", "span", "clock"))])
+AS_NUMBERS = FRAME.assign(when=ticks("when"))
+AS_DATES = FRAME.assign(size=FRAME.when)
+
+
+@pytest.fixture(scope="module")
+def model() -> HedgerowRegressor:
+    return HedgerowRegressor(**PARAMS).fit(FRAME, Y)
+
+
+def test_the_schema_knows_dates_times_and_durations(model: HedgerowRegressor) -> None:
+    columns = model.booster_.model.schema.columns
+    assert tuple(column.temporal for column in columns) == TEMPORAL
+    loaded = Booster(model_from_bytes(model.booster_.to_bytes())[0])
+    assert loaded.model.schema == model.booster_.model.schema
+
+
+def test_files_of_models_without_dates_have_no_key_for_them() -> None:
+    schema = read_table(FRAME[["size"]]).schema
+    assert "temporal" not in schema_text(schema)
+    assert schema_of_text(schema_text(schema), 1) == schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"),
+    [
+        ("int", '{"days":[0]}'),
+        ("int", '{"dates":0}'),
+        ("int", '{"dates":[1]}'),
+        ("int", '{"dates":[true]}'),
+        ("int", '{"dates":[0,0]}'),
+        ("int", '{"dates":[0],"times":[0]}'),
+        ("int", '["dates"]'),
+        ("float", '{"dates":[0]}'),
+    ],
+)
+def test_forged_records_are_refused(kind: str, record: str) -> None:
+    kinds = '{"int":[0]}' if kind == "int" else "{}"
+    text = f'{{"kinds":{kinds},"named":true,"names":["when"],"temporal":{record}}}'
+    with pytest.raises(ModelFormatError, match="schema"):
+        schema_of_text(text, 1)
+    right = text.replace(kinds, '{"int":[0]}').replace(record, '{"times":[0]}')
+    assert schema_of_text(right, 1).columns[0].temporal == "times"
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "integers": (AS_NUMBERS, NUMBERS_FOR_DATES),
+    "floats": (AS_NUMBERS.astype({"when": float}), NUMBERS_FOR_DATES),
+    "one row": (AS_NUMBERS[:1], NUMBERS_FOR_DATES),
+    "dict": ({name: AS_NUMBERS[name].to_numpy() for name in FRAME}, NUMBERS_FOR_DATES),
+    "rows": (AS_NUMBERS[:3].to_dict("records"), NUMBERS_FOR_DATES),
+    "durations": (FRAME.assign(when=FRAME.span), "'when' holds durations, but held dates"),
+    "dates for durations": (FRAME.assign(span=FRAME.when), "'span' holds dates, but held dur"),
+    "durations for times": (FRAME.assign(clock=FRAME.span), "'clock' holds durations, but held t"),
+    "dates for numbers": (AS_DATES, DATES_FOR_NUMBERS),
+    "matrix of dates": (FRAME[["when"] * 4].to_numpy(), DATES_FOR_NUMBERS),
+    "text": (
+        FRAME.assign(when="tomorrow"),
+        r"'when' holds text \('tomorrow', row 0\), but held da",
+    ),
+    "text for durations": (FRAME.assign(span="1 h"), "'span' holds text .*, but held durations"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_numbers_are_no_dates(name: str, model: HedgerowRegressor) -> None:
+    X, message = WRONG[name]
+    for ask in (model.predict, model.booster_.explain):
+        with pytest.raises(DataError, match=message):
+            ask(X)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_all_libraries(library: str, model: HedgerowRegressor) -> None:
+    module: Any = pytest.importorskip(library)
+    convert: Callable[[Any], Any] = (
+        module.DataFrame if library == "polars" else module.Table.from_pandas
+    )
+    expected = model.predict(FRAME)
+    for n_rows in (N_ROWS, 3):
+        np.testing.assert_array_equal(model.predict(convert(FRAME[:n_rows])), expected[:n_rows])
+        with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+            model.predict(convert(AS_NUMBERS[:n_rows]))
+
+
+def test_forms_of_the_same_dates(model: HedgerowRegressor) -> None:
+    expected = model.predict(FRAME)
+    texts = FRAME.assign(when=FRAME.when.astype(str), clock=FRAME.clock.astype(str))
+    zoned = FRAME.assign(when=FRAME.when.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    for X in (texts, zoned, FRAME.to_dict("records"), FRAME.to_dict("list")):
+        np.testing.assert_array_equal(model.predict(X), expected)
+    # An array has no column types: its numbers are microseconds.
+    booster = model.booster_
+    np.testing.assert_array_equal(booster.predict(NUMBERS), expected)
+    np.testing.assert_array_equal(booster.predict(NUMBERS.tolist()), expected)
+
+
+def test_columns_without_values_are_of_any_sort(model: HedgerowRegressor) -> None:
+    expected = model.predict(FRAME.assign(when=pd.NaT))
+    for nothing in (np.nan, None, pd.NA):
+        np.testing.assert_array_equal(model.predict(FRAME.assign(when=nothing)), expected)
+    model.predict(FRAME.assign(size=pd.NaT))
+
+
+def test_single_rows(model: HedgerowRegressor) -> None:
+    booster, expected = model.booster_, model.predict(FRAME[:1])[0]
+    row = FRAME.to_dict("records")[0]
+    assert booster.predict_one(row) == expected
+    assert booster.predict_one({**row, "when": str(row["when"])}) == expected
+    assert booster.predict_one(NUMBERS[0].tolist()) == expected
+    with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+        booster.predict_one({**row, "when": int(NUMBERS[0, 1])})
+
+
+def test_categories_of_dates() -> None:
+    month = FRAME.when.dt.to_period("Q").dt.start_time
+    for days, chosen in ((month, ["when"]), (month.astype("category"), "auto")):
+        X = FRAME.assign(when=days)
+        model = HedgerowRegressor(**PARAMS, categorical_features=chosen).fit(X, Y)
+        schema = model.booster_.model.schema
+        assert schema.columns[1].kind == "category"
+        assert schema.columns[1].temporal == "dates"
+        loaded = Booster(model_from_bytes(model.booster_.to_bytes())[0])
+        expected = model.predict(X)
+        for same in (month, month.astype("category"), month.astype(str)):
+            np.testing.assert_array_equal(loaded.predict(X.assign(when=same)), expected)
+        for number in (AS_NUMBERS.when, AS_NUMBERS.when.astype("category")):
+            with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+                loaded.predict(X.assign(when=number))
+
+
+def test_validation_rows_and_continued_fits(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    rows, path = Dataset(FRAME, Y), tmp_path / "rows.parquet"
+    AS_NUMBERS.assign(y=Y).to_parquet(path)
+    first = train(PARAMS, rows)
+    with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+        train(PARAMS, rows, Dataset(AS_NUMBERS, Y))
+    for other in (Dataset(AS_NUMBERS, Y), Dataset.from_files(path, "y")):
+        with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+            train(PARAMS, other, init_model=first)
+
+
+def saved(X: pd.DataFrame, folder: Path) -> Dataset:
+    Dataset(X, Y).save(folder / "rows.npz")
+    return Dataset.load(folder / "rows.npz")
+
+
+def test_saved_datasets_keep_what_columns_held(tmp_path: Path) -> None:
+    rows = Dataset(FRAME, Y)
+    again = saved(FRAME, tmp_path)
+    assert train(PARAMS, again).to_bytes() == train(PARAMS, rows).to_bytes()
+    with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
+        train(PARAMS, rows, saved(AS_NUMBERS, tmp_path))
+    with pytest.raises(DataError, match="'when' holds dates, but held numbers"):
+        train(PARAMS, Dataset(AS_NUMBERS, Y), again)
+
+
+def test_tables_are_read_again_as_they_were() -> None:
+    months = FRAME.when.dt.to_period("Q").dt.start_time.where(DAYS % 3 > 0)
+    for chosen in ("auto", ["when"]):
+        table = read_table(FRAME.assign(when=months), categorical=chosen)
+        again = read_table(dict(ColumnsOf(table)), categorical=chosen)
+        assert again.schema == table.schema
+        np.testing.assert_array_equal(again.values, table.values)
+        np.testing.assert_array_equal(read_again(again, table.schema).values, table.values)
+
+
+@pytest.mark.parametrize("reader", ["arrow", "python"])
+def test_text_files(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reader == "python":
+        monkeypatch.setattr("hedgerow.cli.tables.has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+    else:
+        pytest.importorskip("pyarrow")
+    model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
+    dates, numbers = tmp_path / "dates.csv", tmp_path / "numbers.csv"
+    columns = ["size", "when", "y"]
+    FRAME.assign(y=Y)[columns].to_csv(dates, index=False)
+    AS_NUMBERS.assign(y=Y)[columns].to_csv(numbers, index=False)
+    more = ["--target", "y", "--set", "n_estimators=3", "--no-score"]
+    assert main(["train", str(dates), "--model", model, *more]) == 0
+    booster = load(model)
+    assert booster.model.schema.types == (("float", None), ("int", "dates"))
+    assert main(["predict", model, str(dates), "-o", out]) == 0
+    np.testing.assert_array_equal(
+        np.loadtxt(out, skiprows=1), booster.predict(FRAME[["size", "when"]])
+    )
+    with pytest.raises(DataError, match=r"numbers\.csv: .*" + NUMBERS_FOR_DATES):
+        booster.predict_files(numbers, out)
+    assert main(["predict", model, str(numbers), "-o", out]) != 0
+    assert main(["evaluate", model, str(numbers), "--target", "y"]) != 0
+
+
+def test_text_files_hold_durations_as_microseconds(
+    tmp_path: Path, model: HedgerowRegressor
+) -> None:
+    path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    FRAME.assign(span=ticks("span")).to_csv(path, index=False)
+    model.booster_.predict_files(path, out)
+    np.testing.assert_array_equal(np.loadtxt(out, skiprows=1), model.predict(FRAME))
