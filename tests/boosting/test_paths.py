@@ -300,6 +300,17 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"target_statistics": True},
         "columns": ["a", "street"],
     },
+    "target statistics of several targets": {
+        "params": {"target_statistics": True},
+        "columns": ["a", "street", "town"],
+        "target": ["y", "y2"],
+    },
+    "target statistics of several targets in a random forest": {
+        "params": {"target_statistics": True, "boosting": "rf", "subsample": 0.6},
+        "columns": ["a", "street", "town"],
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
     "target statistics in a random forest": {
         "params": {"target_statistics": True, "boosting": "rf", "subsample": 0.6},
         "columns": ["a", "street", "town"],
@@ -639,6 +650,7 @@ ON_ONE_WORKER = {
     "early stopping by folds",
     "groups",
     "target statistics",
+    "target statistics of several targets",
     "several targets, exact",
     "exact",
     "exact with constraints",

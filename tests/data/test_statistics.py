@@ -40,6 +40,7 @@ from hedgerow.kernels.tables.statistics import (
     shuffle,
 )
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 
@@ -282,6 +283,44 @@ def test_classes_have_a_share_each(sample):
         np.testing.assert_allclose(seen[:, 3 * j : 3 * j + 3].sum(axis=1), 1.0, rtol=1e-6)
     names = encoded.inputs.schema(sample.table.schema).names[kept:]
     assert names[:3] == tuple(f"share of class {k} by c0" for k in range(3))
+
+
+@given(samples(), st.integers(1, 3), st.booleans())
+def test_each_target_has_the_means_of_its_own_statistic(sample, order, in_columns):
+    """With the column order of one target, and the values of three fits of one target each."""
+    rng, params = np.random.default_rng(order), replace(PARAMS, statistics_order=1)
+    order_of_axes = "F" if in_columns else "C"
+    target = np.array(rng.normal(size=(sample.n_rows, 3)), order=order_of_axes)
+    loss = make_objective("squared_error")
+    objective = several_targets(lambda _: loss, target)
+    encoded = encode(replace(sample, target=target), None, objective, params)
+    assert encoded.train.target.shape == (encoded.n_copies * sample.n_rows, 3)
+    kept = len(encoded.inputs.kept)
+    seen = floats_of(encoded.train.table)[:, kept:]
+    for k in range(3):
+        own = encode(replace(sample, target=target[:, k].copy()), None, loss, params)
+        np.testing.assert_array_equal(encoded.train.target[:, k], own.train.target)
+        np.testing.assert_array_equal(seen[:, k::3], floats_of(own.train.table)[:, kept:])
+        for statistic, single in zip(encoded.inputs.statistics, own.inputs.statistics, strict=True):
+            np.testing.assert_array_equal(statistic.values[k], single.values[0])
+    names = encoded.inputs.schema(sample.table.schema).names[kept:]
+    assert names[:3] == tuple(f"mean target {k} of c0" for k in range(3))
+
+
+@pytest.mark.parametrize("strategy", ["multi_output_tree", "one_output_per_tree"])
+def test_models_of_several_targets_with_statistics(strategy, tmp_path):
+    X, y = shop(400, n_levels=40)
+    Y = np.column_stack([y, X["size"] - y])
+    params = {"n_estimators": 5, "target_statistics": True, "multi_strategy": strategy}
+    model = HedgerowRegressor(**params).fit(X, Y)
+    assert min(min(s.classes) for s in model.booster_.model.inputs.statistics) in (-3, -4)
+    expected = model.predict(X)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(HedgerowRegressor.load(tmp_path / "model").predict(X), expected)
+    row = X.head(1).to_dict("records")[0]
+    np.testing.assert_array_equal(model.booster_.predict_one(row), expected[0])
+    auto = HedgerowRegressor(n_estimators=5, multi_strategy=strategy).fit(X, Y)
+    assert auto.booster_.model.inputs is None
 
 
 @given(samples(), st.integers(0, 59), st.integers(0, 59))
@@ -770,7 +809,10 @@ def changed(model, **fields):
         ({"columns": (-1,)}, "ascend"),
         ({"columns": (2,)}, "does not hold categories"),
         ({"classes": ()}, "classes"),
-        ({"classes": (-3,)}, "classes"),
+        ({"classes": (-3, -1)}, "classes"),
+        ({"classes": (-4, -3)}, "classes"),
+        ({"classes": (-3, -3)}, "classes"),
+        ({"classes": (-3, 0)}, "classes"),
         ({"classes": (-1, -2)}, "classes"),
         ({"classes": (-2, -2)}, "classes"),
         ({"classes": (0, 0)}, "classes"),

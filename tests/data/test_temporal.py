@@ -58,6 +58,12 @@ def test_the_schema_knows_dates_times_and_durations(model: HedgerowRegressor) ->
     assert loaded.model.schema == model.booster_.model.schema
 
 
+def test_older_readers_are_told_that_they_cannot_read_the_file(model: HedgerowRegressor) -> None:
+    assert b'"schema_version":"8"' in model.booster_.to_bytes()
+    plain = train(PARAMS, Dataset(FRAME[["size"]], Y))
+    assert b'"schema_version":"1"' in plain.to_bytes()
+
+
 def test_files_of_models_without_dates_have_no_key_for_them() -> None:
     schema = read_table(FRAME[["size"]]).schema
     assert "temporal" not in schema_text(schema)

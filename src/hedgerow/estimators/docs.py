@@ -150,7 +150,8 @@ target_statistics : bool or "auto", default="auto"
     each row is taken over the rows before it in a random order, so no row sees its own
     target (Prokhorenkova et al. 2018).  ``"auto"`` selects columns of more than 254
     levels, whose sets of levels would fit noise; True selects columns of more than two.
-    Not available for more than ten classes.  Small data are repeated four times with
+    With several targets each has its own means, and ``"auto"`` selects none.
+    Not available for more than ten classes or targets.  Small data are repeated four times with
     different orders, and ``subsample`` draws from all copies.  A row of weight 2 is not
     exactly equivalent to two rows.
 linear_leaves : bool or "auto", default="auto"

@@ -30,7 +30,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
-from hedgerow.data.categories.statistics import ROWS
+from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
@@ -182,16 +182,16 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
+    statistics = () if model.inputs is None else model.inputs.statistics
+    if model.schema.has_temporal or any(min(s.classes) <= FIRST_TARGET for s in statistics):
+        return 8
     if model.inputs is not None and model.inputs.crosses:
         return 7
     if model.forest.n_parallel > 1:
         return 6  # readers of earlier versions would count each tree as a round
     if has_foreign_rules(model):
         return 5
-    counts = model.inputs is not None and any(
-        ROWS in statistic.classes for statistic in model.inputs.statistics
-    )
-    if model.forest.slopes is not None or counts:
+    if model.forest.slopes is not None or any(ROWS in s.classes for s in statistics):
         return 4
     named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
     if named or model.forest.vectors is not None:
@@ -349,6 +349,13 @@ def _read_v7(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return replace(model, inputs=inputs, forest=forest), estimator
 
 
+def _read_v8(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """Read version 8: an earlier one with dates in the schema, or means of several targets."""
+    if _CROSSES in header.metadata:
+        return _read_v7(header, payload)
+    return (_read_v6 if _PARALLEL in header.metadata else _read_v4)(header, payload)
+
+
 _READERS = {
     1: _read_v1,
     2: _read_v2,
@@ -357,6 +364,7 @@ _READERS = {
     5: _read_v4,
     6: _read_v6,
     7: _read_v7,
+    8: _read_v8,
 }
 """Version 5 has the layout of version 4, but allows more values in the schema and inputs."""
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories.statistics import ROWS, TARGET, Statistic
+from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS, TARGET, Statistic
 from hedgerow.data.crosses import OPERATIONS, Cross
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
@@ -148,8 +148,10 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
     classes = statistic.classes
     shares = classes[1:] if classes[:1] == (ROWS,) else classes
     if not classes or shares not in ((), (TARGET,)):
-        in_range = all(0 <= k < _MOST_CLASSES for k in shares)
-        if not (shares and in_range and all(a < b for a, b in pairwise(shares))):
+        targets = bool(shares) and shares[0] <= FIRST_TARGET
+        places = [FIRST_TARGET - k for k in shares] if targets else shares
+        in_range = all(0 <= k < _MOST_CLASSES for k in places)
+        if not (places and in_range and all(a < b for a, b in pairwise(places))):
             raise ModelFormatError("the classes of a statistic must ascend from 0 on.")
     keys, values, prior = statistic.keys, statistic.values, statistic.prior
     shapes = (keys.ndim, values.shape, prior.shape)

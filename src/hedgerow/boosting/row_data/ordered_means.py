@@ -12,7 +12,14 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data import Schema
-from hedgerow.data.categories.statistics import ROWS, TARGET, UNKNOWN_KEY, Statistic, joint_keys
+from hedgerow.data.categories.statistics import (
+    ROWS,
+    TARGET,
+    UNKNOWN_KEY,
+    Statistic,
+    joint_keys,
+    target_class,
+)
 from hedgerow.kernels.tables.statistics import (
     ORDER_STREAM,
     means_of_sums,
@@ -20,11 +27,14 @@ from hedgerow.kernels.tables.statistics import (
     ordered_means,
     shuffle,
 )
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.threads import run_blocks
 
 MANY_LEVELS = 254
 """``target_statistics="auto"`` encodes columns with more levels than a column has bins."""
+
+_OF_CLASSES = ("softmax", "one_vs_all")
+"""Losses whose outputs are classes, each with a share of its own."""
 
 STRENGTH = 1.0
 """Weight, in rows, of the overall mean in the mean of a category."""
@@ -38,7 +48,7 @@ class StatisticsRows:
     ----------
     codes : dict from column to int64 or int32 (n_rows,)
         Level codes of each column that a statistic uses.
-    target : float64 (n_rows,)
+    target : float64 (n_rows,), or (n_rows, n_targets)
     weight : float64 (n_rows,), or None
     schema : Schema
     """
@@ -51,7 +61,7 @@ class StatisticsRows:
 
 def n_values(schema: Schema, groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
     """Return the number of inputs that the statistics of these groups make."""
-    return sum(n_classes_of(objective) + is_counted(schema, group) for group in groups)
+    return sum(n_means_of(objective) + is_counted(schema, group) for group in groups)
 
 
 def is_counted(schema: Schema, group: tuple[int, ...]) -> bool:
@@ -93,11 +103,7 @@ class _Trainer:
         block: FloatArray,
     ) -> None:
         schema, n_rows = rows.schema, len(rows.target)
-        several = n_classes_of(objective) > 1
-        self._classes = tuple(range(objective.n_outputs)) if several else (TARGET,)
-        self._targets = [
-            (rows.target == k).astype(np.float64) if several else rows.target for k in self._classes
-        ]
+        self._classes, self._targets = _averaged(rows.target, objective)
         self._weight = np.ones(n_rows) if rows.weight is None else rows.weight
         total = self._weight.sum()
         self._unit = float(total) / n_rows
@@ -174,7 +180,18 @@ def _order(n_rows: int, seed: int, copy: int) -> IntArray:
     return order
 
 
-def n_classes_of(objective: Objective) -> int:
-    """Return the number of classes with statistics of their own; 1 for other targets."""
-    several = objective.name in ("softmax", "one_vs_all")
+def n_means_of(objective: Objective) -> int:
+    """Return the number of means in each statistic: one for each class or target."""
+    several = objective.name in _OF_CLASSES or isinstance(objective, SeveralTargets)
     return objective.n_outputs if several else 1
+
+
+def _averaged(target: FloatArray, objective: Objective) -> tuple[tuple[int, ...], list[FloatArray]]:
+    """Return the (pseudo-)classes of each statistic, and the values of which it has the means."""
+    outputs = range(n_means_of(objective))
+    if isinstance(objective, SeveralTargets):
+        columns = [np.ascontiguousarray(target[:, k]) for k in outputs]
+        return tuple(target_class(k) for k in outputs), columns
+    if objective.name in _OF_CLASSES:
+        return tuple(outputs), [(target == k).astype(np.float64) for k in outputs]
+    return (TARGET,), [target]

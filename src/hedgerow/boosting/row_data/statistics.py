@@ -48,7 +48,7 @@ from hedgerow.boosting.row_data.ordered_means import (
     MANY_LEVELS,
     StatisticsRows,
     compute,
-    n_classes_of,
+    n_means_of,
     n_values,
 )
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
@@ -65,10 +65,10 @@ from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
 MOST_CLASSES = 10
-"""Largest number of classes: each class has its own statistics; with more there are none."""
+"""Largest number of classes or targets: each has its own statistics; with more there are none."""
 
 MOST_PAIRS = 64
-"""Largest number of values of column pairs: pairs times classes, if there are several."""
+"""Largest number of values of column pairs: pairs times classes or targets."""
 
 MOST_COPIES = 4
 COPIED_ROWS = 400_000
@@ -198,20 +198,18 @@ def choose_columns(
             "target_statistics=True takes means of the target, which censored times do not have: "
             "use target_statistics=False."
         )
+    what = "classes"
     if isinstance(objective, SeveralTargets):
         if wanted == "auto":
             return []
-        raise ParameterError(
-            "target_statistics=True takes means of one target, but there are "
-            f"{objective.n_outputs}: use target_statistics=False."
-        )
-    n_classes = n_classes_of(objective)
-    if n_classes > MOST_CLASSES:
+        what = "targets"
+    n_means = n_means_of(objective)
+    if n_means > MOST_CLASSES:
         if wanted == "auto":
             return []
         raise ParameterError(
-            f"target_statistics=True makes statistics for each of at most {MOST_CLASSES} classes, "
-            f"but there are {n_classes}: use target_statistics=False."
+            f"target_statistics=True makes statistics for each of at most {MOST_CLASSES} {what}, "
+            f"but there are {n_means}: use target_statistics=False."
         )
     n_levels = {j: schema.n_levels(j) for j in present}
     least = MANY_LEVELS if wanted == "auto" else 2
@@ -220,7 +218,7 @@ def choose_columns(
     if params.statistics_order == 2:
         pairs = _pairs(singles, n_levels, n_rows)
         allowed = [pair for pair in pairs if _may_meet(pair, params.interaction_constraints)]
-        groups += sorted(allowed[: MOST_PAIRS // n_classes])
+        groups += sorted(allowed[: MOST_PAIRS // n_means])
     return groups
 
 
@@ -349,7 +347,7 @@ def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
     assert weight is not None
     return Sample(
         table,
-        np.tile(train.target, n_copies),
+        np.concatenate([train.target] * n_copies),
         np.tile(weight, n_copies),
         None if train.offset is None else np.tile(train.offset, (1, n_copies)),
         None if train.query is None else repeated_queries(train.query, n_copies),

@@ -4,8 +4,8 @@ Glossary
 --------
 statistic  mean target of the training rows with each combination of categories of one
            or two columns, shrunk towards the mean of all rows; for more than two
-           classes the fraction of each class; for a column of very many levels also
-           the number of rows
+           classes the fraction of each class, for several targets the mean of each; for a
+           column of very many levels also the number of rows
 joint key  a number for the categories of a row in the columns of a statistic
 
 A missing value counts as a category.  A combination that no training row had, for example
@@ -32,6 +32,9 @@ TARGET = -1
 ROWS = -2
 """Pseudo-class: the number of rows, weighted relative to the mean weight."""
 
+FIRST_TARGET = -3
+"""Pseudo-class: the mean of the first of several targets; those of the others are below it."""
+
 UNKNOWN_KEY = -1
 """Joint key of a row with an unknown category."""
 
@@ -45,8 +48,9 @@ class Statistic:
     columns : tuple of int
         One or two category columns of the schema, ascending.
     classes : tuple of int
-        Class of each row of ``values``, ascending; or ``TARGET`` for the mean target.
-        ``ROWS``, for the number of rows, may come first.
+        Class of each row of ``values``, ascending; or ``TARGET`` for the mean target; or the
+        pseudo-classes of several targets in their order (:func:`target_class`).  ``ROWS``, for
+        the number of rows, may come first.
     keys : int64, shape (n_keys,)
         Joint keys of the training rows, ascending.
     values : float64, shape (n_classes, n_keys)
@@ -79,8 +83,21 @@ class Statistic:
         )
 
 
+def target_class(k: int) -> int:
+    """Return the pseudo-class for the mean of target ``k`` of several.
+
+    Examples
+    --------
+    >>> [meaning_of(target_class(k)) for k in (0, 1)]
+    ['mean target 0 of', 'mean target 1 of']
+    """
+    return FIRST_TARGET - k
+
+
 def meaning_of(chosen: int) -> str:
     """Return the words for a class of a statistic, before the names of its columns."""
+    if chosen <= FIRST_TARGET:
+        return f"mean target {FIRST_TARGET - chosen} of"
     names = {ROWS: "rows of", TARGET: "mean target of"}
     return names.get(chosen, f"share of class {chosen} by")
 

@@ -29,7 +29,7 @@ from hedgerow.boosting.external.external_sample import Encoding, StorePlan
 from hedgerow.boosting.row_data.ordered_means import (
     StatisticsRows,
     compute,
-    n_classes_of,
+    n_means_of,
     n_values,
 )
 from hedgerow.boosting.row_data.statistics import (
@@ -50,12 +50,12 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, SeveralTargets
 
 _ROW_BYTES, _CODE_BYTES, _CLASS_BYTES, _THREAD_BYTES = 32, 4, 8, 56
 """Memory of a row while statistics are computed: targets, weights and orders; the codes of each
-column that a statistic uses; a target for each class; and the joint keys, with a hash table, of the
-statistic that a thread computes."""
+column that a statistic uses; the values for each class or target; and the joint keys, with a hash
+table, of the statistic that a thread computes."""
 
 _ROW_SHARE = 0.75
 """Share of the memory limit that this may take; there is no store yet."""
@@ -99,8 +99,8 @@ def statistics_of(
 
 def _bytes_of_a_row(groups: Sequence[tuple[int, ...]], objective: Objective) -> int:
     """Return the memory of a row beside what each thread needs."""
-    n_classes = n_classes_of(objective)
-    return _ROW_BYTES + _CODE_BYTES * len(columns_of(groups)) + _CLASS_BYTES * n_classes
+    n_means = n_means_of(objective)
+    return _ROW_BYTES + _CODE_BYTES * len(columns_of(groups)) + _CLASS_BYTES * n_means
 
 
 def threads_that_fit(
@@ -220,7 +220,8 @@ def encode_rows(
         inputs = Inputs(kept_columns(schema, groups), (), crosses)
         return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
     assert objective is not None
-    rows = _read(columns_of(groups), schema, batches(), others)
+    n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    rows = _read(columns_of(groups), schema, n_targets, batches(), others)
     n_copies = copies_of(found.n_rows, plan.params)
     shape = (n_values(schema, groups, objective), n_copies * len(rows.target))
     path = folder().path / "statistics"
@@ -235,23 +236,25 @@ def encode_rows(
 def _read(
     used: Sequence[int],
     schema: Schema,
+    n_targets: int,
     batches: Iterable[tuple[AnyTable, Rows, Rows]],
     others: Communicator,
 ) -> StatisticsRows:
     """Return what statistics are computed from, of all ranks."""
     codes: dict[int, list[IntArray]] = {j: [] for j in used}
-    targets, weights = [np.zeros(0)], [np.zeros(0)]
+    targets, weights = [np.zeros((0, n_targets))], [np.zeros(0)]
     for table, rows, _ in batches:
         values = cast(Table, rows.of(table)).values
         for j in used:
             codes[j].append(codes_of(values[:, j], schema.n_levels(j)).astype(np.int32))
-        targets.append(rows.target)
+        targets.append(rows.target.reshape(-1, n_targets))
         if rows.weight is not None:
             weights.append(rows.weight)
     joined = {
         j: gather_numbers(np.concatenate([np.zeros(0, np.int32), *parts]), others)
         for j, parts in codes.items()
     }
-    target = gather_numbers(np.concatenate(targets), others)
+    columns = [gather_numbers(column, others) for column in np.concatenate(targets).T]
+    target = columns[0] if n_targets == 1 else np.column_stack(columns)
     weight = gather_numbers(np.concatenate(weights), others)
     return StatisticsRows(joined, target, weight if len(weight) > 0 else None, schema)
