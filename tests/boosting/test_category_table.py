@@ -46,7 +46,7 @@ def test_sets_are_those_of_the_naive_search(node_data, chosen, category) -> None
     """Histograms of whole numbers: each level its bin, the last that of missing values."""
     g, h, n, node = node_data
     levels, level_bin = tuple(range(STRIDE - 1)), np.arange(STRIDE - 1, dtype=np.uint8)
-    sums = LevelSums(levels, level_bin, g.astype(float), h.astype(float), n)
+    sums = LevelSums(levels, level_bin, g.astype(float)[None], h.astype(float)[None], n)
     table = rows_of(category_splits(sums, params_of(chosen, category)))
     present = frozenset(np.flatnonzero(n).tolist())
 
@@ -81,7 +81,7 @@ def test_best_set_is_the_one_of_the_engine(node_data, chosen, category) -> None:
     g, h, n, node = node_data
     found = engine.search_categories(g, h, n, node, chosen, category)
     levels, level_bin = tuple(range(STRIDE - 1)), np.arange(STRIDE - 1, dtype=np.uint8)
-    sums = LevelSums(levels, level_bin, g.astype(float), h.astype(float), n)
+    sums = LevelSums(levels, level_bin, g.astype(float)[None], h.astype(float)[None], n)
     allowed = [
         row for row in rows_of(category_splits(sums, params_of(chosen, category))) if row["allowed"]
     ]
@@ -171,7 +171,8 @@ BINS = np.arange(4, dtype=np.uint8)
 
 
 def sums_of(codes):
-    return sum_levels(LEVELS, BINS, np.array(codes), np.ones(len(codes)), np.ones(len(codes)))
+    ones = np.ones((1, len(codes)))
+    return sum_levels(LEVELS, BINS, np.array(codes), ones, ones)
 
 
 def test_levels_without_a_row_go_with_the_larger_side() -> None:

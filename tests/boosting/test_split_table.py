@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
@@ -41,6 +42,55 @@ def test_best_allowed_row_is_the_split_of_the_node(objective, params) -> None:
         same = allowed[(allowed["feature"] == row["feature"])]
         gains = same["gain"][np.isclose(same["threshold"], row["threshold"])]
         assert gains.max() == pytest.approx(row["gain"], rel=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["squared_error", "huber", "softmax"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"leaf_estimation": "gradient"},
+        {"gamma": 0.01},
+        {"max_delta_step": 0.3},
+        {"max_bins": 7},
+    ],
+)
+def test_splits_of_vector_leaves_have_the_gains_of_all_outputs(objective, params) -> None:
+    X, y, targets = rows_of_several_outputs()
+    data = Dataset(X, y if objective == "softmax" else targets)
+    base = {"objective": objective, "n_estimators": 3, "max_leaves": 6, "min_samples_leaf": 4}
+    more = {"multi_strategy": "multi_output_tree", "min_data_per_group": 5, "cat_smooth": 3.0}
+    booster = train({**base, **more, "reg_alpha": 0.1, **params}, data)
+    assert booster.model.forest.vectors is not None
+    inner = [row for row in booster.to_frame("polars").to_dicts() if row["feature"] is not None]
+    assert {row["feature"] for row in inner} >= {"size", "town"}
+    for row in inner:
+        table = booster.split_table(row["tree"], row["node"], data)
+        allowed = table[table["allowed"]]
+        best = allowed.loc[allowed["gain"].idxmax()]
+        assert best["gain"] == pytest.approx(row["gain"], rel=1e-5)
+        assert best["feature"] == row["feature"]
+        assert len(best["g_left"]) == len(best["h_right"]) == 3
+        sides = {best["n_left"], best["n_right"]}
+        assert sides == {inner_count(booster, row, side) for side in ("left", "right")}
+
+
+def rows_of_several_outputs():
+    """Numbers and categories that tell something of three outputs; y has three classes."""
+    rng = np.random.default_rng(0)
+    towns = np.array(list("abcdefghijkl"))
+    codes, effect = rng.integers(12, size=500), rng.normal(size=(12, 3))
+    X = pd.DataFrame({"size": rng.normal(size=500), "town": towns[codes]})
+    X.loc[rng.random(500) < 0.1, "size"] = np.nan
+    targets = effect[codes] + np.outer(X["size"].fillna(1.0), [2.0, -1.0, 0.5])
+    targets += rng.normal(size=(500, 3)) / 5
+    return X, targets.argmax(axis=1), targets
+
+
+def inner_count(booster, row, side):
+    frame = booster.to_frame("pandas")
+    own = frame[frame["tree"] == row["tree"]].set_index("node")
+    return int(own.loc[row[side], "count"])
 
 
 def test_rows_are_all_cuts_with_the_sums_of_their_sides() -> None:

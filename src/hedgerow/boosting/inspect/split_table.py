@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.boosting.inspect.category_table import category_splits, side_score, sum_levels
+from hedgerow.boosting.inspect.category_table import category_splits, shown, side_score, sum_levels
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.class_weights import uncorrected, weights_of, with_class_weights
 from hedgerow.boosting.row_data.queries import with_queries
@@ -50,7 +50,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    """The rows of a node: their keys by column, with gradients g and hessians h."""
+    """The rows of a node: their keys by column, with gradients g and hessians h.
+
+    g and h have a row for each output of a leaf.
+    """
 
     keys: IntArray
     g: FloatArray
@@ -79,7 +82,8 @@ def split_table(
         most this; infinity separates missing values), ``missing`` ("left",
         "right", or None if the node has no missing value of the feature),
         ``n_left``, ``n_right``, sums of gradients and hessians ``g_left``,
-        ``g_right``, ``h_left``, ``h_right``, ``gain``, and ``allowed``: False
+        ``g_right``, ``h_left``, ``h_right`` (with vector leaves, lists of the sums of each
+        output), ``gain``, which is the sum over the outputs of a leaf, and ``allowed``: False
         if ``min_samples_leaf`` or ``min_child_weight`` forbid the split, or
         ``min_data_per_group`` forbids a split by categories.  If the model has category
         columns, also ``left_levels``, the list of the levels that go left; it
@@ -95,12 +99,6 @@ def split_table(
         If no row reaches the node.
     """
     forest, params = model.forest, _params_of(model)
-    if forest.vectors is not None:
-        raise ParameterError(
-            "split_table shows the gains of one output, but the leaves of this model hold vectors, "
-            "and its splits were chosen by the sum over outputs: train it with "
-            "multi_strategy='one_output_per_tree' to see them."
-        )
     if model.inputs is not None:
         raise ParameterError(
             "split_table shows cuts between values of columns, but this model splits values "
@@ -112,7 +110,7 @@ def split_table(
     sample, model = with_class_weights(sample, weights_of(model)), uncorrected(model)
     rows = _rows_of(forest, sample.table, model, tree, node)
     g, h = _gradients(model, objective, sample, params, tree)
-    at = _Node(_keys(sample.table.take(np.flatnonzero(rows))), g[rows], h[rows])
+    at = _Node(_keys(sample.table.take(np.flatnonzero(rows))), g[:, rows], h[:, rows])
     cuts = _bin_cuts(sample, params) if params.tree_method == "hist" else None
     has_categories = model.schema.has_categories
     columns: SplitTable = {name: [] for name in _names(has_categories)}
@@ -192,7 +190,10 @@ def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int
 def _gradients(
     model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return gradients and hessians of every row at the scores at which the tree was grown."""
+    """Return gradients and hessians of every row at the scores at which the tree was grown.
+
+    Both have a row for each output of a leaf.
+    """
     if "position_bias" in model.training:
         raise ParameterError(
             "this model was trained with positions, whose biases before each round are not stored: "
@@ -209,11 +210,16 @@ def _gradients(
     raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, n_before)
     if sample.offset is not None:
         raw = raw + sample.offset
-    output = tree % forest.n_outputs
     objective = with_queries(objective, sample, params.seed, 1)
-    g, h = gradients_at(objective, sample.target, sample.weight, raw, output, number)
+    of_all = range(forest.n_outputs)
+    outputs = of_all if forest.vectors is not None else (tree % forest.n_outputs,)
+    pairs = [
+        gradients_at(objective, sample.target, sample.weight, raw, output, number)
+        for output in outputs
+    ]
+    g, h = (np.array(parts) for parts in zip(*pairs, strict=True))
     if params.leaf_estimation in FIRST_ORDER:
-        h = np.ones(len(g)) if sample.weight is None else sample.weight
+        h = np.broadcast_to(1.0 if sample.weight is None else sample.weight, g.shape)
     return g, h
 
 
@@ -245,20 +251,23 @@ def _splits(
     order = np.argsort(keys[~absent], kind="stable")
     present = keys[~absent][order]
     thresholds, places = _thresholds(present, cuts, kind, apart=bool(absent.any()))
-    sums = {}
-    for name, values in (("g", node.g), ("h", node.h), ("n", np.ones(len(keys)))):
+
+    def sums(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of the left sides, and those of the right sides."""
         running = np.concatenate([[0.0], np.cumsum(values[~absent][order])])
-        more = values[absent].sum() if missing == "left" else 0.0
-        sums[name] = running[places] + more, values.sum()
-    g_left, h_left, n_left = (sums[name][0] for name in ("g", "h", "n"))
-    g_right, h_right, n_right = (sums[name][1] - sums[name][0] for name in ("g", "h", "n"))
-    parent = side_score(np.array([node.g.sum()]), np.array([node.h.sum()]), params)
-    gain = 0.5 * (
-        side_score(g_left, h_left, params) + side_score(g_right, h_right, params) - parent
+        left = running[places] + (values[absent].sum() if missing == "left" else 0.0)
+        return left, values.sum() - left
+
+    n_left, n_right = sums(np.ones(len(keys)))
+    (g_left, g_right), (h_left, h_right) = (
+        map(np.array, zip(*map(sums, values), strict=True)) for values in (node.g, node.h)
     )
+    parent = [side_score(g.sum(), h.sum(), params) for g, h in zip(node.g, node.h, strict=True)]
+    children = side_score(g_left, h_left, params) + side_score(g_right, h_right, params)
+    gain = 0.5 * (children - np.array(parent)[:, None]).sum(axis=0)
     least = params.min_samples_leaf
     allowed = (n_left >= least) & (n_right >= least)
-    allowed &= np.minimum(h_left, h_right) >= params.min_child_weight
+    allowed &= np.minimum(h_left.mean(axis=0), h_right.mean(axis=0)) >= params.min_child_weight
     kept = (places > 0) & (n_right > 0)  # the others leave one side empty
     if missing == "left":
         kept &= places < len(present)  # otherwise it mirrors the split "right" of missing values
@@ -267,11 +276,11 @@ def _splits(
         "missing": [missing if absent.any() else None] * int(kept.sum()),
         "n_left": n_left[kept].astype(int).tolist(),
         "n_right": n_right[kept].astype(int).tolist(),
-        "g_left": g_left[kept].tolist(),
-        "g_right": g_right[kept].tolist(),
-        "h_left": h_left[kept].tolist(),
-        "h_right": h_right[kept].tolist(),
-        "gain": (gain - params.gamma)[kept].tolist(),
+        "g_left": [shown(one) for one in g_left[:, kept].T],
+        "g_right": [shown(one) for one in g_right[:, kept].T],
+        "h_left": [shown(one) for one in h_left[:, kept].T],
+        "h_right": [shown(one) for one in h_right[:, kept].T],
+        "gain": (gain - len(node.g) * params.gamma)[kept].tolist(),
         "allowed": allowed[kept].tolist(),
     }
     return table
