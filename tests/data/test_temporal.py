@@ -248,3 +248,26 @@ def test_text_files_hold_durations_as_microseconds(
     FRAME.assign(span=ticks("span")).to_csv(path, index=False)
     model.booster_.predict_files(path, out)
     np.testing.assert_array_equal(np.loadtxt(out, skiprows=1), model.predict(FRAME))
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high", "shown"),
+    [
+        ("when", "2024-02-28", "2024-03-01", "2024-02-29"),
+        ("when", "2024-02-28", "2024-03-02", "2024-02-29T12:00:00"),
+        ("clock", "09:00:00", "10:00:00", "09:30:00"),
+        ("span", "1 days", "3 days", "2 days, 0:00:00"),
+    ],
+)
+def test_trees_show_cuts_as_dates(column: str, low: str, high: str, shown: str) -> None:
+    convert: Any = {
+        "when": pd.to_datetime,
+        "span": pd.to_timedelta,
+        "clock": lambda texts: list(map(dt.time.fromisoformat, texts)),
+    }
+    X = pd.DataFrame({column: convert[column]([low] * 5 + [high] * 5)})
+    booster = train({"n_estimators": 1, "min_samples_leaf": 1}, Dataset(X, [0.0] * 5 + [1.0] * 5))
+    assert f"{column} <= {shown}" in booster.to_text()
+    for sign, rule in zip(("<=", ">"), sorted(booster.to_rules()), strict=True):
+        assert f"{column} {sign} {shown}" in rule
+    assert f"{column} <= {shown}" in booster.to_dot().replace("&lt;", "<").replace("≤", "<=")

@@ -19,7 +19,8 @@ from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.reading.temporal import text_of_ticks
+from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import ParameterError, shown_name
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
@@ -213,6 +214,13 @@ def threshold_value(column: Column, key: int) -> float | int:
     return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
 
 
+def threshold_text(value: float | int, temporal: Temporal | None) -> str:
+    """Return an exact threshold as text; ``temporal``: its column held dates, for example."""
+    if temporal is None or not isinstance(value, int):
+        return repr(value)
+    return text_of_ticks(value, temporal)
+
+
 def short_number(value: float) -> str:
     """Return four significant digits, or a whole number below ten million."""
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
@@ -224,6 +232,7 @@ def condition(
     """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``.
 
     Without ``digits``, the threshold is exact: it has the shortest digits that restore it.
+    Dates are shown as such.
     Without ``letters``, the set of categories is complete.
     """
     column, division = tree.column(node), tree.division(node)
@@ -231,5 +240,6 @@ def condition(
     if division is not None:
         return name, *division.phrase(bool(tree.nodes.missing_left[node]), letters)
     value = threshold_value(column, int(tree.nodes.threshold[node]))
-    exact = digits is None or isinstance(value, int)
-    return name, "<=", repr(value) if exact else f"{value:.{digits}g}"
+    if isinstance(value, int) or digits is None:
+        return name, "<=", threshold_text(value, column.temporal)
+    return name, "<=", f"{value:.{digits}g}"

@@ -13,13 +13,13 @@ All walks use a list of open nodes instead of recursion, so a tree may have any 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.schema import Schema
+from hedgerow.data.schema import Schema, Temporal
 from hedgerow.errors import shown_name
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
@@ -34,6 +34,7 @@ from hedgerow.plot.labels import (
     condition,
     pick_tree,
     short_number,
+    threshold_text,
     threshold_value,
 )
 
@@ -184,7 +185,7 @@ def tree_rules(
                 rules.append(_rule(chosen, node, parts_of | {column.name: stopped}))
         else:
             at = threshold_value(column, int(chosen.nodes.threshold[node]))
-            range_ = part if isinstance(part, _Range) else _Range()
+            range_ = part if isinstance(part, _Range) else _Range(temporal=column.temporal)
             ways = (
                 range_.up_to(at, missing=missing_left),
                 range_.above(at, missing=not missing_left),
@@ -325,24 +326,27 @@ class _Range:
     low: float | int | None = None
     high: float | int | None = None
     missing: bool = True
+    temporal: Temporal | None = None
 
     def up_to(self, at: float | int, *, missing: bool) -> _Range:
         high = at if self.high is None else min(at, self.high)
-        return _Range(self.low, high, self.missing and missing)
+        return replace(self, high=high, missing=self.missing and missing)
 
     def above(self, at: float | int, *, missing: bool) -> _Range:
         low = at if self.low is None else max(at, self.low)
-        return _Range(low, self.high, self.missing and missing)
+        return replace(self, low=low, missing=self.missing and missing)
 
     def text(self, name: str) -> str:
         low, high = self.low, self.high
         nothing = low is not None and (low >= high if high is not None else low == np.inf)
         if nothing:
             return f"{name} is missing" if self.missing else f"no value of {name}"
+        above = "" if low is None else threshold_text(low, self.temporal)
         if high is None:
-            text = f"{name} > {low!r}"
+            text = f"{name} > {above}"
         else:
-            text = f"{name} <= {high!r}" if low is None else f"{low!r} < {name} <= {high!r}"
+            text = f"{name} <= {threshold_text(high, self.temporal)}"
+            text = text if low is None else f"{above} < {text}"
         return f"({text} or missing)" if self.missing else text
 
 

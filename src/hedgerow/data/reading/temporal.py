@@ -160,6 +160,23 @@ def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:
     return np.fromiter(items, dtype=object, count=len(items))
 
 
+def text_of_ticks(value: int, temporal: Temporal) -> str:
+    """Return a number of microseconds as text of the date, time or duration.
+
+    Examples
+    --------
+    >>> text_of_ticks(1_704_067_200_000_000, "dates"), text_of_ticks(1_500_000, "durations")
+    ('2024-01-01', '0:00:01.500000')
+    """
+    if temporal == "dates":
+        text = str(np.datetime64(value, "us"))
+        return text.removesuffix(".000000").removesuffix("T00:00:00")
+    if temporal == "times" and 0 <= value < _DAY:
+        (time,) = array_of_ticks(np.array([value]), "times")
+        return str(time.isoformat())
+    return str(dt.timedelta(microseconds=value))
+
+
 def with_temporal(part: PlainOrEncoded, temporal: Temporal | None) -> PlainOrEncoded:
     """Return a column of integers with what they are, and other columns as they are."""
     if temporal is None:
