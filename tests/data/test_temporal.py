@@ -271,3 +271,22 @@ def test_trees_show_cuts_as_dates(column: str, low: str, high: str, shown: str) 
     for sign, rule in zip(("<=", ">"), sorted(booster.to_rules()), strict=True):
         assert f"{column} {sign} {shown}" in rule
     assert f"{column} <= {shown}" in booster.to_dot().replace("&lt;", "<").replace("≤", "<=")
+
+
+def test_pictures_of_explained_dates(model: HedgerowRegressor, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("pyarrow")
+    from hedgerow.plot import plot_beeswarm, plot_dependence, plot_waterfall
+
+    columns = {name: FRAME[name].to_numpy() for name in FRAME}
+    for X in (FRAME, columns):
+        explanation = model.booster_.explain(X)
+        plot_beeswarm(explanation)
+        (points,) = plot_dependence(explanation, "when", partner=None).collections[-1:]
+        np.testing.assert_array_equal(points.get_offsets()[:, 0], ticks("when"))
+        texts = [text.get_text() for text in plot_waterfall(explanation, 0).get_yticklabels()]
+        assert f"when = {FRAME.when[0]}" in texts
+    model.save(tmp_path / "model")
+    FRAME.assign(y=Y).to_parquet(tmp_path / "rows.parquet")
+    page = ["report", str(tmp_path / "model"), str(tmp_path / "rows.parquet"), "--target", "y"]
+    assert main([*page, "-o", str(tmp_path / "page.html")]) == 0

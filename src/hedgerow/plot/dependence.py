@@ -23,6 +23,7 @@ from hedgerow.plot.style import (
     SHADES,
     SMALL,
     finish,
+    in_numbers,
     new_axes,
     short,
     short_names,
@@ -69,7 +70,7 @@ def plot_dependence(
     values, _, output_name = plain_values(explanation, output, "plot_dependence")
     names = tuple(explanation.feature_names)
     place = _checked_place(column, names)
-    columns = table_columns(explanation.data, names)
+    columns = [in_numbers(column) for column in table_columns(explanation.data, names)]
     own, shap = columns[place], values[:, place]
     chosen = strongest_partner(columns, shap, place) if partner == "auto" else partner
     other = None if chosen is None else _checked_place(chosen, names)

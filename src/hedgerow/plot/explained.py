@@ -27,6 +27,7 @@ from hedgerow.plot.style import (
     SMALL,
     cell_text,
     finish,
+    in_numbers,
     named_rows,
     new_axes,
     rounded,
@@ -118,7 +119,7 @@ def plot_beeswarm(
     for place, column in enumerate(order.tolist()):
         own = values[:, column]
         y = place + _stacked(own, low, high)
-        points = _draw_points(ax, (own, y), columns[column]) or points
+        points = _draw_points(ax, (own, y), in_numbers(columns[column])) or points
     named_rows(ax, short_names(explanation.feature_names[k] for k in order.tolist()))
     finish(ax, "x")
     ax.spines["left"].set_visible(False)

@@ -7,11 +7,15 @@ markers.  The user's texts are drawn literally, never as formulas.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.data.categories.columns import plain_of
+from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.objects import read_objects, sort_of
+from hedgerow.data.schema import Temporal
 from hedgerow.errors import shown_name
 
 if TYPE_CHECKING:
@@ -195,11 +199,34 @@ def _as_plain(column: Any) -> Any:
     """Return float64 if all values are numbers or missing, else objects with None."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         return column.astype(np.float64)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "Mm":
+        column = column.astype(f"{column.dtype.kind}8[us]").astype(object)
     values = [None if _is_missing(value) else value for value in column]
-    numbers = all(value is None or isinstance(value, int | float | np.number) for value in values)
-    if numbers:
+    if all(value is None or sort_of(type(value)) == "numbers" for value in values):
         return np.array([np.nan if value is None else float(value) for value in values])
     return np.array(values, dtype=object)
+
+
+def in_numbers(column: Any) -> Any:
+    """Return dates, times and durations as float64 microseconds, and other columns as they are.
+
+    Parameters
+    ----------
+    column : array
+        Result of :func:`table_columns`.
+
+    Examples
+    --------
+    >>> days = table_columns(np.array([["1970-01-02"], ["NaT"]], "M8[D]"), ["when"])
+    >>> in_numbers(days[0]).tolist()
+    [86400000000.0, nan]
+    """
+    if column.dtype != object:
+        return column
+    sorts = {sort_of(type(value)) for value in column.tolist() if value is not None}
+    if len(sorts) != 1 or sorts.isdisjoint(get_args(Temporal)):
+        return column
+    return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
 
 
 def _is_missing(value: Any) -> bool:
