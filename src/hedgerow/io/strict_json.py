@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +118,24 @@ def _plain(value: Any, name: str, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _plain_mapping(value, name, depth)
     if isinstance(value, list | tuple):
+        if depth < MAX_DEPTH and _are_plain_numbers(value):
+            return list(value)
         return [_plain(item, f"{name}[{i}]", depth + 1) for i, item in enumerate(value)]
     raise DataTypeError(
         f"{name} is a {type(value).__name__}, which a model file cannot hold; allowed are "
         "None, bool, numbers, strings, and lists, arrays and string-keyed mappings of these."
     )
+
+
+def _are_plain_numbers(values: Sequence[Any]) -> bool:
+    """Whether all values are Python's finite floats, or all are integers of 64 bits.
+
+    Lists with a number for each row are long; to go through them item by item takes seconds.
+    """
+    kinds = {*map(type, values)}
+    if kinds == {float}:
+        return all(map(math.isfinite, values))
+    return kinds == {int} and min(values) >= -(2**63) and max(values) < 2**64
 
 
 def _plain_mapping(value: Mapping[Any, Any], name: str, depth: int) -> dict[str, Any]:

@@ -35,11 +35,15 @@ def is_list(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether a value is a number, including infinities and NaN."""
+    if type(value) is float:  # most are, and questions about abstract classes take a microsecond
+        return True
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
 def is_finite(value: object) -> bool:
     """Whether a value is a finite number."""
+    if type(value) is float:
+        return math.isfinite(value)
     if isinstance(value, numbers.Integral):  # may have hundreds of digits
         return is_number(value) and -_MOST <= value <= 2 * _MOST  # type: ignore[operator]
     return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
