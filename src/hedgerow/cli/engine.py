@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,24 +20,28 @@ from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
-from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.multilabel import label_classes
 from hedgerow.metrics import scored_as, task_of
 from hedgerow.model.model import Model
 from hedgerow.plot.curves import score_at
 
-Estimator: TypeAlias = "HedgerowClassifier | HedgerowRegressor | HedgerowRanker"
+if TYPE_CHECKING:
+    from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 
-_ESTIMATORS: dict[str, type[Estimator]] = {
-    "classification": HedgerowClassifier,
-    "regression": HedgerowRegressor,
-    "ranking": HedgerowRanker,
-}
+Estimator: TypeAlias = "HedgerowClassifier | HedgerowRegressor | HedgerowRanker"
 
 
 def estimator_class(task: str) -> type[Estimator]:
     """Return the estimator for ``"classification"``, ``"regression"`` or ``"ranking"``."""
-    return _ESTIMATORS[task]
+    # Commands that only read a model do not wait for scikit-learn.
+    from hedgerow import estimators
+
+    classes: dict[str, type[Estimator]] = {
+        "classification": estimators.HedgerowClassifier,
+        "regression": estimators.HedgerowRegressor,
+        "ranking": estimators.HedgerowRanker,
+    }
+    return classes[task]
 
 
 Columns: TypeAlias = Mapping[str, AnyArray]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,10 @@ from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.paths import find_files
 from hedgerow.data.sources.row_sample import stack_sparse
 from hedgerow.data.sources.survey import stack_one
-from hedgerow.estimators.file_fit import FileEstimator, TargetFacts, fit_files
 from hedgerow.io.checkpoint_folder import checkpoint_at
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.file_fit import FileEstimator, TargetFacts
 
 _BATCH_BYTES = 1 << 26
 _COPIES = 3
@@ -195,6 +197,8 @@ def fit(
     init_model: str | None = None,
 ) -> FileEstimator:
     """Fit an estimator to rows in files; see :func:`hedgerow.cli.engine.fit`."""
+    from hedgerow.estimators.file_fit import fit_files
+
     fit_files(estimator, data, facts, valid, checkpoint_at(checkpoint), init_model)
     return finished(estimator)
 
