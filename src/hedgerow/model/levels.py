@@ -162,8 +162,8 @@ def _nodes(forest: Forest, splits: Splits, levels: _Levels, table_start: IntArra
     first = (np.cumsum(depth) - depth)[tree]
     for above in range(int(depth.max(initial=0))):
         has_level = np.flatnonzero(above < depth[tree])
-        asked = levels.split[node[has_level]] == levels.order[first[has_level] + above]
-        at = has_level[asked]
+        splits_here = levels.split[node[has_level]] == levels.order[first[has_level] + above]
+        at = has_level[splits_here]
         bit = (code[at] >> (depth[tree[at]] - 1 - above)) & 1
         node[at] = np.where(bit == 1, splits.right[node[at]], splits.left[node[at]])
     return node
