@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,21 @@ def compiler() -> None:
     if compile_policy() == "never":
         pytest.skip("needs the compiler: HEDGEROW_COMPILE is 'never'")
     pytest.importorskip("numba")
+
+
+@pytest.fixture
+def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the figures of a page, but let matplotlib draw none: that takes seconds a page.
+
+    For tests of what else a command or a page says.
+    """
+
+    def save(figure: Any, file: Any, **options: Any) -> None:
+        text = "<svg></svg>"
+        file.write(text) if hasattr(file, "write") else Path(file).write_text(text)
+
+    if find_spec("matplotlib") is not None:
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", save)
 
 
 @pytest.fixture(scope="module")

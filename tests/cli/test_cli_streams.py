@@ -113,6 +113,7 @@ def check_output_of(
     assert capsys.readouterr().err == (FULL if kind == "full" else "")
 
 
+@pytest.mark.usefixtures("without_drawing")
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
 @pytest.mark.parametrize(
     ("command", "kind"),

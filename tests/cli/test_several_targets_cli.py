@@ -50,6 +50,7 @@ def test_several_targets_are_trained_as_by_the_estimator(
     assert (found.predict(COLUMNS) == expected.predict(COLUMNS)).all()
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(table, *BOTH, "--drop", "dear", "--drop", "hot", "--set", "n_estimators=40") == 0
     assert "of rows not trained on, by 5 folds" in capsys.readouterr().out
@@ -75,6 +76,7 @@ def test_commands_know_the_targets(table: str, capsys: pytest.CaptureFixture[str
     assert "y has 1 column(s), but the model predicts 2" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("in_files", [False, True])
 def test_several_labels(
     table: str, in_files: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -158,6 +158,7 @@ def test_wrong_splits_are_named() -> None:
         split_table(X, X[:, 0], "ranking", ["x"])
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_command_climbs_a_file_and_writes_the_page(tmp_path, capsys) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3)).round(2)
@@ -189,6 +190,7 @@ def test_wrong_commands_say_what_to_do(arguments, words, capsys, tmp_path, monke
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("name", mostly_slow(["a rare class", "ten rows", "sorted by label"]))
 def test_awkward_tables_are_climbed_to_the_end(name, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)

@@ -157,6 +157,7 @@ def test_intervals_hold_the_score_of_many_rows() -> None:
     assert inside >= 8
 
 
+@pytest.mark.usefixtures("without_drawing")
 @pytest.mark.parametrize("labels", [["yes"], ["yes", "yes", "no", "no"]])
 def test_few_rows_have_the_scores_that_there_are(labels: list[str]) -> None:
     # Of one class there is no AUC; of four rows many resamples have one class.
@@ -189,6 +190,7 @@ def test_page_of_a_regression_with_lines_and_weights() -> None:
     assert [row[0] for row in table_of_rows[1:]] == [str(row) for row in worst]
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_warns_of_a_leak_unseen_categories_and_drift() -> None:
     frame, y = table()
     frame["leak"] = y + 0.001
@@ -264,6 +266,7 @@ def test_scores_are_those_of_probabilities_without_class_weights(objective: str)
         assert score.constant == pytest.approx(log_loss(y, shares), abs=0.02)
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_model_without_splits() -> None:
     X = {"a": np.zeros(50), "b": np.zeros(50)}
     model = HedgerowRegressor(**PLAIN).fit(X, np.arange(50.0))
@@ -400,6 +403,7 @@ def test_queries_are_for_rankings() -> None:
         find(model.booster_, columns(frame), y, qid=np.zeros(600))
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_command_for_a_ranking(tmp_path: Path) -> None:
     frame, y = table()
     query, grades = np.repeat(np.arange(30), 20), np.digitize(y, np.quantile(y, [0.5, 0.9]))
@@ -426,6 +430,7 @@ def report(folder: Path, *more: str) -> int:
     return main(["report", str(folder / "model.hedgerow"), *more])
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_command_finds_the_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(folder / "report.html")
     assert report(folder, str(folder / "test.csv"), "-o", out) == 0
@@ -458,6 +463,7 @@ def test_wrong_commands(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_classes_of_numbers(tmp_path: Path) -> None:
     frame, y = table()
     model = HedgerowClassifier(**PLAIN).fit(frame, (y > 3).astype(int))
