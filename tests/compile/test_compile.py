@@ -113,9 +113,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the module, and a cache that holds its kernels."""
     folder = tmp_path_factory.mktemp("compiled")
-    lines(run(folder, folder / "cache"))
-    copied = shutil.copytree(folder / "cache", folder / "copy")
-    assert lines(run(folder, copied))[2] == ""
+    first = run(folder, folder / "cache", HEDGEROW_OPEN_KERNELS="1", HEDGEROW_QUIET="1")
+    assert lines(first) == ["20 20.0 20", "3.0", " ".join(NAMES)]
+    assert first.stderr == ""
     return folder
 
 
@@ -125,13 +125,18 @@ def cache(compiled: Path, tmp_path: Path) -> Path:
     return shutil.copytree(compiled / "cache", tmp_path / "cache")
 
 
-@pytest.mark.parametrize("opened", ["", "1"])
-def test_second_process_compiles_nothing(tmp_path, opened) -> None:
-    first = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
-    assert first[:2] == ["20 20.0 20", "3.0"]
-    assert first[2].split() == NAMES
-    again = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
-    assert again == [*first[:2], ""]
+def test_second_process_compiles_nothing(compiled, cache) -> None:
+    """Kernels that only other kernels call are open in both; the next test closes them."""
+    again = run(compiled, cache, RUN + "\nprint(add(1, 2))\n", HEDGEROW_OPEN_KERNELS="1")
+    assert lines(again) == ["20 20.0 20", "3.0", "", "3"]
+
+
+def test_inner_kernel_called_from_python_is_an_error_not_a_crash(tmp_path) -> None:
+    code = RUN + "\ntry:\n    add(1, 2)\nexcept TypeError:\n    print('TypeError')\n"
+    # Compiled here, then with the others from the cache.
+    for names in (" ".join(NAMES), ""):
+        done = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="")
+        assert lines(done) == ["20 20.0 20", "3.0", names, "TypeError"]
 
 
 WITH_DOCSTRINGS = """
@@ -150,42 +155,54 @@ def add(a, b):
     total = plus(a, b)
     return None if total > 100 else total
 """
-PRINT_DIGEST = """
+PRINT_DIGESTS = """
+import sys
+from pathlib import Path
 from hedgerow.compile.digests import digest_of
-from kernels_of_test import add
-print(digest_of(add), add.py_func.__doc__ is None)
+
+folder = Path("{folder}")
+text = (folder / "kernels_of_test.py").read_text()
+for old, new in {edits}:
+    edited = folder / new
+    edited.mkdir(exist_ok=True)
+    (edited / "kernels_of_test.py").write_text(text.replace(old, new))
+    sys.path.insert(0, str(edited))
+    sys.modules.pop("kernels_of_test", None)
+    from kernels_of_test import add
+    print(digest_of(add), add.py_func.__doc__ is None)
 """
 
 
 def test_digests_do_not_depend_on_the_options_of_python(tmp_path) -> None:
-    def digest(module: str, *options: str) -> list[str]:
+    edits = [
+        ("Add two", "Sum up two"),
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("> 100", "> 101"),
+        ("a < LIMIT", "b < LIMIT"),
+    ]
+    code = PRINT_DIGESTS.format(folder=tmp_path.as_posix(), edits=[("a", "a"), *edits])
+
+    def digests(*options: str) -> list[list[str]]:
         # -B: a .pyc file of the last edit would look current within a second.
-        options = ("-B", *options)
-        done = run(tmp_path, tmp_path / "cache", PRINT_DIGEST, module, options=options)
-        return lines(done)[0].split()
+        done = run(tmp_path, tmp_path / "cache", code, WITH_DOCSTRINGS, ("-B", *options))
+        return [line.split() for line in lines(done)]
 
-    expected, _ = digest(WITH_DOCSTRINGS)
-    assert digest(WITH_DOCSTRINGS, "-O") == [expected, "False"]
-    assert digest(WITH_DOCSTRINGS, "-OO") == [expected, "True"]
-    other_text = WITH_DOCSTRINGS.replace("Add two", "Sum up two")
-    assert digest(other_text, "-OO") == [expected, "True"]
-    for old, new in (("LIMIT = 3", "LIMIT = 4"), ("> 100", "> 101"), ("a < LIMIT", "b < LIMIT")):
-        edited = WITH_DOCSTRINGS.replace(old, new)
-        found, _ = digest(edited)
-        assert found != expected
-        assert digest(edited, "-OO") == [found, "True"]
+    plain = digests()
+    original, other_text, *edited = [digest for digest, _ in plain]
+    assert other_text == original
+    assert len({original, *edited}) == 4
+    assert digests("-O") == plain == [[digest, "False"] for digest, _ in plain]
+    assert digests("-OO") == [[digest, "True"] for digest, _ in plain]
 
 
-def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
-    cache = tmp_path / "cache"
-    lines(run(tmp_path, cache))
+def test_an_edit_compiles_what_depends_on_it(compiled, cache) -> None:
     commented = MODULE.replace("return a + b", "return a + b  # a comment\n\n")
-    assert lines(run(tmp_path, cache, module=commented))[2] == ""
+    assert lines(run(compiled, cache, module=commented))[2] == ""
     edited = MODULE.replace("return row[0]", "return row[1] + 1.0")
-    after = lines(run(tmp_path, cache, module=edited))
+    after = lines(run(compiled, cache, module=edited))
     assert after == ["20 20.0 20", "6.0", "first_of sum_of_rows"]
     edited = MODULE.replace("return a + b", "return a + b + 1")
-    after = lines(run(tmp_path, cache, module=edited))
+    after = lines(run(compiled, cache, module=edited))
     assert after[0] == "30 30.0 30"
     assert "sum_of_rows" not in after[2]
 
@@ -208,9 +225,7 @@ def test_cache_that_cannot_be_written_only_costs_time(tmp_path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the folder should be")
     for _ in range(2):
-        out = lines(run(tmp_path, blocked))
-        assert out[0] == "20 20.0 20"
-        assert out[2].split() == NAMES
+        assert lines(run(tmp_path, blocked, CALL)) == ["20"]
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
@@ -221,19 +236,6 @@ def test_cache_that_can_only_be_read_is_used(compiled, cache) -> None:
         assert lines(run(compiled, cache))[2] == ""
     finally:
         folder.chmod(0o700)
-
-
-def test_inner_kernel_called_from_python_is_an_error_not_a_crash(tmp_path) -> None:
-    code = RUN + "\ntry:\n    add(1, 2)\nexcept TypeError:\n    print('TypeError')\n"
-    for _ in range(2):  # compiled here, then with the others from the cache
-        done = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="")
-        assert lines(done)[3] == "TypeError"
-
-
-def test_inner_kernel_can_be_opened_for_tests(tmp_path) -> None:
-    code = RUN + "\nprint(add(1, 2))\n"
-    done = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="1")
-    assert lines(done)[3] == "3"
 
 
 COUNTED = """
@@ -267,7 +269,6 @@ def test_never_makes_compilation_an_error(tmp_path) -> None:
 
 
 NOT_LISTED = """
-import numpy as np
 from hedgerow.kernels.primitives.exact_sum import add_digits
 digits, spans = np.zeros((1, 72), dtype=np.int64), np.zeros((1, 2), dtype=np.int64)
 add_digits(np.ones((1, 4), dtype=np.float32), digits, spans)
@@ -277,9 +278,8 @@ add_digits(np.ones((1, 4), dtype=np.float32), digits, spans)
 @pytest.mark.parametrize("opened", ["", "1"])
 def test_strict_compiles_all_but_what_belongs_in_the_library(tmp_path, opened) -> None:
     strict = {"HEDGEROW_COMPILE": "strict", "HEDGEROW_OPEN_KERNELS": opened}
-    assert lines(run(tmp_path, tmp_path / "cache", CALL, **strict)) == ["20"]
-    done = run(tmp_path, tmp_path / "cache", NOT_LISTED, **strict)
-    assert done.returncode == 1
+    done = run(tmp_path, tmp_path / "cache", CALL + NOT_LISTED, **strict)
+    assert (done.returncode, done.stdout) == (1, "20\n")
     assert "exact_sum:add_digits has to be compiled" in done.stderr
     assert "HEDGEROW_COMPILE is 'strict'" in done.stderr
 
@@ -309,14 +309,12 @@ def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
     assert "pip install 'hedgerow[jit]'" in done.stderr
 
 
-def test_compilation_is_announced_unless_told_to_be_quiet(tmp_path) -> None:
-    cache = tmp_path / "cache"
-    quiet = run(tmp_path, cache / "1", CALL, HEDGEROW_QUIET="1")
-    assert (quiet.stdout, quiet.stderr) == ("20\n", "")
-    loud = run(tmp_path, cache / "2", CALL, HEDGEROW_QUIET="")
+def test_compilation_is_announced_unless_told_to_be_quiet(compiled, tmp_path) -> None:
+    """The kernels of ``compiled`` were compiled quietly."""
+    loud = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_QUIET="")
     assert loud.stdout == "20\n"
     assert loud.stderr.startswith("hedgerow: compiling kernels (once per machine, kept in ")
-    assert run(tmp_path, cache / "2", CALL, HEDGEROW_QUIET="").stderr == ""
+    assert run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_QUIET="").stderr == ""
 
 
 def test_quick_flags_compare_like_those_of_numba() -> None:
