@@ -11,10 +11,12 @@ import pytest
 BEGIN = """
 import atexit, sys, threading, time
 import numpy as np
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import Dataset, train
 X = np.random.default_rng(0).normal(size=(5_000, 10))
 """
 AT_EXIT = """
+from hedgerow import HedgerowRegressor
+
 def fit():
     return HedgerowRegressor(n_estimators=20, n_jobs=2).fit(X, X[:, 0])
 
@@ -24,7 +26,8 @@ atexit.register(lambda: print((fit().predict(X) == before.predict(X)).all(), flu
 WHEN_DELETED = """
 class Late:
     def __init__(self):
-        self.model = HedgerowRegressor(n_estimators=20, n_jobs=2).fit(X, X[:, 0])
+        params = {"n_estimators": 20, "early_stopping": "cv", "n_jobs": 2}
+        self.model = train(params, Dataset(X, X[:, 0]))
         self.expected = self.model.predict(X)
 
     def __del__(self, X=X, print=print):
@@ -35,9 +38,12 @@ late = Late()
 IN_BACKGROUND = """
 def run():
     while True:
-        model.fit(X, X[:, 0] > 0)
+        train(params, rows)
 
-model = HedgerowClassifier(n_jobs={n_jobs}, n_estimators={rounds})
+rows = Dataset(X, (X[:, 0] > 0) * 1.0)
+params = dict(
+    objective="logistic", early_stopping="cv", n_jobs={n_jobs}, n_estimators={rounds}
+)
 threading.Thread(target=run, daemon=True).start()
 time.sleep({seconds})
 print(True)

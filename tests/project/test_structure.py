@@ -28,8 +28,13 @@ def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(file)))
+
+
 def functions(file: Path) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(parsed(file)):
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef):
             yield node
 
@@ -98,7 +103,7 @@ def test_numba_compilers_are_named_in_compile_only() -> None:
     for file in FILES:
         if relative(file) == "compile/just_in_time.py":
             continue
-        for node in ast.walk(parsed(file)):
+        for node in nodes(file):
             name = (
                 node.id
                 if isinstance(node, ast.Name)
@@ -116,7 +121,7 @@ def test_numba_compilers_are_named_in_compile_only() -> None:
 
 
 def imported_modules(file: Path) -> Iterator[str]:
-    for node in ast.walk(parsed(file)):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -153,7 +158,7 @@ def test_threads_are_named_in_threads_only() -> None:
         f"{relative(file)}:{node.lineno}"
         for file in FILES
         if relative(file) not in ("threads.py", "compile/build.py")
-        for node in ast.walk(parsed(file))
+        for node in nodes(file)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in (
             [alias.name for alias in node.names]
@@ -201,7 +206,7 @@ def test_frozen_classes_with_slots_have_no_state_of_their_own() -> None:
     """Before version 3.11.4, Python puts its own ``__getstate__`` in the place of theirs."""
     wrong = []
     for file in FILES:
-        for node in ast.walk(parsed(file)):
+        for node in nodes(file):
             if not isinstance(node, ast.ClassDef):
                 continue
             names = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
