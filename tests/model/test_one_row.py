@@ -95,9 +95,10 @@ def test_dicts_and_lists_have_the_bits_of_tables(name, objective) -> None:
     rows = odd_rows()
     quick = [booster._single.of_row(row) is not None for row in rows]
     assert np.mean(quick) > (0.7 if name == "backoff" else 0.85)
-    for row in rows:
+    for number, row in enumerate(rows):
         table = pd.DataFrame([row]).astype(object)
-        for kind in kinds:
+        # Of the rows with usual values, some are enough for the other kinds.
+        for kind in kinds if number % 4 == 0 or number >= 40 else kinds[:1]:
             expected = booster.predict(table, kind=kind)[0]
             assert same(booster.predict_one(row, kind), expected), (row, kind)
             assert same(booster.predict_one(list(row.values()), kind), expected)
