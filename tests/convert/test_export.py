@@ -253,6 +253,33 @@ def test_sets_of_hundreds_of_categories_in_onnx(tmp_path) -> None:
     exported(booster, tmp_path / "model.onnx", "onnx", frame.head(2000))
 
 
+@pytest.mark.parametrize("levels", [["", "a", "b"], ["", "a", "missing"]])
+@pytest.mark.parametrize("source", ["codes", "statistics", "xgboost"])
+def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
+    """A missing value differs from the empty text, in every format."""
+    rng = np.random.default_rng(1)
+    code = rng.integers(0, 4, 400)
+    given = [*levels, None]
+    frame = pd.DataFrame({"c": pd.Series([given[k] for k in code], dtype=object)})
+    y = np.array([0.0, 1.0, 5.0, -4.0])[code]
+    targets = ["onnx", "python", "json"]
+    if source == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        data = xgboost.DMatrix(frame.astype("category"), y, enable_categorical=True)
+        booster = hedgerow.from_xgboost(xgboost.train({"min_child_weight": 0}, data, 5))
+    else:
+        params = {**PLAIN, "min_data_per_group": 1, "min_samples_leaf": 1}
+        params["target_statistics"] = source == "statistics"
+        booster = train(params, Dataset(frame, y))
+        targets += ["lightgbm", "xgboost", "treelite"] if source == "codes" else []
+    frame.loc[::9, "c"] = "never seen"
+    for target in targets:
+        exported(booster, tmp_path / "model", target, frame)
+    notes = " ".join(exported(booster, tmp_path / "model", "onnx").notes)
+    text = "missing1" if "missing" in levels else "missing"
+    assert f"the text '{text}' is a missing value" in notes
+
+
 def test_python_is_plain_code(mixed, tmp_path) -> None:
     X, y, _ = mixed
     booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))

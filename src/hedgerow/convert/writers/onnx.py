@@ -7,7 +7,8 @@ are ``raw`` (rows, outputs), and ``prediction``, or ``label`` and ``probability`
 A set lists the values that go left.  All other values, including unknown ones, go right, so the
 sides are exchanged if unknown values go left.  ``LabelEncoder`` converts text to codes.  Text
 that is not a level becomes a missing value.  If splits have a side for unknown values, such text
-becomes -1, and the empty text is the missing value unless it is a level.
+becomes -1, and the empty text is the missing value.  If the empty text is a level, the text
+"missing" takes its place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.writers.onnx_graph import Graph, tensor
-from hedgerow.convert.writers.onnx_inputs import add_computed, is_text
+from hedgerow.convert.writers.onnx_inputs import add_computed, is_text, missing_text
 from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
@@ -49,6 +50,11 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         if column.rounding != "none":
             notes.add(
                 f"column {column.name!r}: a number with a fraction is an unknown category in ONNX."
+            )
+        if is_text(column) and "" in column.levels:
+            notes.add(
+                f"column {column.name!r}: the empty text is a category, so the text "
+                f"{missing_text(column)!r} is a missing value."
             )
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
@@ -91,8 +97,7 @@ class _Graph(Graph):
         unknown = np.nan
         if self.plain.schema.unknown == "split":
             unknown = -1.0
-            if "" not in keys:
-                keys, codes = [*keys, ""], np.append(codes, np.nan)
+            keys, codes = [*keys, missing_text(column)], np.append(codes, np.nan)
         if not keys:  # the operator does not accept an empty list
             keys, codes = [""], np.array([np.nan])
         return self.node(
@@ -316,7 +321,7 @@ def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
     for j, column in enumerate(columns):
         part = values[:, j]
         if is_text(column):
-            levels = [*column.levels, "\ufffd unknown", ""]
+            levels = [*column.levels, "\ufffd unknown", missing_text(column)]
             codes = np.where(np.isnan(part), len(levels) - 1, part).astype(np.int64)
             part = np.array(levels, dtype=object)[codes]
         found[column.name] = part.reshape(-1, 1)

@@ -35,6 +35,14 @@ def is_text(column: Column) -> bool:
     return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
 
 
+def missing_text(column: Column) -> str:
+    """Return the text that stands for a missing value: the empty text, unless it is a level."""
+    text, number = "", 0
+    while text in column.levels:
+        text, number = f"missing{number or ''}", number + 1
+    return text
+
+
 def _add_codes(graph: Graph, features: str, j: int) -> str:
     """Return the codes of a column of categories as int64, (rows, 1).
 
@@ -43,9 +51,8 @@ def _add_codes(graph: Graph, features: str, j: int) -> str:
     column, name = graph.plain.columns[j], f"hedgerow_category_{j}"
     n_levels = len(column.levels)
     if is_text(column):
-        keys, codes = list(column.levels), np.arange(n_levels)
-        if "" not in keys:
-            keys, codes = [*keys, ""], np.append(codes, n_levels + 1)
+        keys = [*column.levels, missing_text(column)]
+        codes = np.append(np.arange(n_levels), n_levels + 1)
         return graph.node(
             "LabelEncoder",
             [column.name],
