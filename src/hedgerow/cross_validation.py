@@ -23,7 +23,7 @@ from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
@@ -177,7 +177,7 @@ def cv(
     kept = sample.without_zero_weights()
     objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
-    inner = _among_weighted(splits, sample)
+    inner = among_weighted(splits, sample.weight, "folds")
     metrics = make_metrics(settings.get("eval_metric"), objective)
     of_test, of_train = _measures(metrics, kept, stopping.train_scores)
     threads = resolve_threads(settings.get("n_jobs"))
@@ -262,21 +262,6 @@ def _check_values(target: FloatArray) -> None:
             "stratified=True distributes the rows of each value of the target evenly, but the "
             f"{len(target)} rows have {n_values} different values: leave it out."
         )
-
-
-def _among_weighted(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
-    """Return the folds as positions among the rows with positive weight."""
-    if sample.weight is None or (sample.weight > 0.0).all():
-        return list(folds)
-    has_weight = sample.weight > 0.0
-    position = np.cumsum(has_weight) - 1
-    found = []
-    for number, fold in enumerate(folds):
-        train, test = (position[rows[has_weight[rows]]] for rows in (fold.train, fold.test))
-        if len(train) == 0 or len(test) == 0:
-            raise ParameterError(f"folds: all rows of one side of split {number} have weight 0.")
-        found.append(Fold(train, test))
-    return found
 
 
 def _measures(

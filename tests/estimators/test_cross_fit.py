@@ -25,12 +25,14 @@ from hedgerow import (
     CARTRegressor,
     CrossFit,
     DataError,
+    Dataset,
     DataTypeError,
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
     ParameterError,
     cross_fit,
+    cv,
 )
 from hedgerow.boosting.loop import rounds_ahead
 from hedgerow.boosting.validation.budget import Budget
@@ -345,8 +347,8 @@ def test_groups_and_queries_stay_whole() -> None:
     X, y = _numbers()
     groups = np.random.default_rng(0).integers(0, 20, size=N_ROWS)
     estimator = HedgerowRegressor(**SMALL)
-    for cv in (4, GroupKFold(4)):
-        result = cross_fit(estimator, X, y, cv, groups=groups, model=None)
+    for folds in (4, GroupKFold(4)):
+        result = cross_fit(estimator, X, y, folds, groups=groups, model=None)
         for train, test in result.splits:
             assert not set(groups[train]) & set(groups[test])
     by_row = list(KFold(4).split(X))
@@ -404,14 +406,27 @@ def test_what_cannot_be_used_is_named(
         cross_fit(HedgerowRegressor(**SMALL | change), X, y, **given)
 
 
-def test_other_estimators_and_empty_folds_are_refused() -> None:
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_folds_without_weight_have_one_error(part: str) -> None:
+    """``cross_fit`` and ``cv`` agree."""
+    X, y = _numbers()
+    half = N_ROWS // 2
+    first, second = np.arange(half), np.arange(half, N_ROWS)
+    weight = np.ones(N_ROWS)
+    weight[first if part == "train" else second] = 0.0
+    words = f"all {part} rows of split 1 have weight 0"
+    third = np.arange(0, N_ROWS, 2), np.arange(1, N_ROWS, 2)
+    splits = [third, (first, second)]
+    with pytest.raises(DataError, match=f"cv: {words}"):
+        cross_fit(HedgerowRegressor(**SMALL), X, y, splits, sample_weight=weight)
+    with pytest.raises(DataError, match=f"folds: {words}"):
+        cv({"n_estimators": 2}, Dataset(X, y, weight=weight), splits)
+
+
+def test_other_estimators_are_refused() -> None:
     X, y = _numbers()
     with pytest.raises(ParameterError, match="got CARTRegressor"):
         cross_fit(CARTRegressor(), X, y)
-    weight = np.ones(N_ROWS)
-    weight[:100] = 0.0
-    with pytest.raises(DataError, match="all test rows of split 0 have sample_weight 0"):
-        cross_fit(HedgerowRegressor(**SMALL), X, y, KFold(3), sample_weight=weight)
     labels = np.clip(np.round(y), 0, 3)
     with pytest.raises(ParameterError, match="groups cannot be combined with qid"):
         cross_fit(

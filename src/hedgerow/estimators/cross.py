@@ -38,7 +38,7 @@ from hedgerow.boosting.validation.cross import (
 )
 from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
-from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import SparseTable, numbers_of
@@ -50,7 +50,6 @@ from hedgerow.estimators.cross_problem import (
     mean_weights,
     read_problem,
     weights_of_folds,
-    without_zero_weights,
 )
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics
@@ -214,7 +213,7 @@ def cross_fit(
     metrics = read_groups(make_metrics(estimator.eval_metric, problem.objective), problem.sample)
     refuse_several(metrics)
     rows = FoldRows(kept, problem.objective, params, threads)
-    inner = without_zero_weights(folds, problem.sample)
+    inner = among_weighted(folds, problem.sample.weight, "cv")
     weights = weights_of_folds(problem, rows, inner)
     with budget_of(requested) as budget:
         n_refit = kept.n_rows if model == "refit" else 0

@@ -132,19 +132,3 @@ def groups_of(groups: Any, problem: Problem) -> IntArray | None:
             )
         return sample.query
     return read_qid(groups, sample.n_rows, "groups")
-
-
-def without_zero_weights(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
-    """Return the folds as positions among the rows with positive weight."""
-    if sample.weight is None or (sample.weight > 0.0).all():
-        return list(folds)
-    counts = sample.weight > 0.0
-    place = np.cumsum(counts) - 1
-    found = []
-    for number, fold in enumerate(folds):
-        train, test = (rows[counts[rows]] for rows in (fold.train, fold.test))
-        for rows, name in ((train, "train"), (test, "test")):
-            if len(rows) == 0:
-                raise DataError(f"cv: all {name} rows of split {number} have sample_weight 0.")
-        found.append(Fold(place[train], place[test]))
-    return found

@@ -163,6 +163,36 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
     return folds
 
 
+def among_weighted(folds: Sequence[Fold], weight: FloatArray | None, name: str) -> list[Fold]:
+    """Return folds of all rows as positions among the rows of positive weight.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+    weight : float64 (n_rows,), or None
+        None: all rows have weight 1.
+    name : str
+        Parameter that the folds come from, for errors.
+
+    Raises
+    ------
+    DataError
+        If all training rows, or all test rows, of a fold have weight 0.
+    """
+    if weight is None or (weight > 0.0).all():
+        return list(folds)
+    counts = weight > 0.0
+    place = np.cumsum(counts) - 1
+    found = []
+    for number, fold in enumerate(folds):
+        train, test = (rows[counts[rows]] for rows in (fold.train, fold.test))
+        for rows, part in ((train, "train"), (test, "test")):
+            if len(rows) == 0:
+                raise DataError(f"{name}: all {part} rows of split {number} have weight 0.")
+        found.append(Fold(place[train], place[test]))
+    return found
+
+
 def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
     """Return the folds with their test rows in hash order.
 
