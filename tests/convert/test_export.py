@@ -133,13 +133,59 @@ def test_numbers_that_are_categories(target, kind, tmp_path) -> None:
     frame = pd.DataFrame({"c": pd.Categorical(NUMBERED[kind][code])})
     booster = train({**PLAIN, "min_data_per_group": 5}, Dataset(frame, code * 1.0 + (code == 1)))
     frame.loc[::5, "c"] = np.nan
-    refused = {"fractions": ("onnx", "xgboost"), "wide": ("onnx",), "dates": ("onnx",)}
-    if target not in refused.get(kind, ()):
+    if (kind, target) != ("fractions", "xgboost"):
         exported(booster, tmp_path / "model", target, frame)
         return
-    words = r"no whole numbers( of 32 bits)? \(column 'c'\) cannot be written.*make the column text"
+    words = r"no whole numbers \(column 'c'\) cannot be written.*make the column text"
     with pytest.raises(ParameterError, match=words):
         exported(booster, tmp_path / "model", target)
+
+
+NEAR = [0.0, 0.5, -0.5, 0.999, -0.999]
+FAR = [1e10, 2.0**32, 2.0**32 + 1, -(2.0**31), 1e300, np.inf, -np.inf, np.nan, -0.0]
+
+
+def in_onnx(booster, path, X):
+    """Raw scores of ONNX Runtime for an array, without the codes of ``check``."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    booster.export(path, "onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(["raw"], {"X": np.asarray(X, dtype=np.float64)})[0][:, 0]
+
+
+@pytest.mark.parametrize(
+    "levels", [[0, 1, 2, 3], [-2, -1, 0, 1], [-3, 0, 70, 2**31], [-1.5, -1, 0, 0.5]]
+)
+@pytest.mark.parametrize("more", [{}, {"target_statistics": True}], ids=str)
+def test_other_numbers_are_unknown_categories_in_onnx(levels, more, tmp_path) -> None:
+    code = np.random.default_rng(0).integers(0, 4, 400)
+    frame = pd.DataFrame({"c": pd.Categorical(np.array(levels)[code])})
+    params = {**PLAIN, "min_data_per_group": 2, "min_samples_leaf": 2, **more}
+    booster = train(params, Dataset(frame, code + 5.0 * (code == 1)))
+    values = np.array([level + far for level in levels for far in NEAR] + FAR)
+    expected = booster.predict(pd.DataFrame({"c": pd.Categorical(values)}), kind="raw")
+    found = in_onnx(booster, tmp_path / "model.onnx", values[:, None])
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_numbers_are_rounded_to_categories_in_onnx(library, tmp_path) -> None:
+    """Models of arrays, whose library rounds numbers to categories."""
+    peer = pytest.importorskip(library)
+    code = np.random.default_rng(0).integers(0, 6, 400).astype(float)
+    X, y = np.column_stack([code, code**2]), code + 5.0 * (code == 1)
+    if library == "lightgbm":
+        data = peer.Dataset(X, y, categorical_feature=[0])
+        given = {"verbose": -1, "min_data_per_group": 2, "cat_smooth": 0, "min_data_in_leaf": 2}
+        booster = hedgerow.from_lightgbm(peer.train(given, data, 5))
+    else:
+        data = peer.DMatrix(X, y, feature_types=["c", "q"], enable_categorical=True)
+        booster = hedgerow.from_xgboost(peer.train({"max_depth": 2}, data, 5))
+    values = np.array([level + far for level in range(6) for far in NEAR] + FAR)
+    rows = np.column_stack([values, np.full(len(values), 4.0)])
+    expected = booster.predict(rows, kind="raw")
+    np.testing.assert_allclose(in_onnx(booster, tmp_path / "m.onnx", rows), expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("target", FORMATS)

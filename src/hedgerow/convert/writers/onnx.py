@@ -4,7 +4,7 @@ If no column holds text, the input is ``X``, double (rows, columns).  Otherwise 
 input of shape (rows, 1) with the column's name, and holds text if the levels are text.  Outputs
 are ``raw`` (rows, outputs), and ``prediction``, or ``label`` and ``probability``.
 
-A set lists the values that go left.  All other values, including unknown ones, go right, so the
+A set lists the codes that go left.  All other values, including unknown ones, go right, so the
 sides are exchanged if unknown values go left.  ``LabelEncoder`` converts text to codes.  Text
 that is not a level becomes a missing value.  If splits have a side for unknown values, such text
 becomes -1, and the empty text is the missing value.  If the empty text is a level, the text
@@ -21,14 +21,18 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.writers.onnx_graph import Graph, tensor
-from hedgerow.convert.writers.onnx_inputs import add_computed, is_text, missing_text
+from hedgerow.convert.writers.onnx_inputs import (
+    add_codes_for_sets,
+    add_computed,
+    is_text,
+    missing_text,
+)
 from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 
 _TARGET = "ONNX"
 _AT_MOST, _MEMBER = 0, 6
-_INT32 = np.iinfo(np.int32)
 _SUM = 1
 _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
@@ -47,10 +51,6 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     from onnx import helper
 
     for column in plain.columns:
-        if column.rounding != "none":
-            notes.add(
-                f"column {column.name!r}: a number with a fraction is an unknown category in ONNX."
-            )
         if is_text(column) and "" in column.levels:
             notes.add(
                 f"column {column.name!r}: the empty text is a category, so the text "
@@ -59,7 +59,7 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     graph = _Graph(plain)
-    graph.add_trees(add_computed(graph, graph.features()))
+    graph.add_trees(graph.features())
     graph.add_link()
     model = helper.make_model(
         helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
@@ -73,7 +73,17 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
 
 
 class _Graph(Graph):
-    """The graph of a model."""
+    """The graph of a model.
+
+    Attributes
+    ----------
+    codes : dict from int to int
+        Position of the codes of a column whose categories are numbers.
+    """
+
+    def __init__(self, plain: PlainModel) -> None:
+        super().__init__(plain)
+        self.codes: dict[int, int] = {}
 
     def features(self) -> str:
         """Return the name of a table of doubles with all columns."""
@@ -115,23 +125,25 @@ class _Graph(Graph):
         from onnx import TensorProto
 
         k, trees = self.plain.n_outputs, self.plain.trees()
+        inputs = add_computed(self, features)
+        inputs, self.codes = add_codes_for_sets(self, features, inputs, trees)
         if any(tree.lines for tree in trees):
-            reached = self._ensemble(features, "hedgerow_reached", _numbered(trees), len(trees))
-            summed = add_leaves(self, features, reached, trees)
+            reached = self._ensemble(inputs, "hedgerow_reached", _numbered(trees), len(trees))
+            summed = add_leaves(self, inputs, reached, trees)
         else:
-            summed = self._ensemble(features, "hedgerow_sum", trees, k)
+            summed = self._ensemble(inputs, "hedgerow_sum", trees, k)
         base = self.constant("hedgerow_base", self.plain.forest.base_score.reshape(1, k))
         self.node("Add", [summed, base], "raw")
         self.output("raw", TensorProto.DOUBLE, ["rows", k])
 
-    def _ensemble(self, features: str, out: str, trees: Sequence[PlainTree], n_targets: int) -> str:
+    def _ensemble(self, inputs: str, out: str, trees: Sequence[PlainTree], n_targets: int) -> str:
         """Add trees, each to the target of its number, in turn."""
-        ensemble = _Ensemble(self.plain, n_targets)
+        ensemble = _Ensemble(self.plain, n_targets, self.codes)
         for number, tree in enumerate(trees):
             ensemble.add(tree, number % n_targets)
         if not trees:
             ensemble.add_nothing()
-        return self.node("TreeEnsemble", [features], out, "ai.onnx.ml", **ensemble.attributes())
+        return self.node("TreeEnsemble", [inputs], out, "ai.onnx.ml", **ensemble.attributes())
 
     def add_link(self) -> None:
         """Add the predictions."""
@@ -196,6 +208,7 @@ class _Ensemble:
 
     plain: PlainModel
     n_targets: int
+    codes: dict[int, int]
     roots: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
     mode: list[int] = field(default_factory=list)
@@ -215,19 +228,20 @@ class _Ensemble:
         self.roots.append(first)
         for node in np.flatnonzero(~leaf).tolist():
             sides = [int(tree.left[node]), int(tree.right[node])]
-            missing = bool(tree.missing_left[node])
+            missing, column = bool(tree.missing_left[node]), int(tree.column[node])
             if node in tree.members:
+                column = self.codes.get(column, column)
                 values = self._values(tree, node)
                 if tree.unknown_left[node]:
                     sides, missing = sides[::-1], not missing
                 if len(values):
-                    self._node(int(tree.column[node]), _MEMBER, 0.0, missing)
+                    self._node(column, _MEMBER, 0.0, missing)
                     self.members += [*values, np.nan]
                 else:  # the set is empty: all present values go to the second side
-                    self._node(int(tree.column[node]), _AT_MOST, -np.inf, missing)
+                    self._node(column, _AT_MOST, -np.inf, missing)
             else:
                 cut = float(tree.threshold[node])
-                self._node(int(tree.column[node]), _AT_MOST, cut, missing)
+                self._node(column, _AT_MOST, cut, missing)
             for side, target in enumerate(sides):
                 self.child[side].append(int(number[target]))
                 self.child_is_leaf[side].append(int(leaf[target]))
@@ -262,17 +276,7 @@ class _Ensemble:
         chosen = tree.members[node]
         if tree.unknown_left[node]:
             chosen = np.setdiff1d(np.arange(len(column.levels)), chosen)
-        if is_text(column):
-            return [float(code) for code in chosen.tolist()]
-        values = [column.levels[code] for code in chosen.tolist()]
-        # ONNX Runtime converts the values of sets to int32, and does not load others.
-        if any(value != int(value) or not _INT32.min <= value <= _INT32.max for value in values):
-            raise refuse(
-                f"categories that are no whole numbers of 32 bits (column {column.name!r})",
-                _TARGET,
-                ": make the column text before training",
-            )
-        return [float(value) for value in values]
+        return [float(code) for code in chosen.tolist()]
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes by their names in ONNX."""

@@ -5,15 +5,21 @@
     city   -> LabelEncoder -> code \
                                     joint key -> LabelEncoder -> row of the table of values
     colour -> LabelEncoder -> code /
+
+Sets of categories hold codes.  Numbers that are categories keep their column, because the codes of
+statistics start from it, and their codes for sets follow all other inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hedgerow.convert.writers.onnx_graph import INT64, Graph, tensor
+from hedgerow.convert.writers.plain import PlainTree
 from hedgerow.data.categories.statistics import Statistic
-from hedgerow.data.schema import Column
+from hedgerow.data.schema import Column, Rounding
 
 
 def add_computed(graph: Graph, features: str) -> str:
@@ -62,20 +68,69 @@ def _add_codes(graph: Graph, features: str, j: int) -> str:
             values_tensor=tensor(codes, "values"),
             default_tensor=tensor(np.array([n_levels]), "default"),
         )
-    values = _column(graph, features, j)
+    missing = float(n_levels + 1)
+    code = _codes_of_numbers(graph, features, j, name, unknown=float(n_levels), missing=missing)
+    return graph.node("Cast", [code], name, to=INT64)
+
+
+def add_codes_for_sets(
+    graph: Graph, features: str, inputs: str, trees: Sequence[PlainTree]
+) -> tuple[str, dict[int, int]]:
+    """Append the codes of numbers that are categories to the inputs of the trees.
+
+    ONNX Runtime converts the values that it looks up in sets to int32: it would take 1.5 for 1.
+    Codes are small whole numbers, and an unknown number has the code -1.
+
+    Returns
+    -------
+    str
+        Name of all inputs.
+    dict from int to int
+        For each such column of the table that a set tests, the position of its codes.
+    """
+    tested = {int(tree.column[node]) for tree in trees for node in tree.members}
+    numbers = sorted(j for j in tested if not is_text(graph.plain.columns[j]))
+    if not numbers:
+        return inputs, {}
+    codes = [
+        _codes_of_numbers(graph, features, j, f"hedgerow_member_{j}", unknown=-1.0, missing=np.nan)
+        for j in numbers
+    ]
+    first = len(graph.plain.names_in_trees)
+    name = graph.node("Concat", [inputs, *codes], "hedgerow_inputs_and_codes", axis=1)
+    return name, {j: first + place for place, j in enumerate(numbers)}
+
+
+def _codes_of_numbers(
+    graph: Graph, features: str, j: int, name: str, unknown: float, missing: float
+) -> str:
+    """Return the codes of a column whose categories are numbers, as double, (rows, 1)."""
+    column = graph.plain.columns[j]
+    levels, values = column.levels, _column(graph, features, j)
     known = graph.node(
         "LabelEncoder",
-        [values],
+        [_rounded(graph, values, column.rounding, name)],
         f"{name}_known",
         "ai.onnx.ml",
-        keys_tensor=tensor(np.array(column.levels, dtype=np.float64), "keys"),
-        values_tensor=tensor(np.arange(float(n_levels)), "values"),
-        default_tensor=tensor(np.array([float(n_levels)]), "default"),
+        keys_tensor=tensor(np.array(levels, dtype=np.float64), "keys"),
+        values_tensor=tensor(np.arange(float(len(levels))), "values"),
+        default_tensor=tensor(np.array([unknown]), "default"),
     )
-    missing = graph.number(f"{name}_missing", n_levels + 1.0)
+    of_missing = graph.number(f"{name}_missing", missing)
     is_missing = graph.node("IsNaN", [values], f"{name}_is_missing")
-    code = graph.node("Where", [is_missing, missing, known], f"{name}_double")
-    return graph.node("Cast", [code], name, to=INT64)
+    return graph.node("Where", [is_missing, of_missing, known], f"{name}_double")
+
+
+def _rounded(graph: Graph, values: str, rounding: Rounding, name: str) -> str:
+    """Return numbers rounded as the model rounds categories of the column."""
+    if rounding == "none":
+        return values
+    if rounding == "down":
+        return graph.node("Floor", [values], f"{name}_whole")
+    size = graph.node("Abs", [values], f"{name}_size")
+    whole = graph.node("Floor", [size], f"{name}_whole_size")
+    sign = graph.node("Sign", [values], f"{name}_sign")
+    return graph.node("Mul", [whole, sign], f"{name}_whole")
 
 
 def _add_statistic(graph: Graph, codes: dict[int, str], statistic: Statistic, name: str) -> str:
