@@ -180,6 +180,22 @@ def test_with_rounds_given_all_is_plain() -> None:
     assert model_to_bytes(automatic.booster_.model) == model_to_bytes(explicit.booster_.model)
 
 
+@pytest.mark.parametrize("n_rows", [30, 99, 100])
+@pytest.mark.parametrize("rounds", [{"n_estimators": 5}, {"early_stopping": False}], ids=str)
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise", "symmetric"])
+@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
+def test_tiny_tables_of_counted_rounds_take_every_kind_of_trees(
+    n_rows: int, rounds: dict[str, Any], policy: str, boosting: str
+) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    asked = {**rounds, "grow_policy": policy, "boosting": boosting}
+    model = HedgerowRegressor(**asked, random_state=0).fit(X[:n_rows], y[:n_rows])
+    shrinks = n_rows < 100 and boosting == "gbdt"
+    assert (model.chosen_params_["reg_lambda"] == 1.0) == (not shrinks)
+    leaves = {"symmetric": None}.get(policy, 8 if shrinks else 31)
+    assert model.booster_.model.training["parameters"]["max_leaves"] == leaves
+
+
 def test_what_is_chosen_is_what_could_be_asked_for() -> None:
     X, y = load_diabetes(return_X_y=True)
     chosen = HedgerowRegressor(random_state=0).fit(X, y)

@@ -117,13 +117,10 @@ _SECONDS_A_TREE = 4e-4
 _SECONDS_A_CELL = 1.5e-9
 """Measured on two threads of a processor of 2024; on others the rate is slightly off."""
 
-_TINY = FEWEST_ROWS
-_FEW = 500
+_TINY, _FEW, _SMALL, _MEDIUM = FEWEST_ROWS, 500, 3_000, 10_000
 _MANY_OUTPUTS = 5
 _SHARED_TREES = 8
 """From this number of classes on, one tree for all is as good as one for each, in half the time."""
-_SMALL = 3_000
-_MEDIUM = 10_000
 _ROWS_OF_SETS = (10, 100)
 _SETS = 20
 _FEW_BINS = 63
@@ -395,9 +392,8 @@ def choose(
         return params, stopping
     if goes_on or not _finds_rounds(params, stopping, automatic):
         # With a loss that compares rows, a row of weight 2 is not two rows in leaves of one row.
-        tiny = rowwise and size.n_rows < _TINY and params.max_depth is None
-        few = _OF_TINY & automatic if tiny else ()
-        return replace(params, **_only(frozenset(few), recipe(size))), stopping
+        few = _of_few_rows(params, automatic, size.n_rows) if rowwise else frozenset()
+        return replace(params, **_only(few, recipe(size))), stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
     one_kind = is_recorded and stopping.time_budget is not None
@@ -438,6 +434,14 @@ def choose(
     plain = plain_params(params, free, size) if explicit_depth is None else None
     crosses = "feature_crosses" in automatic and may_cross(size)
     return params, replace(stopping, candidates=tried, plain=plain, tries_crosses=crosses)
+
+
+def _of_few_rows(params: BoostParams, automatic: frozenset[str], n_rows: int) -> frozenset[str]:
+    """Return the parameters that depend on the rows although the number of rounds is fixed."""
+    if n_rows >= _TINY or params.max_depth is not None:
+        return frozenset()
+    few = _OF_TINY & automatic
+    return few - {"max_leaves"} if is_symmetric(params) else few
 
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
