@@ -167,9 +167,13 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
     assert model_to_bytes(found.booster_.model) == model_to_bytes(local.booster_.model)
 
 
-@pytest.mark.parametrize("given", [{"n_estimators": 5}, {"early_stopping": False}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{"n_estimators": 5}, {"early_stopping": False}, {"learning_rate": 0.3}, {"max_depth": 3}],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_one_of_two_parameters_makes_the_model_the_local_one(
+def test_one_parameter_makes_the_model_the_local_one(
     client: Any, kind: str, given: dict[str, Any]
 ) -> None:
     on_cluster, local, target = ESTIMATORS[kind]
@@ -178,6 +182,18 @@ def test_one_of_two_parameters_makes_the_model_the_local_one(
     parts = (dd.from_pandas(each, npartitions=2) for each in (X, y))
     found = on_cluster(**given).fit(*parts, resilience=QUICK)
     expected = local(**given).fit(X, y)
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+
+
+@pytest.mark.parametrize("n_present", [60, 99, 100])
+def test_few_rows_have_the_smaller_trees_of_the_local_fit(client: Any, n_present: int) -> None:
+    data = whole_table().iloc[:150]
+    weight = pd.Series((np.arange(150) < n_present).astype(float))
+    parts = (
+        dd.from_pandas(each, npartitions=2) for each in (data[COLUMNS], data["amount"], weight)
+    )
+    found = DaskHedgerowRegressor(n_estimators=3).fit(*parts, resilience=QUICK)
+    expected = HedgerowRegressor(n_estimators=3).fit(data[COLUMNS], data["amount"], weight)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
 

@@ -43,6 +43,8 @@ class Tables:
     train : Parts
     validation : Parts or None
     n_features : int
+    n_present : int
+        Training rows of positive weight.
     checksums : two tuples of int
         Checksums of the partitions of the training and validation rows.
     roles : Roles
@@ -56,6 +58,7 @@ class Tables:
     train: Parts
     validation: Parts | None
     n_features: int
+    n_present: int
     checksums: tuple[tuple[int, ...], tuple[int, ...]]
     roles: Roles
     target_names: tuple[str, ...] | None = None
@@ -99,6 +102,7 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
         parts,
         more,
         found[0].n_features,
+        sum(one.n_present for one in found),
         (tuple(one.checksum for one in found), tuple(one.checksum for one in others)),
         roles_of(found[0], train),
         found[0].target_names,

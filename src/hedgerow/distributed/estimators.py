@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.automatic.defaults import ROUNDS
+from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.dataset.file_checks import check_parts
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
@@ -90,14 +90,14 @@ class OnCluster(HedgerowEstimator):
         """Raise for features that need all rows, before rows are read."""
         if self.warm_start and "booster_" in vars(self):
             raise AllRowsNeededError("warm_start=True continues with rows in memory.")
-        check_parts(None, self._params())
+        params, stopping = self._params(), self._stopping()
+        check_parts(None, params)
         tables.check_can_be_divided()
-        by_rows = self._automatic() >= ROUNDS
+        by_rows = depends_on_rows(params, stopping, self._automatic(), tables.n_present)
         if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
             raise AllRowsNeededError(
-                "n_estimators, learning_rate and early_stopping are 'auto'; for "
-                f"tables up to {_MOST_CELLS:,} values a cluster chooses them like a fit in "
-                "memory."
+                f"Parameters are 'auto' whose values depend on the rows; for tables up to "
+                f"{_MOST_CELLS:,} values a cluster chooses them like a fit in memory."
             )
 
     def _work(

@@ -55,6 +55,8 @@ class Description:
     ----------
     n_rows : int
         Rows of X.
+    n_present : int
+        Rows of positive weight.
     n_values : tuple of int
         Rows of y and of each further part.
     names : tuple of str, or None
@@ -71,6 +73,7 @@ class Description:
     """
 
     n_rows: int
+    n_present: int
     n_values: tuple[int, ...]
     names: tuple[str, ...] | None
     n_features: int
@@ -95,6 +98,7 @@ def describe(partition: Partition) -> Description:
     named = hasattr(X, "columns")
     return Description(
         row_count(X),
+        _present_count(partition),
         tuple(row_count(part) for part in partition[1:] if part is not None),
         tuple(map(str, X.columns)) if named else None,
         int(X.shape[1]) if len(X.shape) == 2 else -1,
@@ -103,6 +107,15 @@ def describe(partition: Partition) -> Description:
         column_count(partition.y),
         _names_of_targets(partition.y),
     )
+
+
+def _present_count(partition: Partition) -> int:
+    """Return the number of rows of positive weight; all rows if the weights are invalid."""
+    try:
+        weight = weight_array(partition)
+    except (HedgerowError, TypeError, ValueError):  # reading the rows raises with all details
+        weight = None
+    return row_count(partition.X) if weight is None else int(np.count_nonzero(weight > 0.0))
 
 
 def _names_of_targets(y: Any) -> tuple[str, ...] | None:
