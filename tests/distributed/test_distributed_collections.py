@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ pytest.importorskip("distributed", reason="distributed is not installed (hedgero
 dd = pytest.importorskip(
     "dask.dataframe", reason="dask.dataframe is not installed (hedgerow[dask])"
 )
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array", reason="dask.array is not installed (hedgerow[dask])")
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -183,6 +185,46 @@ def test_one_parameter_makes_the_model_the_local_one(
     found = on_cluster(**given).fit(*parts, resilience=QUICK)
     expected = local(**given).fit(X, y)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+
+
+@pytest.mark.parametrize("names", [["c", "d"], [0, 1]], ids=str)
+@pytest.mark.parametrize("params", [{}, {"early_stopping": "cv"}], ids=str)
+def test_categories_that_only_some_partitions_have(
+    client: Any, params: dict[str, Any], names: list[Any]
+) -> None:
+    """On all workers, and on one, where frames are concatenated."""
+    rng = np.random.default_rng(0)
+    numbers, texts = rng.integers(0, 6, N_ROWS), rng.choice(["u", "v", "w"], N_ROWS)
+    X = pd.DataFrame({names[0]: pd.Categorical(numbers), names[1]: pd.Categorical(texts)})
+    y = pd.Series((numbers == 2) * 3.0 + (texts == "v") + rng.random(N_ROWS), name="y")
+    order = np.argsort(numbers, kind="stable")
+    X, y = X.iloc[order].reset_index(drop=True), y.iloc[order].reset_index(drop=True)
+    ends = [0, 0, 90, 200, 201, N_ROWS]
+    parts = [X.iloc[a:b].copy() for a, b in itertools.pairwise(ends)]
+    for part in parts:
+        for name in names:
+            part[name] = part[name].cat.remove_unused_categories()
+    frames = [dask.delayed(lambda part: part)(part) for part in parts]
+    targets = [dask.delayed(y.iloc[a:b]) for a, b in itertools.pairwise(ends)]
+    rows = dd.from_delayed(frames, meta=X.iloc[:0], verify_meta=False), dd.from_delayed(targets)
+    found = DaskHedgerowRegressor(**SMALL, **params).fit(*rows, resilience=QUICK)
+    expected = HedgerowRegressor(**SMALL, **params).fit(X, y)
+    assert [column.kind for column in found.booster_.model.schema.columns] == ["category"] * 2
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+
+
+@pytest.mark.filterwarnings("ignore:the labels of the columns of X:UserWarning")
+@pytest.mark.parametrize("labels", [[0, 1], [1, 0], [0.5, 2]], ids=str)
+def test_labels_that_are_no_text(client: Any, labels: list[Any]) -> None:
+    """Columns are matched by position, as in memory."""
+    X = whole_table()[["a", "b"]].set_axis(labels, axis=1)
+    y = whole_table()["amount"]
+    parts = (dd.from_pandas(each, npartitions=2) for each in (X, y))
+    found = DaskHedgerowRegressor(**SMALL).fit(*parts, resilience=QUICK)
+    expected = HedgerowRegressor(**SMALL).fit(X, y)
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+    prediction = found.predict(dd.from_pandas(X, npartitions=2)).compute()
+    np.testing.assert_array_equal(prediction, expected.predict(X))
 
 
 @pytest.mark.parametrize("n_present", [60, 99, 100])

@@ -12,6 +12,7 @@ the feature.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -212,4 +213,27 @@ def _joined(parts: list[Any]) -> Any:
         return np.concatenate(parts)
     import pandas as pd
 
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(_with_common_categories(parts), ignore_index=True)
+
+
+def _with_common_categories(parts: list[Any]) -> list[Any]:
+    """Return frames whose category columns have the categories of all frames.
+
+    pandas concatenates columns of different categories to a column of their values, so whole
+    numbers would no longer be categories.
+    """
+    import pandas as pd
+
+    if not isinstance(parts[0], pd.DataFrame):
+        return parts
+    parts = [part.copy(deep=False) for part in parts]
+    for name in parts[0].columns:
+        types = [part[name].dtype for part in parts]
+        if len(set(types)) == 1 or not all(isinstance(t, pd.CategoricalDtype) for t in types):
+            continue
+        known = [t.categories for t in types if len(t.categories)]  # none: of any type
+        if known:
+            common = functools.reduce(lambda one, other: one.union(other, sort=False), known)
+            for part in parts:
+                part[name] = part[name].cat.set_categories(common)
+    return parts

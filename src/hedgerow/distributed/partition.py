@@ -95,12 +95,11 @@ def make_partition(**parts: Any) -> Partition:
 def describe(partition: Partition) -> Description:
     """Return the sizes, names and checksum of a partition."""
     X = partition.X
-    named = hasattr(X, "columns")
     return Description(
         row_count(X),
         _present_count(partition),
         tuple(row_count(part) for part in partition[1:] if part is not None),
-        tuple(map(str, X.columns)) if named else None,
+        names_of(X),
         int(X.shape[1]) if len(X.shape) == 2 else -1,
         checksum_of(partition),
         0 if partition.offset is None else column_count(partition.offset),
@@ -120,9 +119,12 @@ def _present_count(partition: Partition) -> int:
 
 def _names_of_targets(y: Any) -> tuple[str, ...] | None:
     """Return the names of several targets, as for a table in memory."""
-    if column_count(y) == 1 or isinstance(y, np.ndarray) or is_sparse(y):
-        return None
-    frame = as_frame(y)
+    return None if column_count(y) == 1 else names_of(y)
+
+
+def names_of(table: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns, or None if a table has no names that are text."""
+    frame = None if isinstance(table, np.ndarray) or is_sparse(table) else as_frame(table)
     return frame.names if frame is not None and frame.named else None
 
 
@@ -278,8 +280,7 @@ class PartitionPart:
         X = self._partition.X
         if is_sparse(X):
             return None
-        names = tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
-        return (*names, *self._roles.aside())
+        return (*(names_of(X) or default_names(X.shape[1])), *self._roles.aside())
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield the only batch, which is in memory."""
