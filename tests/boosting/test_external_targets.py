@@ -75,6 +75,19 @@ def test_validation_rows(kind: dict[str, Any], boosting: str, files: list[Path])
     assert train(params, train_rows, second).to_bytes() == expected
 
 
+@KINDS
+def test_one_far_count(kind: dict[str, Any], files: list[Path]) -> None:
+    """The limit on steps is that of all rows."""
+    params = kind | {"objective": "poisson", "n_estimators": 20, "learning_rate": 0.5}
+    rows = ROWS.assign(y=np.floor(ROWS.a**2), z=np.floor(ROWS.b))
+    rows.loc[7, "z"] = 1e9
+    rows[:300].to_parquet(files[0])
+    rows[300:].to_parquet(files[1])
+    booster = train(params, in_memory(rows))
+    assert booster.predict(rows[COLUMNS], kind="raw").max() < np.log(1e9) + 2.0
+    assert train(params, of_files(files)).to_bytes() == booster.to_bytes()
+
+
 def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:
     one = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
     message = "validation rows has 1 column, but the training rows have 2 columns"

@@ -187,3 +187,68 @@ def test_one_far_count_does_not_raise_scores_beyond_it(settings: dict[str, Any])
     in_memory = Dataset(X[:1500], np.append(y[:1499], 1e9))
     params = {"objective": "poisson", "n_estimators": 20, "subsample": 0.6, "min_samples_leaf": 1}
     assert train(params, in_files).to_bytes() == train(params, in_memory).to_bytes()
+
+
+def _far_rows(loss: str, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return counts or amounts with one far target, and others that depend on the first column."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    if loss in ("gamma", "gamma_dist"):
+        y += 0.5
+    y[7] = 1e9
+    return X, y
+
+
+@pytest.mark.parametrize("multi_strategy", ["one_output_per_tree", "multi_output_tree"])
+@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
+def test_one_far_count_among_several_targets(multi_strategy: str, grow_policy: str) -> None:
+    X, far = _far_rows("poisson", 4000)
+    near = np.random.default_rng(1).poisson(np.exp(X[:, 1])).astype(float)
+    params = {
+        "objective": "poisson",
+        "n_estimators": 30,
+        "learning_rate": 0.3,
+        "multi_strategy": multi_strategy,
+        "grow_policy": grow_policy,
+    }
+    booster = train(params, Dataset(X, np.column_stack([near, far])))
+    raw = booster.predict(X, kind="raw")
+    assert raw.max() < np.log(1e9) + 2.0
+    assert raw[:, 0].max() > 0.5  # the other target is learned
+
+
+@pytest.mark.parametrize("loss", ["gamma", "gamma_dist", "negative_binomial"])
+@pytest.mark.parametrize("more", [{}, {"linear_leaves": True}], ids=str)
+def test_one_far_target_does_not_raise_log_means_beyond_it(loss: str, more: dict[str, Any]) -> None:
+    X, y = _far_rows(loss, 3000)
+    params = {"objective": loss, "n_estimators": 30, "learning_rate": 1.0, "min_samples_leaf": 1}
+    data = Dataset(X, y)
+    booster = train({**params, **more}, data)
+    raw = booster.predict(X, kind="raw").reshape(len(X), -1)[:, 0]
+    assert np.abs(raw).max() < np.log(1e9) + 2.0
+    assert train({**params, **more}, TableData(data, 900)).to_bytes() == booster.to_bytes()
+
+
+@pytest.mark.parametrize("loss", ["gamma_dist", "negative_binomial"])
+@pytest.mark.parametrize("linear_leaves", [False, True])
+def test_log_means_stay_near_the_targets_without_penalties(loss: str, linear_leaves: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    mean = np.exp(X[:, 0])
+    y = mean * rng.gamma(1, 1, 3000) if loss == "gamma_dist" else rng.poisson(mean).astype(float)
+    params = {"objective": loss, "learning_rate": 1.0, "min_samples_leaf": 1, "reg_lambda": 0.0}
+    booster = train({**params, "n_estimators": 60, "linear_leaves": linear_leaves}, Dataset(X, y))
+    assert np.abs(booster.predict(X, kind="raw")[:, 0]).max() < 40.0
+
+
+@pytest.mark.parametrize("spread", [2.0, 3.0, 4.0])
+def test_amounts_of_many_magnitudes_are_learned_by_gamma(spread: float) -> None:
+    """Most targets are far below the mean, which is the start."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 3))
+    y = np.exp(spread * X[:, 0]) * rng.gamma(2.0, 0.5, 20_000)
+    booster = train({"objective": "gamma", "n_estimators": 100}, Dataset(X, y))
+    raw = booster.predict(X, kind="raw")
+    assert np.corrcoef(raw, X[:, 0])[0, 1] > 0.99
+    assert raw.min() > np.log(y).min()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -191,13 +191,20 @@ def both_classes(positive: FloatArray) -> FloatArray:
     return found
 
 
-def longest_line(objective: Objective) -> float:
+def longest_line(objective: Objective, reg_lambda: float) -> float:
     """Return the limit on the linear terms of a leaf, before the learning rate.
 
-    The limit is infinite except for objectives with a log link, whose steps would be too long.
+    The limit is infinite except for objectives whose steps would be too long.
     """
     single = getattr(objective, "single", objective)
-    return float(getattr(single, "longest_line", math.inf))
+    of_lines = float(getattr(single, "longest_line", math.inf))
+    return min(of_lines, longest_step(objective, reg_lambda))
+
+
+def limited_for(objective: Objective, rows: AllRows) -> Objective:
+    """Return the objective with a limit on steps if the targets of these rows need one."""
+    limited = getattr(objective, "limited_for", None)
+    return objective if limited is None else cast(Objective, limited(rows))
 
 
 def longest_step(objective: Objective, reg_lambda: float) -> float:

@@ -31,6 +31,9 @@ LONGEST_STEP = 16.0
 A raw score of 16 is a probability of 1 - 1e-7.
 """
 
+FAR_RATIO = 500.0
+"""Ratio of a target to the mean from which on Newton steps in log means have a limit."""
+
 _STEPS = 100
 _CLOSE = 1e-12
 PLAY = 1e-7

@@ -32,7 +32,14 @@ from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, SumsRule, mean_rule
+from hedgerow.objectives.line_search import (
+    FAR_RATIO,
+    LONGEST_STEP,
+    LeafRule,
+    Slopes,
+    SumsRule,
+    mean_rule,
+)
 from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of
 from hedgerow.params import Interval
 
@@ -40,8 +47,6 @@ _NOT_NEGATIVE = Interval(0.0, LARGEST)
 _POSITIVE = Interval(1.0 / LARGEST, LARGEST)
 _MOST_STEP = 0.999
 """Limit for a leaf without events and without a penalty, whose loss has no minimum."""
-_FAR = 500.0
-"""Ratio of a target to the mean from which on the steps of leaves have a limit."""
 _LOWEST_MEAN = 1e-300
 """Replaces the mean if all targets are 0, because 0 has no logarithm."""
 
@@ -102,7 +107,7 @@ class Poisson(LogLinkLoss):
         the logarithm of the ratio.  With one target of 1e9 among 20,000 counts, raw scores rose
         to 800 in one round, and predictions were infinite.
         """
-        far = extent_of(rows)[1] > _FAR * (1.0 + rows.mean())
+        far = extent_of(rows)[1] > FAR_RATIO * (1.0 + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
     def step_limit(self, reg_lambda: float) -> float:
@@ -142,6 +147,20 @@ class Gamma(LogLinkLoss):
     name: ClassVar[str] = "gamma"
     allowed: ClassVar[Interval] = _POSITIVE
     n_outputs: int = 1
+    has_far_targets: bool = field(default=False, repr=False, compare=False)
+
+    def limited_for(self, rows: AllRows) -> Gamma:
+        """Return the loss with a limit on steps if a target is far below the mean of these rows.
+
+        The Newton step of a leaf is 1 minus the ratio of means and targets, but the best step is
+        minus the logarithm of the ratio.  With targets ``exp(3 z)``, z normally distributed, raw
+        scores of 20,000 rows fell to -141, and rose by no more than the learning rate in a round.
+        """
+        far = extent_of(rows)[0] * FAR_RATIO < rows.mean()
+        return replace(self, has_far_targets=True) if far else self
+
+    def step_limit(self, reg_lambda: float) -> float:
+        return LONGEST_STEP if self.has_far_targets else math.inf
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.gamma

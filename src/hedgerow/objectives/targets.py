@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.base import Objective
+from hedgerow.objectives.base import Objective, limited_for, longest_step
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
@@ -118,6 +118,15 @@ class SeveralTargets:
             for k, loss in enumerate(self.singles)
         ]
         return replace(self, singles=tuple(bound))
+
+    def limited_for(self, rows: AllRows) -> SeveralTargets:
+        """Return the objective with a limit on the steps of each loss whose targets need one."""
+        singles = [limited_for(loss, rows.of_target(k)) for k, loss in enumerate(self.singles)]
+        return replace(self, singles=tuple(singles))
+
+    def step_limit(self, reg_lambda: float) -> float:
+        """Return the limit on steps: the smallest of all targets, whose trees may be shared."""
+        return min(longest_step(loss, reg_lambda) for loss in self.singles)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         own = rows._replace(

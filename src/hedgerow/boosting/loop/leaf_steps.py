@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import longest_step
-from hedgerow.objectives.global_sums import AllRows
 from hedgerow.params import BoostParams
 
 
@@ -28,17 +26,13 @@ def newton_limit(params: BoostParams, objective: Objective) -> float:
     return longest_step(objective, params.reg_lambda)
 
 
-def limited_for(objective: Objective, rows: AllRows) -> Objective:
-    """Return the objective with a limit on steps if the targets of these rows need one."""
-    limited = getattr(objective, "limited_for", None)
-    return objective if limited is None else cast(Objective, limited(rows))
-
-
 def cut_off(tree: GrownTree, longest: float) -> GrownTree:
     """Return the tree without values beyond ``longest``."""
-    if not (np.abs(tree.value) > longest).any():
+    values = tree.value if tree.vectors is None else tree.vectors
+    if not (np.abs(values) > longest).any():
         return tree
-    return tree.with_values(np.clip(tree.value, -longest, longest))
+    cut = np.clip(values, -longest, longest)
+    return tree.with_values(cut) if tree.vectors is None else tree.with_vectors(cut)
 
 
 def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]) -> GrownTree:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
-from hedgerow.boosting.loop.leaf_steps import limited_for, with_searched, with_steps
+from hedgerow.boosting.loop.leaf_steps import with_searched, with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.scores import (
@@ -42,6 +42,7 @@ from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
+from hedgerow.objectives.base import limited_for
 from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of

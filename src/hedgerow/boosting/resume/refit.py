@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.leaf_steps import limited_for, newton_limit
+from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
@@ -46,7 +46,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.objectives.base import longest_line
+from hedgerow.objectives.base import limited_for, longest_line
 from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
@@ -179,7 +179,8 @@ def _values(
     if forest.slopes is not None:
         dense = values.dense() if isinstance(values, SparseTable) else values
         numbers = np.asfortranarray(floats_of(dense, kinds))
-        refitted = RefittedSlopes(forest.slopes, numbers, decay, longest_line(objective))
+        longest = longest_line(objective, params.reg_lambda)
+        refitted = RefittedSlopes(forest.slopes, numbers, decay, longest)
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
         output = turn % forest.n_outputs

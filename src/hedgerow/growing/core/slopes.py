@@ -167,7 +167,7 @@ class LineLimits(NamedTuple):
         return cls(
             (~spec.is_category & ~ordered).astype(np.uint8),
             float(params.linear_lambda),
-            (longest_line(objective), float(params.max_delta_step) or math.inf),
+            (longest_line(objective, params.reg_lambda), float(params.max_delta_step) or math.inf),
         )
 
     def rules(self, rate: float, values: FloatArray, constraints: Constraints | None) -> SlopeRules:

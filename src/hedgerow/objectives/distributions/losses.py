@@ -39,8 +39,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
@@ -59,6 +59,7 @@ from hedgerow.objectives.distributions.trigamma import trigamma
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
+    FAR_RATIO,
     LONGEST_STEP,
     LeafRule,
     Slopes,
@@ -66,7 +67,7 @@ from hedgerow.objectives.line_search import (
     root_rule_of_scores,
 )
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import RowLoss, root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, extent_of, root_of_mean
 from hedgerow.params import Interval
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -216,12 +217,34 @@ class LogNormalLoss(NormalLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class GammaLoss(DistributionLoss):
+class LogMeanLoss(DistributionLoss):
+    """Base class of losses whose first raw score is the logarithm of the mean.
+
+    The Newton step of a leaf in a log mean is the ratio of targets and means, minus 1, but the best
+    step is about its logarithm.  Without penalties, hessians of nearly 0 make steps longer, too.
+    """
+
+    longest_line: ClassVar[float] = LONGEST_STEP
+    _unit: ClassVar[float] = 0.0
+    n_outputs: int = 2
+    has_far_targets: bool = field(default=False, repr=False, compare=False)
+
+    def limited_for(self, rows: AllRows) -> Self:
+        """Return the loss with a limit on steps if a target is far above the mean of these rows."""
+        far = extent_of(rows)[1] > FAR_RATIO * (self._unit + rows.mean())
+        return replace(self, has_far_targets=True) if far else self
+
+    def step_limit(self, reg_lambda: float) -> float:
+        """Return the limit on steps; without far targets ``reg_lambda`` from 1 on bounds them."""
+        return LONGEST_STEP if self.has_far_targets or reg_lambda < 1.0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class GammaLoss(LogMeanLoss):
     """Log mean and log shape k; F is ``k`` and ``k (k trigamma(k) - 1)``, from 1/2 to 1."""
 
     name: ClassVar[str] = "gamma_dist"
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log shape")
-    n_outputs: int = 2
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -270,12 +293,12 @@ class GammaLoss(DistributionLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeBinomialLoss(DistributionLoss):
+class NegativeBinomialLoss(LogMeanLoss):
     """Log mean m and log size r; F is ``m r / (m + r)`` and :func:`size_information`."""
 
     name: ClassVar[str] = "negative_binomial"
+    _unit: ClassVar[float] = 1.0
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log size")
-    n_outputs: int = 2
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None

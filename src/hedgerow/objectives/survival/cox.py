@@ -131,6 +131,7 @@ class Cox(OrderLoss):
 
     name: ClassVar[str] = "cox"
     scored_as: ClassVar[str] = "survival"
+    longest_line: ClassVar[float] = LONGEST_STEP
     n_outputs: int = 1
     order: EventOrder | None = field(default=None, repr=False, compare=False)
 

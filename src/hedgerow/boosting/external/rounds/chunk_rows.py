@@ -37,7 +37,7 @@ from hedgerow.boosting.external.rounds.scores import (
     offset_rows_of,
     rows_of,
 )
-from hedgerow.boosting.loop.leaf_steps import limited_for, with_searched
+from hedgerow.boosting.loop.leaf_steps import with_searched
 from hedgerow.boosting.loop.memory_rows import for_copies
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
@@ -51,6 +51,7 @@ from hedgerow.growing.chunks.space import Spaces
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
+from hedgerow.objectives.base import limited_for
 from hedgerow.objectives.beside import start_beside, start_of
 from hedgerow.objectives.line_search import QuantileRule
 from hedgerow.objectives.ranking.losses import RankingLoss
