@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -135,6 +138,29 @@ def test_a_hook_ends_the_fit() -> None:
     assert model.n_iter_ == 3
     assert model.stopped_by_ == "callback"
     assert [call for call in recorder.calls if call[1] == "round"][-1] == ("end", "round", 2)
+
+
+@pytest.mark.parametrize("way", ["set_callbacks", "callbacks"])
+def test_threads_fit_one_estimator(way) -> None:
+    class Counter(Light):
+        def setup(self, estimator, context) -> None:
+            self._note("setup", context)
+
+    counter, model = Counter(), regressor()
+    model.set_callbacks(counter) if way == "set_callbacks" else model.set_params(callbacks=counter)
+    with ThreadPoolExecutor(4) as pool:
+        fitted = list(pool.map(lambda _: model.fit(X, Y), range(12)))
+    assert all(found is model for found in fitted)
+    counts = collections.Counter(call[:2] for call in counter.calls)
+    once = dict.fromkeys(
+        [("setup", "fit"), ("begin", "fit"), ("end", "fit"), ("teardown", "fit")], 12
+    )
+    assert counts == once | {("begin", "round"): 72, ("end", "round"): 72}
+    left = {"_round_hooks", "_callback_fit_ctx", "_skl_callbacks_to_teardown"}
+    assert not left & set(vars(model))
+    assert ("_skl_callbacks" in vars(model)) == (way == "set_callbacks")
+    plain = regressor().fit(X, Y)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(plain.booster_.model)
 
 
 def test_early_stopping_begins_no_other_round() -> None:

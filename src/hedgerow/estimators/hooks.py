@@ -202,25 +202,25 @@ def with_hooks(
         metadata = None if weight is None else {"sample_weight": weight}
         known = {"X": X, "y": y, "metadata": metadata}
 
-        def run(estimator: _Estimator) -> _T:
-            begin = estimator._init_callback_context  # noqa: SLF001
-            n_rounds = estimator.n_estimators
-            context = begin(max_subtasks=None if isinstance(n_rounds, str) else n_rounds)
-            context.call_on_fit_task_begin(estimator=estimator, **known)
-            estimator.__dict__["_round_hooks"] = RoundHooks(estimator, context, known)
-            found = fit(estimator, X, y, *args, **kwargs)
-            context.call_on_fit_task_end(
-                estimator=estimator, reconstruction_attributes=dict, **known
+        def run(own: _Estimator) -> _T:
+            n_rounds = own.n_estimators
+            context = own._init_callback_context(  # noqa: SLF001
+                max_subtasks=None if isinstance(n_rounds, str) else n_rounds
             )
+            context.call_on_fit_task_begin(estimator=own, **known)
+            own.__dict__["_round_hooks"] = RoundHooks(own, context, known)
+            found = fit(own, X, y, *args, **kwargs)
+            context.call_on_fit_task_end(estimator=own, reconstruction_attributes=dict, **known)
             return found
 
-        estimator.__dict__["_skl_callbacks"] = [*(before or []), *hooked]
-        try:
-            return with_callbacks(run)(estimator)
-        finally:
-            estimator.__dict__.pop("_round_hooks", None)
-            estimator.__dict__.pop("_skl_callbacks", None)
-            if before is not None:
-                estimator.__dict__["_skl_callbacks"] = before
+        # scikit-learn keeps the context of a fit in the estimator, which other threads may fit.
+        own = snapshot(estimator)
+        own.__dict__["_skl_callbacks"] = [*(before or []), *hooked]
+        with_callbacks(run)(own)
+        kept = {"_skl_callbacks": before} if before is not None else {}
+        gone = ("_round_hooks", "_skl_callbacks")
+        fitted = {name: value for name, value in vars(own).items() if name not in gone}
+        estimator.__dict__ = fitted | kept | estimator.get_params(deep=False)
+        return cast(_T, estimator)
 
     return cast(Callable[Concatenate[_Estimator, Any, Any, _P], _T], fit_with_hooks)
