@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,15 @@ from hedgerow import (
 )
 from hedgerow.boosting.automatic.defaults import plain_values
 from hedgerow.distributed import Resilience, estimators
-from hedgerow.errors import DataError
+from hedgerow.distributed.collections import persist_tables
+from hedgerow.distributed.one_worker import run_alone
+from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, DataTypeError
 from hedgerow.io import model_to_bytes
 from tests.helpers.marking import crossed
 
-pytest.importorskip("distributed", reason="distributed is not installed (hedgerow[dask])")
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed (hedgerow[dask])"
+)
 dd = pytest.importorskip(
     "dask.dataframe", reason="dask.dataframe is not installed (hedgerow[dask])"
 )
@@ -252,6 +258,30 @@ def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: 
         assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.model)
     by_recipe = HedgerowRegressor().fit(X, y).booster_
     assert model_to_bytes(found.booster_.model) != model_to_bytes(by_recipe.model)
+
+
+def _sleeps(rows: Any, valid: Any, n_threads: int) -> None:
+    time.sleep(3.0)
+
+
+def test_a_closed_client_ends_a_fit_on_one_worker(client: Any) -> None:
+    data = whole_table()
+    leaving = distributed.Client(client.scheduler.address)
+    given = {"X": dd.from_pandas(data[COLUMNS], 2), "y": dd.from_pandas(data["amount"], 2)}
+    tables = persist_tables(leaving, given, {})
+    timer = threading.Timer(0.5, leaving.close)
+    timer.start()
+    with pytest.raises(CommunicationError, match="connection to the Dask scheduler is lost"):
+        run_alone(leaving, _sleeps, tables, AllRowsNeededError("All rows."), None)  # type: ignore[arg-type]
+    timer.join()
+    with pytest.raises(CommunicationError, match="the Dask scheduler does not answer"):
+        DaskHedgerowRegressor(**SMALL).fit(*given.values(), client=leaving)
+
+
+def test_another_client_is_an_error() -> None:
+    rows = dd.from_pandas(whole_table(), npartitions=1)
+    with pytest.raises(DataTypeError, match=r"client must be a distributed.Client; got str"):
+        DaskHedgerowRegressor().fit(rows[COLUMNS], rows["amount"], client="tcp://localhost:8786")
 
 
 def test_other_rows_are_an_error(client: Any) -> None:

@@ -28,7 +28,8 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +144,7 @@ def run_on_workers(
     run = os.urandom(16)
     problems: list[str] = []
     saved: list[bytes] = []
-    try:
+    with naming_lost_scheduler(client):
         for epoch in range(resilience.max_restarts + 1):
             try:
                 return _attempt(client, work, tables, workers, resilience, run, epoch, saved)
@@ -154,6 +155,17 @@ def run_on_workers(
                 forget(client, run, epoch, len(more_saved))
                 saved += more_saved
                 logger.info("attempt %d continues from %d checkpoints", epoch + 1, len(saved))
+    raise CommunicationError(
+        f"the training was started {len(problems)} times and workers were lost each time "
+        f"(max_restarts={resilience.max_restarts}); the last time: {problems[-1]}"
+    )
+
+
+@contextmanager
+def naming_lost_scheduler(client: Any) -> Iterator[None]:
+    """Raise ``CommunicationError`` in place of any error of Dask once the scheduler is lost."""
+    try:
+        yield
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, HedgerowError) or client.status == "running":
             raise
@@ -161,10 +173,6 @@ def run_on_workers(
             f"the connection to the Dask scheduler is lost ({type(error).__name__}: {error}): the "
             "training has ended"
         ) from error
-    raise CommunicationError(
-        f"the training was started {len(problems)} times and workers were lost each time "
-        f"(max_restarts={resilience.max_restarts}); the last time: {problems[-1]}"
-    )
 
 
 def _attempt(

@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.data.sources import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
-from hedgerow.distributed.cluster import Parts, present_workers, ready
+from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
 from hedgerow.distributed.partition import (
     Description,
     check_descriptions,
@@ -91,13 +91,19 @@ def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[st
     """
     train, validation = _present(train), _present(validation)
     _check_both(train, validation)
-    workers = present_workers(client)
-    parts, found = persist_partitions(client, train, workers)
+    if not hasattr(client, "submit"):
+        raise DataTypeError(
+            f"client must be a distributed.Client; got {type(client).__name__}: create one with "
+            "distributed.Client(address)."
+        )
     more: Parts | None = None
     others: list[Description] = []
-    if validation:
-        more, others = persist_partitions(client, validation, workers)
-        check_descriptions([found[0], others[0]])
+    with naming_lost_scheduler(client):
+        workers = present_workers(client)
+        parts, found = persist_partitions(client, train, workers)
+        if validation:
+            more, others = persist_partitions(client, validation, workers)
+            check_descriptions([found[0], others[0]])
     return Tables(
         parts,
         more,

@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse
-from hedgerow.distributed.cluster import Resilience
+from hedgerow.distributed.cluster import Resilience, naming_lost_scheduler
 from hedgerow.distributed.collections import Tables
 from hedgerow.distributed.partition import Partition, column_count
 from hedgerow.errors import AllRowsNeededError, ParameterError
@@ -120,6 +120,17 @@ def run_alone(
     ParameterError
         If no worker has enough memory for the rows.
     """
+    with naming_lost_scheduler(client):
+        return _run_on_one(client, work, tables, reason, resilience)
+
+
+def _run_on_one(
+    client: Any,
+    work: TrainAlone | FitAlone,
+    tables: Tables,
+    reason: AllRowsNeededError,
+    resilience: Resilience | None,
+) -> Any:
     worker = _worker_with_most_memory(client, tables, reason)
     logger.info("%s One worker trains on all rows: %s.", reason, worker)
     more = () if tables.validation is None else tuple(tables.validation.futures)
