@@ -10,7 +10,11 @@ import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import DataError, HedgerowWarning
+from hedgerow.objectives import make_objective
+from hedgerow.objectives.base import limited_for, longest_step
 from hedgerow.objectives.domain import LARGEST
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.line_search import LONGEST_STEP
 from tests.helpers.chunked import TableData
 
 RNG = np.random.default_rng(0)
@@ -252,3 +256,17 @@ def test_amounts_of_many_magnitudes_are_learned_by_gamma(spread: float) -> None:
     raw = booster.predict(X, kind="raw")
     assert np.corrcoef(raw, X[:, 0])[0, 1] > 0.99
     assert raw.min() > np.log(y).min()
+
+
+@pytest.mark.parametrize(("n_low", "limited"), [(1, False), (15, False), (40, True)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_of_gamma_are_limited_only_if_leaves_may_need_it(
+    n_low: int, limited: bool, weighted: bool
+) -> None:
+    y = np.append(np.full(500 - n_low, 100.0), np.full(n_low, 0.1))
+    weight = np.append(np.full(500 - n_low, 1.0), np.full(n_low, 2.0)) if weighted else None
+    if weighted and limited is False:
+        y[-(n_low // 2 + 1) :] = 100.0  # twice the weight, half the rows
+    rows = AllRows.of(y, weight)
+    limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0)
+    assert (limit == LONGEST_STEP) == limited

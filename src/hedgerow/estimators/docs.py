@@ -43,7 +43,7 @@ max_delta_step : float >= 0, default=0.0
     Largest absolute leaf value before the learning rate; 0 means no limit, or 16 for
     ``objective="cox"``, ``"gamma_dist"`` and ``"negative_binomial"`` with ``reg_lambda`` below 1;
     for these two and ``"poisson"`` with a target far (500 times) above the mean; and for
-    ``"gamma"`` with a target far below the mean.
+    ``"gamma"`` with many targets far below the mean.
 subsample : float in (0, 1] or "auto", default="auto"
     Fraction of the rows used in each round; with ``sampling="mvs"`` the expected
     fraction.

@@ -91,6 +91,13 @@ class AllRows:
         above, below = merged([above, below], self.communicator)
         return above.over(below)
 
+    def total(self, values: Callable[[FloatArray], FloatArray]) -> float:
+        """Return the weighted sum of ``values(target)``."""
+        total, one = ExactSum(), weighted_sums(np.ones(1), None)[0]
+        for target, weight in self.batches():
+            total = total + weighted_sums(values(target), weight)[0]
+        return merged([total], self.communicator)[0].over(one)
+
     def center(self) -> float:
         """Return the weighted mean of the targets; exact if all targets are equal."""
         first, weighted = ExactSum(), False
