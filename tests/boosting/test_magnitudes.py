@@ -270,3 +270,24 @@ def test_steps_of_gamma_are_limited_only_if_leaves_may_need_it(
     rows = AllRows.of(y, weight)
     limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0)
     assert (limit == LONGEST_STEP) == limited
+
+
+@pytest.mark.parametrize("learning_rate", [0.3, 1.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_limited_steps_keep_ordered_leaves_with_lines_in_order(
+    seed: int, learning_rate: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 2))
+    y = np.exp(3.0 * X[:, 1] + X[:, 0]) * rng.gamma(2.0, 0.5, 3000)
+    params = {
+        "objective": "gamma",
+        "n_estimators": 10,
+        "learning_rate": learning_rate,
+        "linear_leaves": True,
+        "min_samples_leaf": 1,
+        "monotone_constraints": {"x0": 1},
+    }
+    booster = train(params, Dataset(X, y))
+    assert booster.verify_monotone().verdict == "proved"
+    assert train(params, TableData(Dataset(X, y), 900)).to_bytes() == booster.to_bytes()

@@ -51,14 +51,25 @@ def finished_tree(
     """
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
-        longest = newton_limit(params, objective)
-        return cut_off(tree, rate * longest) if longest < math.inf else tree
+        return _within(tree, rate * newton_limit(params, objective), params)
     if tree.vectors is not None:
         return tree.with_vectors(least(tree.vectors))
     found = tree.with_values(least(tree.value))
     if tree.slopes is None or params.monotone_constraints is None:
         return found
     return found.with_slopes(_ordered_slopes(tree.value, found.value, tree.slopes, least))
+
+
+def _within(tree: GrownTree, longest: float, params: BoostParams) -> GrownTree:
+    """Return the tree without values beyond ``longest``; ordered leaves stay in order."""
+    cut = cut_off(tree, longest) if longest < math.inf else tree
+    if cut is tree or tree.slopes is None or params.monotone_constraints is None:
+        return cut
+
+    def least(values: FloatArray) -> FloatArray:
+        return np.clip(values, -longest, longest)
+
+    return cut.with_slopes(_ordered_slopes(tree.value, cut.value, tree.slopes, least))
 
 
 def _ordered_slopes(
