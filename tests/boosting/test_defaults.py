@@ -20,13 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
 from hedgerow.boosting.automatic.budget_schedule import BudgetSchedule
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.automatic.defaults import (
-    AUTOMATIC,
-    in_a_hurry,
-    plain_values,
-    recipe,
-    within_time,
-)
+from hedgerow.boosting.automatic.recipe import AUTOMATIC, plain_values, recipe
+from hedgerow.boosting.automatic.time_recipe import in_a_hurry, within_time
 from hedgerow.boosting.row_data.row_keys import row_keys
 from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.data import read_any

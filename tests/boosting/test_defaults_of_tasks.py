@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow import HedgerowRanker, HedgerowRegressor
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.automatic.defaults import recipe
+from hedgerow.boosting.automatic.recipe import recipe
 from hedgerow.boosting.validation.folds import draw_folds, lists_in_any_order
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import RANKING, make_objective

@@ -25,9 +25,10 @@ from hedgerow import (
 from hedgerow.boosting.automatic import model_selection as selection_module
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, candidates_for
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.automatic.defaults import choose, plain_values
+from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
+from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.boosting.automatic.defaults import plain_values
+from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation import cross_stopping

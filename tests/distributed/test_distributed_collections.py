@@ -25,7 +25,7 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.boosting.automatic.defaults import plain_values
+from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.distributed import Resilience, estimators
 from hedgerow.distributed.collections import persist_tables
 from hedgerow.distributed.one_worker import run_alone

@@ -12,7 +12,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
-from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, chosen_names
+from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
+from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.features import Target

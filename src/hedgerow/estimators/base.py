@@ -193,20 +193,22 @@ class HedgerowEstimator(
         params = boost_params({**values, "seed": seed_of(self.random_state)})
         if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
             return params
-        from hedgerow.boosting.automatic.defaults import rate_of_rounds
+        from hedgerow.boosting.automatic.recipe import rate_of_rounds
 
         return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
 
     def _automatic(self) -> frozenset[str]:
         """Return the names of the parameters that are set to ``"auto"``."""
-        from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC
+        from hedgerow.boosting.automatic.defaults import AUTO
+        from hedgerow.boosting.automatic.recipe import AUTOMATIC
 
         strings = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
         return frozenset(name for name in strings if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
         """Return a parameter; ``"auto"`` becomes the default used before the data are known."""
-        from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, plain_values
+        from hedgerow.boosting.automatic.defaults import AUTO
+        from hedgerow.boosting.automatic.recipe import AUTOMATIC, plain_values
 
         value = getattr(self, name)
         if name not in AUTOMATIC or not isinstance(value, str):
