@@ -46,7 +46,7 @@ AUTOMATIC = (
 _PLAIN_PATH = 10.0
 """Sum of the rates of the plain 100 rounds at a rate of 0.1."""
 
-TINY, _FEW, _SMALL, _MEDIUM = FEWEST_ROWS, 500, 3_000, 10_000
+TINY, _FEW, _SMALL, _MEDIUM, _LARGE = FEWEST_ROWS, 500, 3_000, 10_000, 100_000
 _MANY_OUTPUTS = 5
 _SHARED_TREES = 8
 """From this number of classes on, one tree for all is as good as one for each, in half the time."""
@@ -58,11 +58,12 @@ _FEW_LEVELS = 4
 _MANY_LISTED = 100_000
 _LEAD_OF_LISTS = 0.7
 """Standard errors by which a candidate must lead on rankings."""
-_STRIDE = 3.0
-"""Learning rate of the folds over that of the model.
+_STRIDE, _STRIDE_OF_LARGE = 3.0, 2.0
+"""Learning rate of the folds over that of the model, below 100,000 rows and above.
 
-From 3,000 rows on, fits take 0.7 to 0.8 of the time that they take with 2, at the same scores; 4
-was worse (`docs/defaults-experiments.md`).
+From 3,000 to 60,000 rows, fits take 0.7 to 0.8 of the time that they take with 2, at the same
+scores; 4 was worse.  On flights of 240,000 rows 3 was worse by 1.3%
+(`docs/defaults-experiments.md`).
 """
 _LONGER = 1.15
 """Rounds of the model over those of the folds: small steps overfit later than large ones."""
@@ -181,6 +182,6 @@ def _of_size(size: DataSize) -> Values:
         "patience": 20 if several else 60,
         "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
         "rounds_factor": _LONGER if size.squares else 1.0,
-        "stride": _STRIDE,
+        "stride": _STRIDE if size.n_rows < _LARGE else _STRIDE_OF_LARGE,
         "at_equal_learning": size.n_rows * size.n_outputs >= LARGE,
     }
