@@ -116,6 +116,9 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     A node without rows on one side has no split in trees of Hedgerow: its only child takes its
     place.  So the splits of a path are some of the splits of the levels, in their order.
     """
+    largest = int(np.argmax(np.diff(forest.tree_start)))
+    if len(splits.levels) > MOST_LEVELS or _n_splits(forest, splits, largest) > MOST_LEVELS:
+        return None  # most forests of other trees, without a look at all nodes
     inner = np.flatnonzero(forest.feature >= 0)
     keys = (threshold[inner], splits.slot[inner], splits.tree[inner])
     order = np.lexsort(keys)
@@ -133,6 +136,13 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     if rank is None:
         return None
     return _Levels(split, leader, depth, np.lexsort((rank, splits.tree[leader])))
+
+
+def _n_splits(forest: Forest, splits: Splits, tree: int) -> int:
+    """Return the number of distinct splits of a tree."""
+    nodes = np.arange(forest.tree_start[tree], forest.tree_start[tree + 1])
+    inner = nodes[forest.feature[nodes] >= 0].tolist()
+    return len({(splits.slot[node], splits.threshold[node]) for node in inner})
 
 
 def _ranks(n_splits: int, split: IntArray, inner: IntArray, splits: Splits) -> IntArray | None:
