@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop import rounds as rounds_module
-from hedgerow.boosting.loop import training_matrix
+from hedgerow.boosting.loop.setup import training_matrix
 from hedgerow.data import read_table
 from hedgerow.data.binning.bundles import BundleRules
 from hedgerow.data.binning.matrix import bin_bundled

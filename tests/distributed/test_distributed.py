@@ -252,8 +252,9 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
 
 
 def part_of_kind(number: int) -> pd.DataFrame:
-    values = [f"text {row}" for row in range(9)] if number == 2 else np.arange(9.0)
-    return pd.DataFrame({"a": values, "y": np.arange(9.0)})
+    """A third of 120 rows: one worker would fit a table of less than 100."""
+    values = [f"text {row}" for row in range(40)] if number == 2 else np.arange(40.0)
+    return pd.DataFrame({"a": values, "y": np.arange(40.0)})
 
 
 def test_a_ranker_is_the_local_one(client: Any, tmp_path: Path) -> None:
