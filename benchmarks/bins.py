@@ -91,7 +91,7 @@ def time_histograms() -> None:
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.binning.pairs import pair_columns
-    from hedgerow.growing.core.grower import _bins, _make_threads
+    from hedgerow.growing.core.grower import _bins, _tile_cells
     from hedgerow.growing.core.setup import list_columns
     from hedgerow.growing.core.sums_pool import make_histogram_sums
     from hedgerow.kernels.histograms.histogram import Packing, build_histogram
@@ -112,7 +112,7 @@ def time_histograms() -> None:
             columns = list_columns(matrix, np.arange(FEATURES, dtype=np.int32))
             wide, cells = (
                 make_histogram_sums(FEATURES * matrix.stride, False),
-                _make_threads(matrix, 1, 1).cells[0],
+                np.zeros(_tile_cells(matrix), np.int64),
             )
             bins, ids = _bins(matrix), rows.astype(np.uint32)
             calls, best = max(1, 100_000 // count), np.inf
