@@ -368,6 +368,30 @@ def test_curves_behind_at_equal_rounds_are_not_followed() -> None:
     assert rounds_followed(lambda n: bumpy[n - 1] if n < 99 else math.inf, **judged) > 99
 
 
+@pytest.mark.parametrize("signal", [0.0, 1.0])
+def test_plain_trees_are_compared_at_equal_rounds_unless_the_others_are_in_doubt(
+    signal: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a gain of the others, the loss of plain trees may rise at first and fall later."""
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(1_200, 3)), rng.normal(size=1_200)
+    of_one_fold = []
+    plain_judge = ModelSelection._judge
+
+    def judge(self: ModelSelection, *args: Any) -> BestRound:
+        found = plain_judge(self, *args)
+        if args[0] is self._request.plain and args[1] is not None:
+            of_one_fold.append(found)
+        return found
+
+    monkeypatch.setattr(ModelSelection, "_judge", judge)
+    HedgerowRegressor(random_state=0, n_jobs=1).fit(X, signal * X[:, 0] + noise)
+    (candidate,) = of_one_fold
+    assert isinstance(candidate, CandidateBest)
+    assert (candidate.farthest == 0.0) == (len(candidate.rival) > 1) == bool(signal)
+    assert candidate.judged_from == (16 if signal else 24)
+
+
 def test_best_scores_follow_the_direction_of_the_metric() -> None:
     accuracy = make_metrics(["accuracy"], make_objective("logistic"))[0]
     assert selection_module.best_so_far([0.5, 0.7, 0.6], accuracy) == [0.5, 0.7, 0.7]
