@@ -75,6 +75,8 @@ class Variant:
         Values of the recipe that are not parameters of an estimator.
     kept : callable
         Which of the candidates the folds try.
+    tries_rare : bool
+        Whether the folds try the candidates that must lead clearly.
     tries_plain : bool
         Whether the folds try plain trees last.
     mixes_kinds : bool
@@ -96,6 +98,7 @@ class Variant:
     last_rounds: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
     kept: Callable[[dict[str, Any]], bool] = lambda values: True
+    tries_rare: bool = True
     tries_plain: bool = True
     mixes_kinds: bool = False
     crosses_columns: bool = False
@@ -139,6 +142,7 @@ VARIANTS = {
     "no smaller trees tried": Variant(kept=lambda values: values.get("max_leaves") is None),
     "no categories one by one": _without(max_cat_to_onehot=254),
     "no plain trees": Variant(tries_plain=False),
+    "nothing rare tried": Variant(tries_rare=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
     "folds at twice the rate": Variant(recipe={"stride": 2.0}),
@@ -257,7 +261,7 @@ def compared(other: Compared | None = None) -> Iterator[Compared]:
         def hold(self, params: Any) -> None:
             found.selection = self
             if other is not None:
-                self._request = replace(self._request, candidates=(), plain=None)
+                self._request = replace(self._request, candidates=(), rare=(), plain=None)
                 params = other.best.params
             super().hold(params)
 
@@ -360,10 +364,13 @@ def crossed(problem: tables.Problem, strongest: list[str], variant: Variant) -> 
 def changed_defaults(variant: Variant) -> Iterator[None]:
     """The defaults with the variant's recipe and candidates, for as long as it lasts."""
     recipe, candidates = defaults.recipe, defaults.candidates_for
-    plain_trees = candidates_module.plain_trees
+    rare_candidates, plain_trees = defaults.rare_candidates, candidates_module.plain_trees
 
     def kept(size: Any, params: Any) -> list[dict[str, Any]]:
         return [values for values in candidates(size, params) if variant.kept(values)]
+
+    def rare(size: Any) -> list[dict[str, Any]]:
+        return rare_candidates(size) if variant.tries_rare else []
 
     def no_trees(size: Any) -> dict[str, Any]:
         return {}
@@ -371,6 +378,7 @@ def changed_defaults(variant: Variant) -> Iterator[None]:
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
         patch.object(defaults, "candidates_for", kept),
+        patch.object(defaults, "rare_candidates", rare),
         patch.object(
             candidates_module, "plain_trees", plain_trees if variant.tries_plain else no_trees
         ),

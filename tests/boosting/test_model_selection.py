@@ -518,6 +518,18 @@ def chosen(automatic: set[str], **asked: Any) -> StoppingParams:
     return choose(params, StoppingParams(), frozenset(automatic), SQUARES, size, False)[1]
 
 
+@pytest.mark.parametrize("asked", [{}, {"max_leaves": 12}, {"grow_policy": "leafwise"}])
+def test_many_classes_also_try_symmetric_trees_and_few_columns(asked: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(9), 30)
+    X = rng.normal(size=(270, 4)) + y[:, None] * rng.normal(size=(9, 4))[y] / 3
+    model = HedgerowClassifier(random_state=0, n_jobs=1, **asked).fit(X, y)
+    tried = model.chosen_params_["tried"]
+    levels = [entry for entry in tried if entry.get("grow_policy") == "symmetric"]
+    narrow = [entry for entry in tried if entry.get("colsample_bynode") == 0.3]
+    assert (len(levels), len(narrow)) == (0 if asked else 1, 0 if "max_leaves" in asked else 1)
+
+
 def test_explicit_values_are_in_all_alternatives() -> None:
     every = set(plain_values())
     assert len(chosen(every).candidates) == 5
@@ -550,14 +562,15 @@ def test_chosen_params_tell_what_was_tried() -> None:
 # -- the plain settings --------------------------------------------------------
 
 
-def test_plain_settings_are_taken_if_they_are_clearly_better(
-    sample: Sample, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("others", [{"plain": LARGER}, {"rare": (LARGER,)}])
+def test_plain_and_rare_settings_are_taken_if_they_are_clearly_better(
+    sample: Sample, others: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = fitted(sample, STUMPS, plain=LARGER)
+    model = fitted(sample, STUMPS, **others)
     assert model.training["parameters"]["max_leaves"] == LARGER.max_leaves
     assert len(scores(model)) == 2
     monkeypatch.setattr(selection_module, "_CLEARLY", 1e6)
-    asked = fitted(sample, STUMPS, plain=LARGER)
+    asked = fitted(sample, STUMPS, **others)
     assert asked.training["parameters"]["max_leaves"] == STUMPS.max_leaves
     assert scores(asked) == scores(model)
 

@@ -33,8 +33,8 @@ LARGE = 200_000
 """Rows times outputs from which on only symmetric trees are a useful candidate."""
 
 _VECTORS = 8
-"""From this number of classes on, all classes share trees with vector leaves, for which the folds
-try no symmetric trees; linear leaves have one output."""
+"""From this number of classes on, all classes share trees with vector leaves.  Symmetric trees are
+rarely better there (:func:`rare_candidates`)."""
 
 _MANY_COLUMNS = 500
 """From this number of columns on, symmetric trees, which cannot use bundles, are too slow."""
@@ -95,6 +95,24 @@ def candidates_for(size: DataSize, params: BoostParams) -> list[Values]:
     else:
         found = [{**_levels(6), "min_samples_leaf": 1}] if symmetric and size.n_outputs == 1 else []
     return found
+
+
+def rare_candidates(size: DataSize) -> list[Values]:
+    """Return candidates for many classes of few rows, which are much better on few tables.
+
+    The folds have few rows of each class, so without a required lead they choose these trees too
+    often (`docs/defaults-experiments.md`).
+
+    Examples
+    --------
+    >>> [sorted(values) for values in rare_candidates(DataSize(900, n_outputs=11))]
+    [['colsample_bynode', 'max_leaves', 'min_samples_leaf']]
+    """
+    if size.n_outputs < _VECTORS or not FEWEST_ROWS <= size.n_rows < _SMALL:
+        return []
+    few_columns: Values = {"max_leaves": 16, "min_samples_leaf": 1, "colsample_bynode": 0.3}
+    symmetric = size.by_levels and size.n_features < _MANY_COLUMNS
+    return [_levels(6), few_columns] if symmetric else [few_columns]
 
 
 def plain_trees(size: DataSize) -> Values:

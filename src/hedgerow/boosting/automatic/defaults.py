@@ -32,6 +32,7 @@ from hedgerow.boosting.automatic.candidates import (
     candidates_for,
     may_cross,
     plain_params,
+    rare_candidates,
 )
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
@@ -155,11 +156,15 @@ def choose(
         return replace(params, **chosen), stopping
     free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
     params = replace(params, **chosen)
-    others = [other for other in candidates_for(size, params) if free.issuperset(other)]
-    tried = tuple(replace(params, **other) for other in others)
+    tried, rare = (
+        tuple(replace(params, **values) for values in found if free.issuperset(values))
+        for found in (candidates_for(size, params), rare_candidates(size))
+    )
     plain = plain_params(params, free, size) if explicit_depth is None else None
     crosses = "feature_crosses" in automatic and may_cross(size)
-    return params, replace(stopping, candidates=tried, plain=plain, tries_crosses=crosses)
+    return params, replace(
+        stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses
+    )
 
 
 def depends_on_rows(

@@ -66,8 +66,8 @@ _ROUNDS_AT_EQUAL_LEARNING = 100
 _FAR = 1.3
 """Largest distance of a curve to the best one, as a multiple of its gain in the later half."""
 _CLEARLY = 1.0
-"""Standard errors by which plain settings must lead.  The recipe is better on most tables, so a
-small lead of plain settings is mostly chance."""
+"""Standard errors by which plain and rare settings must lead.  The recipe is better on most tables,
+so a small lead of these settings is mostly chance."""
 
 _BEYOND_DOUBT = 2.0
 """Standard errors by which crosses of columns must lead: most tables have no use for them."""
@@ -256,6 +256,8 @@ class ModelSelection:
         self._prefer(first)
         for other in self._request.candidates:
             self._challenge(params, other, by=self._request.lead)
+        for other in self._request.rare:
+            self._challenge(params, other, _CLEARLY)
         if self._request.plain is not None and self._is_promising(self._request.plain):
             self._challenge(params, self._request.plain, _CLEARLY, self._scores_of_best())
         if (crossed := self._crossed()) is not None and self._is_promising(crossed):
@@ -476,6 +478,6 @@ def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective
     def complete(params: BoostParams) -> BoostParams:
         return resolved(params, objective, schema)
 
-    candidates = tuple(complete(each) for each in stopping.candidates)
+    candidates, rare = (tuple(map(complete, each)) for each in (stopping.candidates, stopping.rare))
     plain = None if stopping.plain is None else complete(stopping.plain)
-    return replace(stopping, candidates=candidates, plain=plain)
+    return replace(stopping, candidates=candidates, rare=rare, plain=plain)

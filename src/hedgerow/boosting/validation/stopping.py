@@ -79,6 +79,9 @@ class StoppingParams:
         For ``"cv"`` with ``is_cautious``: a candidate is compared with the best parameters after
         as much learning (rounds times learning rate), not with their best score.  Slow learners
         may win, but the folds take longer.
+    rare : tuple of BoostParams
+        For ``"cv"``: more candidates, which are best on few tables.  They must lead by one
+        standard error.
     plain : BoostParams or None
         For ``"cv"``: the plain parameters, which the folds try last; only on the first fold if
         the best parameters are better there.
@@ -116,6 +119,7 @@ class StoppingParams:
     candidates: tuple[BoostParams, ...] = ()
     lead: float | None = None
     at_equal_learning: bool = False
+    rare: tuple[BoostParams, ...] = ()
     plain: BoostParams | None = None
     tries_crosses: bool = False
     finest_rate: float | None = None
