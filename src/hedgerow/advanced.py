@@ -22,16 +22,14 @@ ADVANCED_NAMES: tuple[str, ...] = (
 def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
     """Return the parameters in ``advanced``, with checked names.
 
+    Raise ``ParameterError`` if ``advanced`` is not a mapping, or for a name that does not
+    belong there.
+
     Parameters
     ----------
     advanced : mapping or None
     ordinary : collection of str
         Names of the other parameters.
-
-    Raises
-    ------
-    ParameterError
-        If ``advanced`` is not a mapping, or for a name that does not belong there.
 
     Examples
     --------

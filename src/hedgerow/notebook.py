@@ -31,7 +31,6 @@ def html_table(
 
     Parameters
     ----------
-    title : str
     facts : mapping of str to object
         Name and value of each row; the value is shown as ``str(value)``.
     bars : sequence of (str, float), default=()

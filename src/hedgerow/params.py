@@ -283,15 +283,12 @@ def check_each(values: Mapping[str, Any]) -> None:
     The function ignores unknown names, combinations of parameters, and parameters that
     name columns.
 
+    Raise ``ParameterError`` for a value out of range.
+
     Parameters
     ----------
     values : mapping
         Values by parameter name.
-
-    Raises
-    ------
-    ParameterError
-        For a value out of range.
     """
     for name, value in values.items():
         if name == "learning_rate" and isinstance(value, list | tuple):

@@ -201,11 +201,8 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
 
     Checks that do not need the rounds are made here.
 
-    Raises
-    ------
-    ParameterError
-        If the length of a sequence differs from the number of rounds, or a rate is not
-        a finite number above 0.
+    Raise ``ParameterError`` if the length of a sequence differs from the number of rounds,
+    or a rate is not a finite number above 0.
     """
     if callable(rate) or is_number(rate) or isinstance(rate, str | bytes):
         return rate
@@ -221,20 +218,16 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
 def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
     """Return the rate of the round after ``rounds_before`` others.
 
+    Raise ``ParameterError`` if a callable returns anything but a finite number above 0; the
+    message names the round.
+
     Parameters
     ----------
     rate : float, tuple of float or callable
         From :func:`read_rate`.
-    rounds_before : int
     n_first : int, default=0
         Number of rounds of the model being continued: a callable counts them,
         while a sequence has only the rates of the other rounds.
-
-    Raises
-    ------
-    ParameterError
-        If a callable returns anything but a finite number above 0; the message
-        names the round.
     """
     if callable(rate):
         return _checked(rate(rounds_before), rounds_before)
@@ -287,10 +280,7 @@ def schedule_record(schedule: Schedule) -> list[Any]:
 def schedule_of_record(record: Any) -> Schedule:
     """Return the schedule of a record from :func:`schedule_record`.
 
-    Raises
-    ------
-    ValueError
-        If the record is not that of a schedule.
+    Raise ``ValueError`` if the record is not that of a schedule.
     """
     if not isinstance(record, list) or not record or record[0] not in SCHEDULES:
         raise ValueError("no schedule of a learning rate")

@@ -69,10 +69,7 @@ def resolve_threads(n_jobs: int | None) -> int:
     ``-1`` is all, ``-2`` all but one, and so on.  When the interpreter ends (in ``atexit``
     functions, for example) no thread can be started, so it is one.
 
-    Raises
-    ------
-    ParameterError
-        If ``n_jobs`` is 0 or not an integer.
+    Raise ``ParameterError`` if ``n_jobs`` is 0 or not an integer.
     """
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral | None) or n_jobs == 0:
         raise ParameterError(
@@ -156,7 +153,6 @@ def work_ahead(
     ----------
     make : callable
         An exception of a call is raised here, in place of the item.
-    numbers : sequence of int
     n_stripes : int, default=1
         Number of threads; thread ``n % n_stripes`` makes number ``n``.  Each thread is at most
         one item ahead: in addition to the item in use there are ``n_stripes`` items.

@@ -163,10 +163,6 @@ class FitSpec:
 
     Attributes
     ----------
-    train : Sample
-    validation : Sample or None
-    objective : Objective
-    params : BoostParams
     start : Start or None
         Model to continue.
     finish : callable
@@ -190,7 +186,6 @@ def fit_spec(
     ----------
     settings : mapping
         Parameters of :func:`train`, whose names have been checked.
-    dataset : Dataset
     valid : Dataset, mapping from str to Dataset, or None
     init_model : Booster, fitted estimator, or path of a model file, optional
     """
@@ -231,10 +226,7 @@ def without_training(
 ) -> tuple[Any, dict[str, Any]]:
     """Replace the training rows among the validation sets by ``train_scores=True``.
 
-    Raises
-    ------
-    ParameterError
-        If the training rows have another name than ``"train"``.
+    Raise ``ParameterError`` if the training rows have another name than ``"train"``.
     """
     sets = valid if isinstance(valid, Mapping) else {ONLY: valid}
     same = [name for name, rows in sets.items() if rows is dataset and rows is not None]

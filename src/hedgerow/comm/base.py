@@ -29,8 +29,6 @@ class Communicator(Protocol):
     ----------
     rank : int
         Number of this rank, 0 to ``size - 1``.
-    size : int
-
     Every method raises :class:`hedgerow.errors.CommunicationError` if a rank is lost,
     does not answer in time, or sends something unexpected.  After an error the communicator
     cannot be used.

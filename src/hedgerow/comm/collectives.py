@@ -54,8 +54,6 @@ class Transport(Protocol):
     ----------
     stamp : Stamp
         Stamp of all messages.
-    rank : int
-    size : int
     """
 
     stamp: Stamp

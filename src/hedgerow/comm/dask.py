@@ -340,7 +340,6 @@ def dask_ranks(
         16 random bytes of this training.
     epoch : int
         Number of the attempt.
-    rank : int
     addresses : sequence of str
         Addresses of the workers of all ranks; they must be different.
     timeout : float, default 300

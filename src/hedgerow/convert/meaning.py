@@ -23,13 +23,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """An objective, and its entries in the training record.
-
-    Attributes
-    ----------
-    objective : str
-    record : mapping
-    """
+    """An objective, and its entries in the training record."""
 
     objective: str
     record: Mapping[str, Any] = field(default_factory=dict)
@@ -73,13 +67,10 @@ def finished(
         Trees; columns from ``schema.n_features`` on are statistics.
     schema : Schema
         Columns of the user's table.
-    base_score : sequence of float
-    meaning : Meaning
     source : mapping
         Entry ``SOURCE`` of the training record; its ``"boosting"``, if any, is also stored under
         the key that a fit uses.
     classes : ndarray, optional
-    statistics : tuple of Statistic
     n_parallel : int, default=1
         Trees of each output per round.
 

@@ -25,6 +25,9 @@ MOST_BYTES = 2**31
 def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None]:
     """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source.
 
+    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if the file is
+    not a valid model file, or has an unsupported feature.
+
     Parameters
     ----------
     path : str or path-like
@@ -35,13 +38,6 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
         Validated.
     record : dict or None
         As for :func:`hedgerow.io.load_model`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ModelFormatError
-        If the file is not a valid model file, or has an unsupported feature.
     """
     if not isinstance(path, str | bytes | os.PathLike):
         raise DataTypeError(f"path must be the path of a model file; got {path!r}.")

@@ -56,7 +56,6 @@ class SetTables:
     Attributes
     ----------
     feature, threshold : int64, one per node
-    categories : CategoryTables or None
     copies : tuple of int, or None
         Column of each input, if a column occurs more than once.
     """
@@ -83,12 +82,10 @@ def set_tables_of(
 
     Parameters
     ----------
-    sets : CategorySets
     key, feature : int64, one per node
         As in :class:`hedgerow.convert.trees.TreeTable`.
     kept : int64
         Nodes of the forest, in its order.
-    schema : Schema
     """
     feature, threshold = feature[kept], key[kept].copy()
     if not schema.has_categories:

@@ -73,7 +73,6 @@ class Grown:
 
     Attributes
     ----------
-    forest : Forest
     copies : tuple of int, or None
         Column of each input, if a category column occurs more than once.
     """
@@ -100,22 +99,14 @@ class _Layout:
 def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> Grown:
     """Build a forest.
 
+    Raise ``ModelFormatError`` if the nodes do not form trees, or numbers are out of range.
+
     Parameters
     ----------
-    table : TreeTable
     schema : Schema
         Schema of the columns that the trees split.
     base_score : sequence of float
         One for each output.
-
-    Returns
-    -------
-    Grown
-
-    Raises
-    ------
-    ModelFormatError
-        If the nodes do not form trees, or numbers are out of range.
     """
     _check(table, schema)
     layout = _lay_out(table)

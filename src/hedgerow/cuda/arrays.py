@@ -77,10 +77,7 @@ class GpuArray:
     def device(self) -> int:
         """Return the number of the GPU.
 
-        Raises
-        ------
-        DeviceError
-            If there is no driver, or the memory is not of this process.
+        Raise ``DeviceError`` if there is no driver, or the memory is not of this process.
         """
         return gpu_memory().device_of(self.address)
 
@@ -126,12 +123,8 @@ def _span(
 def gpu_array(values: Any) -> GpuArray | None:
     """Return an array in the memory of a GPU; None if ``values`` is anything else.
 
-    Raises
-    ------
-    DataTypeError
-        If the array has a mask, or a type that NumPy does not have.
-    DataError
-        If its library does not give access to it.
+    Raise ``DataTypeError`` if the array has a mask, or a type that NumPy does not have.
+    Raise ``DataError`` if its library does not give access to it.
     """
     kind = type(values)
     if kind in _HOST_TYPES:

@@ -314,10 +314,7 @@ def _megabytes(n_bytes: int) -> str:
 def gpu_number(number: int) -> Gpu:
     """Return a GPU by its place among those that the driver lists.
 
-    Raises
-    ------
-    DeviceError
-        If there is none, or it cannot run the kernels.
+    Raise ``DeviceError`` if there is none, or it cannot run the kernels.
     """
     return Gpu(number)
 

@@ -44,7 +44,6 @@ class Exported(NamedTuple):
     ----------
     address : int
         Of the first element.
-    shape : tuple of int
     strides : tuple of int, optional
         In bytes; None in C order.
     dtype : numpy.dtype or None

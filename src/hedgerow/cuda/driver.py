@@ -65,10 +65,7 @@ FORKED = (
 def load_driver() -> ctypes.CDLL:
     """Return the driver, ready for calls.
 
-    Raises
-    ------
-    DeviceError
-        If there is no driver, or no GPU.
+    Raise ``DeviceError`` if there is no driver, or no GPU.
     """
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:

@@ -39,10 +39,7 @@ class GpuMemory:
     def device_of(self, address: int) -> int:
         """Return the number of the GPU whose memory this is.
 
-        Raises
-        ------
-        DeviceError
-            If the driver does not know the address in this process.
+        Raise ``DeviceError`` if the driver does not know the address in this process.
         """
         number = ctypes.c_int()
         given = (ctypes.byref(number), _NUMBER_OF_DEVICE, address)

@@ -60,7 +60,6 @@ class Cross(NamedTuple):
         Parameters
         ----------
         values : float32, float64 or int64, shape (n_rows, n_features)
-        schema : Schema
         out : float64, shape (n_rows,)
         """
         a, b = (

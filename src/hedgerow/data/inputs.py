@@ -74,8 +74,6 @@ class Inputs:
         ----------
         values : float32, float64 or int64, shape (n_rows, n_features)
             Values of a table read with ``schema``.
-        schema : Schema
-        n_threads : int, default=1
 
         Returns
         -------

@@ -145,7 +145,6 @@ def with_more_levels(schema: Schema, levels: Mapping[str, Sequence[Level]]) -> S
 
     Parameters
     ----------
-    schema : Schema
     levels : mapping from name to levels
         New levels; ignored for other columns and if their type differs from the type of the
         column.  A column does not change if it would exceed the maximum number of levels of
@@ -209,18 +208,14 @@ def unnamed_schema(n_features: int, kind: ColumnKind) -> Schema:
 def position_of(key: object, schema: Schema, where: str) -> int:
     """Return the position of a column.
 
+    Raise ``ParameterError`` if there is no such column.
+
     Parameters
     ----------
     key : str or int
         Name or position of the column.
-    schema : Schema
     where : str
         Name of the parameter that refers to the column, for error messages.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such column.
     """
     names = schema.names
     if isinstance(key, str):

@@ -171,6 +171,10 @@ def read_any(
 ) -> AnyTable:
     """Read and validate a table, sparse or dense.
 
+    Raise ``DataError`` for a wrong shape, wrong columns, complex numbers, or integers out
+    of range. Raise ``DataTypeError`` for text, categories or objects in sparse data, and as
+    for :func:`hedgerow.data.read_table`.
+
     Parameters
     ----------
     X : sparse matrix or array of scipy, or a table for :func:`hedgerow.data.read_table`
@@ -186,14 +190,6 @@ def read_any(
     Returns
     -------
     Table or SparseTable
-
-    Raises
-    ------
-    DataError
-        For a wrong shape, wrong columns, complex numbers, or integers out of range.
-    DataTypeError
-        For text, categories or objects in sparse data, and as for
-        :func:`hedgerow.data.read_table`.
 
     Examples
     --------

@@ -256,10 +256,7 @@ class HedgerowEstimator(
     def _start(self, init_model: Any) -> tuple[Start | None, Any]:
         """Return the model to continue and the object that holds its classes.
 
-        Raises
-        ------
-        ParameterError
-            If both ``init_model`` and ``warm_start`` name one.
+        Raise ``ParameterError`` if both ``init_model`` and ``warm_start`` name one.
         """
         from hedgerow.boosting.resume.continuing import Start
 

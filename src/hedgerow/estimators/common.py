@@ -22,10 +22,7 @@ _SEED = Interval(0, 2**63 - 1, integer=True)
 def seed_of(random_state: int | np.random.RandomState | None) -> int:
     """Convert ``random_state`` to an integer seed; None is 0.
 
-    Raises
-    ------
-    ParameterError
-        If it is not an integer in range, a ``RandomState`` or None.
+    Raise ``ParameterError`` if it is not an integer in range, a ``RandomState`` or None.
     """
     if random_state is None:
         return 0

@@ -44,7 +44,6 @@ class TargetFacts:
     ----------
     n_rows : int
         Number of rows with positive weight.
-    is_text : bool
     values : array
         Distinct targets, ascending: text, int64 if all are integers, else float64.
     counted : bool array
@@ -95,10 +94,8 @@ class _Labels:
 def summarize_targets(data: FileDataset) -> TargetFacts:
     """Read all targets once.
 
-    Raises
-    ------
-    DataError, DataTypeError
-        For missing or infinite targets, or text in one file and numbers in another.
+    Raise ``DataError`` or ``DataTypeError`` for missing or infinite targets, or text in one
+    file and numbers in another.
     """
     labels, n_rows = _Labels(), 0
     several = data.n_targets > 1
@@ -132,6 +129,8 @@ def fit_files(
 ) -> None:
     """Fit an estimator to rows in files.
 
+    Raise ``ParameterError`` for parameters that need all rows in memory.
+
     Parameters
     ----------
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
@@ -145,11 +144,6 @@ def fit_files(
         Storage of completed rounds; the fit resumes from the rounds of an earlier run.
     init_model : Booster, fitted estimator, or path of a model file, optional
         Model to continue.
-
-    Raises
-    ------
-    ParameterError
-        For parameters that need all rows in memory.
     """
     classes: AnyArray | None = None
     start, source = estimator._start(init_model)  # noqa: SLF001
@@ -227,16 +221,13 @@ def _fit(
 def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
     """Return the loss specification of an estimator, for rows that are not in memory.
 
+    Raise ``ParameterError`` if the loss does not suit the estimator.
+
     Parameters
     ----------
     estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
     classes : array, optional
         Labels, for a classifier; None: each row has several labels of 0 and 1.
-
-    Raises
-    ------
-    ParameterError
-        If the loss does not suit the estimator.
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001

@@ -28,18 +28,15 @@ MOST_LABELS = 1 << 16
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
     """Read and validate one label for each row.
 
+    Raise ``DataError`` or ``DataTypeError`` for missing or continuous labels, a wrong
+    number of them, or a wrong shape.
+
     Parameters
     ----------
     y : array-like of shape (n_rows,)
         Text, integers, booleans, or floats that are integers, without missing values.
-    n_rows : int
     name, reader : str
         Names of the argument and of the estimator, for error messages.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        For missing or continuous labels, a wrong number of them, or a wrong shape.
     """
     require_target(y, reader, name)
     labels = target_column(plain_labels(y), name)
@@ -167,12 +164,8 @@ def encode(
 
     Only rows with positive weight define classes; other rows have index 0.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than ``least`` classes.
-    DataTypeError
-        If labels of different types cannot be ordered.
+    Raise ``DataError`` if there are fewer than ``least`` classes. Raise ``DataTypeError``
+    if labels of different types cannot be ordered.
     """
     has_weight = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
     try:
@@ -199,10 +192,7 @@ def encode_as(
 ) -> tuple[AnyArray, FloatArray]:
     """Encode labels like :func:`encode`, with the classes of a continued model if ``known``.
 
-    Raises
-    ------
-    DataError
-        If a row of positive weight has another label.
+    Raise ``DataError`` if a row of positive weight has another label.
     """
     if known is None:
         return encode(labels, weight)
@@ -218,7 +208,6 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
     Parameters
     ----------
     source : estimator, booster, record of an estimator, or None
-    start : Start or None
     """
     if source is None or start is None or "targets" in start.model.training:
         return None  # the names of several labels are no classes
@@ -236,10 +225,7 @@ def weights_by_class(
 ) -> FloatArray | None:
     """Multiply row weights by class weights.
 
-    Raises
-    ------
-    DataError
-        If a product overflows or underflows.
+    Raise ``DataError`` if a product overflows or underflows.
     """
     if by_class is None:
         return weight
@@ -263,6 +249,9 @@ def class_weights(
 ) -> FloatArray | None:
     """Return the weight of each class; None if all are 1.
 
+    Raise ``ParameterError`` if ``class_weight`` has another form, names an unknown class,
+    or has a weight that is not greater than 0.
+
     Parameters
     ----------
     class_weight : None, "balanced" or dict
@@ -270,12 +259,6 @@ def class_weights(
         Results of :func:`encode`.
     weight : array of shape (n_rows,), optional
         Row weights, used by ``"balanced"``.
-
-    Raises
-    ------
-    ParameterError
-        If ``class_weight`` has another form, names an unknown class, or has a weight that
-        is not greater than 0.
     """
     if class_weight is None:
         return None

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
     """Read a target matrix with a column of 0 and 1 for each label.
 
-    Raises
-    ------
-    DataError
-        If there is another value; the message names its column and first row.
+    Raise ``DataError`` if there is another value; the message names its column and first
+    row.
     """
     labels = read_targets(y, n_rows, name)
     for k in range(labels.values.shape[1]):
@@ -45,10 +43,8 @@ def check_indicator(column: FloatArray, label: object, name: str) -> None:
 def label_objective(name: Any, class_weight: Any) -> Any:
     """Return the loss of each label, from the objective of an estimator.
 
-    Raises
-    ------
-    ParameterError
-        If the objective does not support several labels, or there are class weights.
+    Raise ``ParameterError`` if the objective does not support several labels, or there are
+    class weights.
     """
     if class_weight is not None:
         raise ParameterError(

@@ -26,6 +26,9 @@ def folds_of(
 ) -> list[Fold]:
     """Return the folds of ``cv``.
 
+    Raise ``ParameterError``, ``DataError`` or ``DataTypeError`` if ``cv`` has another type,
+    or a split is invalid.
+
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test)
@@ -35,16 +38,10 @@ def folds_of(
     target : float64 (n_rows,)
     stratify : bool
         Whether targets are classes.
-    seed : int
     groups : int64 (n_rows,), optional
         Group of each row; a group must not be divided between train and test rows.
     name : str, default="cv"
         Name of the parameter, for errors.
-
-    Raises
-    ------
-    ParameterError, DataError, DataTypeError
-        If ``cv`` has another type, or a split is invalid.
     """
     n_rows = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):

@@ -35,14 +35,12 @@ class Background:
 
     Attributes
     ----------
-    model : Model
     values : float32, float64 or int64, shape (n_rows, n_features)
         The user's columns, as :class:`hedgerow.data.Table` holds them.
     weight : float64 (n_rows,), or None
         Weight of each row; None means 1.
     offset : float64 (n_outputs, n_rows), or None
         Added to the raw scores.
-    n_threads : int
     """
 
     model: Model
@@ -110,10 +108,8 @@ def read_background(
 ) -> Background:
     """Read rows with the columns of a model.
 
-    Raises
-    ------
-    DataError, DataTypeError
-        If X does not fit the model, or is a sparse table that is too large in dense form.
+    Raise ``DataError`` or ``DataTypeError`` if X does not fit the model, or is a sparse
+    table that is too large in dense form.
     """
     X, given = offset_of_rows(model, X, offset)
     table = read_any(X, model.schema, reader="Booster")

@@ -24,7 +24,6 @@ class ColumnCells:
 
     Attributes
     ----------
-    column : Column
     cuts : int64
         Keys of the largest number of each cell except the last; empty for categories.
     bins : uint8

@@ -259,10 +259,7 @@ def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
 def place_of_name(key: str | int, names: Sequence[str]) -> int:
     """Return the position of a name, or a number unchanged.
 
-    Raises
-    ------
-    ParameterError
-        If there is no such column.
+    Raise ``ParameterError`` if there is no such column.
     """
     if isinstance(key, str):
         if key not in names:

@@ -42,7 +42,6 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
 
     Parameters
     ----------
-    background : Background
     column : int
         Position in the user's table.
     n_points : int

@@ -43,10 +43,7 @@ N_POINTS = 100
 def positions_of(columns: Columns, schema: Schema) -> list[int]:
     """Return positions of columns.
 
-    Raises
-    ------
-    ParameterError
-        If a column does not exist, or the list is empty.
+    Raise ``ParameterError`` if a column does not exist, or the list is empty.
     """
     if columns is None:
         return list(range(schema.n_features))
@@ -258,10 +255,7 @@ def partial_dependence(
 def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
     """Return the names of the outputs; none if there is one output or no name is given.
 
-    Raises
-    ------
-    ParameterError
-        If there are more or fewer names than outputs.
+    Raise ``ParameterError`` if there are more or fewer names than outputs.
     """
     if n_outputs == 1 or len(names) == 0:
         return ()

@@ -40,12 +40,9 @@ class Paths:
 
     Attributes
     ----------
-    forest : Forest
-    questions : Questions
     visits : Visits
         ``out`` holds the numbers of ends.
     first_visit : int64, one per tree and one more
-    boxes : Boxes
     """
 
     forest: Forest
@@ -74,7 +71,6 @@ def find_paths(forest: Forest, *, backs_off: bool) -> Paths:
 
     Parameters
     ----------
-    forest : Forest
     backs_off : bool
         Whether a walk ends at a split on a column whose category is unknown.
     """
@@ -233,7 +229,6 @@ def count_rows(
 
     Parameters
     ----------
-    paths : Paths
     values : float32, float64 or int64, shape (n_rows, n_features)
         Rows in the form of :class:`hedgerow.model.predict.Predictor`.
     weight : float64 (n_rows,), optional

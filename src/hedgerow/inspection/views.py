@@ -28,7 +28,6 @@ class Inspected:
 
     Attributes
     ----------
-    model : Model
     classes : ndarray or None
         Labels of the classes, by index.
     targets : sequence of str, or None

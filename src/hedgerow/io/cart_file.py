@@ -49,16 +49,12 @@ _PER_NODE = tuple(name for name in _DTYPES if not name.startswith(("category", "
 def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
     """Return the content of a file; equal trees have equal bytes.
 
+    Raise ``DataTypeError`` if the record holds a value that JSON cannot express.
+
     Parameters
     ----------
-    tree : CartTree
     estimator : mapping
         JSON-like record that :func:`tree_from_bytes` returns together with the tree.
-
-    Raises
-    ------
-    DataTypeError
-        If the record holds a value that JSON cannot express.
     """
     metadata = {
         "estimator": strict_json.encode(estimator, "estimator"),
@@ -78,12 +74,8 @@ def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[s
 def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
     """Read a file, which need not be trusted.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ModelFormatError
-        If it is not a valid file of a single tree; the message says why.
+    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if it is not a
+    valid file of a single tree; the message says why.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -97,10 +89,7 @@ def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
     """Return the tree and the record of its estimator from the content of a file.
 
-    Raises
-    ------
-    ModelFormatError
-        If the bytes are not a valid file.
+    Raise ``ModelFormatError`` if the bytes are not a valid file.
     """
     length = container.header_length(data[:SNIFF_BYTES], len(data))
     start = data[: container.LENGTH_BYTES + length]

@@ -56,10 +56,8 @@ def checkpoint_at(
 ) -> Checkpoint | None:
     """Return the checkpoint for ``checkpoint`` and ``checkpoint_every``; None without a path.
 
-    Raises
-    ------
-    ParameterError
-        If ``path`` is no path, ``every`` is no number of seconds, or ``every`` has no effect.
+    Raise ``ParameterError`` if ``path`` is no path, ``every`` is no number of seconds, or
+    ``every`` has no effect.
     """
     number = isinstance(every, numbers.Real) and not isinstance(every, bool)
     if not number or not 0.0 <= every < math.inf:

@@ -70,7 +70,6 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
     ----------
     part : Rounds
         Part with at least one round.
-    fit : str
 
     Returns
     -------
@@ -110,12 +109,8 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
 def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
     """Read a part of a fit from the result of :func:`rounds_to_bytes`.
 
-    Raises
-    ------
-    OtherFitError
-        If the rounds belong to another fit or version.
-    ModelFormatError
-        If the bytes are damaged or of another format.
+    Raise ``OtherFitError`` if the rounds belong to another fit or version. Raise
+    ``ModelFormatError`` if the bytes are damaged or of another format.
     """
     header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
     if header.metadata["fit"] != fit:

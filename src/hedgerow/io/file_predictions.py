@@ -78,7 +78,6 @@ def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
 
     Parameters
     ----------
-    job : Job
     predict : callable
         Function from the features of a batch to named columns of predictions.
 

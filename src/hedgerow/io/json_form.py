@@ -43,16 +43,13 @@ FORMAT, VERSION = "hedgerow-trees", 1
 def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, Any]:
     """Return the document as Python objects that JSON can express.
 
+    Raise ``ParameterError`` for a model with target statistics, whose inputs are means over
+    the training rows.
+
     Parameters
     ----------
-    model : Model
     classes : list, optional
         Labels of the classes, by index.
-
-    Raises
-    ------
-    ParameterError
-        For a model with target statistics, whose inputs are means over the training rows.
 
     Examples
     --------

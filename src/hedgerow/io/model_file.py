@@ -77,7 +77,6 @@ def save_model(
 
     Parameters
     ----------
-    model : Model
     path : str or path-like
         An existing file is replaced atomically.  Any suffix is allowed; ``.safetensors``
         lets other tools recognise the layout.

@@ -53,10 +53,8 @@ def with_crosses(inputs: Inputs | None, record: Mapping[str, Any], schema: Schem
 
     Parameters
     ----------
-    inputs : Inputs or None
     record : mapping
         Anything that JSON can express.
-    schema : Schema
     """
     listed = record.get("crosses")
     if record.keys() != {"crosses"} or not isinstance(listed, list):

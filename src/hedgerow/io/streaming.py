@@ -44,12 +44,8 @@ def check_batch_rows(batch_rows: object) -> None:
 def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
     """Convert the user's batches to an iterator of tables.
 
-    Raises
-    ------
-    DataTypeError
-        If ``batches`` is a single table or a path.
-    ParameterError
-        If ``batches`` is an Arrow stream and pyarrow is not installed.
+    Raise ``DataTypeError`` if ``batches`` is a single table or a path. Raise
+    ``ParameterError`` if ``batches`` is an Arrow stream and pyarrow is not installed.
     """
     if hasattr(batches, "__arrow_c_stream__"):
         return _stream(batches, batch_rows)

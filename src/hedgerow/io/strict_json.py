@@ -41,6 +41,9 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 def encode(value: Any, name: str) -> str:
     """Convert plain values, NumPy numbers and arrays to canonical JSON.
 
+    Raise ``DataTypeError`` if ``value`` holds an object of another type, or a number beyond
+    64 bits. Raise ``ModelFormatError`` if the text would exceed the bounds.
+
     Parameters
     ----------
     value : object
@@ -52,13 +55,6 @@ def encode(value: Any, name: str) -> str:
     -------
     str
         ASCII text, the same for equal values.
-
-    Raises
-    ------
-    DataTypeError
-        If ``value`` holds an object of another type, or a number beyond 64 bits.
-    ModelFormatError
-        If the text would exceed the bounds.
     """
     plain = _plain(value, name, 1)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)

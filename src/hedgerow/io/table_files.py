@@ -34,10 +34,8 @@ _TEXT_BYTES = 32
 def check_output(path: str) -> None:
     """Check the suffix and the folder of an output.
 
-    Raises
-    ------
-    ParameterError
-        If the suffix is unknown, the path is a folder, or its folder does not exist.
+    Raise ``ParameterError`` if the suffix is unknown, the path is a folder, or its folder
+    does not exist.
     """
     name, file = path.lower(), Path(path)
     if not name.endswith(OUTPUT_SUFFIXES):
@@ -54,6 +52,9 @@ def check_output(path: str) -> None:
 def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
     """Yield the content of a table file piece by piece.
 
+    Raise ``DataError`` if a column of a later batch cannot be converted to its type in the
+    first batch.
+
     Parameters
     ----------
     path : str
@@ -61,11 +62,6 @@ def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
     batches : iterable of mappings from name to column
         One or more batches with the same names.  Arrow columns are converted to the types
         of the first batch.
-
-    Raises
-    ------
-    DataError
-        If a column of a later batch cannot be converted to its type in the first batch.
     """
     name = path.lower()
     if name.endswith((".csv", ".tsv")):

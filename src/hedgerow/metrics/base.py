@@ -40,7 +40,6 @@ class OfCountedRows:
     name : str
         Name of the metric, for error messages.
     function : callable
-    from_raw : bool
     """
 
     name: str
@@ -52,10 +51,7 @@ class OfCountedRows:
     ) -> float:
         """Return the score.
 
-        Raises
-        ------
-        DataError
-            If all rows have weight 0.
+        Raise ``DataError`` if all rows have weight 0.
         """
         if weight is None or np.all(weight):
             return self.function(y_true, prediction, weight)

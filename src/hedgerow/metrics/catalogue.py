@@ -177,9 +177,6 @@ class WithParameter:
         ``make(value)`` returns the values of rows or, if not ``by_row``, the function itself.
     attribute : str
         Attribute of objectives that has the same parameter.
-    default : float
-    allowed : Interval
-    tasks, what, higher, by_row
     """
 
     make: Maker
@@ -305,17 +302,15 @@ ALIASES: dict[str, str] = {
 def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metric | None:
     """Return the metric for a name, with this name; None if there is none.
 
+    Raise ``ParameterError`` if the value is not a number, is out of range, or the metric
+    has no parameter.
+
     Parameters
     ----------
     name : str
         Also an alias of :data:`ALIASES`, and with ``@value``.
     parameter_of : callable
         Returns the value of an attribute of the objective; None without it.
-
-    Raises
-    ------
-    ParameterError
-        If the value is not a number, is out of range, or the metric has no parameter.
     """
     base, at, text = name.partition("@")
     base = ALIASES.get(base, base)

@@ -133,6 +133,8 @@ class OneAgainstRest:
     ) -> float:
         """Return the score.
 
+        Raise ``DataError`` if a class has no rows, or all rows.
+
         Parameters
         ----------
         y_true : float64 (n_rows,)
@@ -140,11 +142,6 @@ class OneAgainstRest:
         prediction : float64 (n_rows, n_classes)
             Probabilities.
         weight : float64 (n_rows,), optional
-
-        Raises
-        ------
-        DataError
-            If a class has no rows, or all rows.
         """
         n_classes = prediction.shape[1]
         if n_classes == 2:
@@ -172,7 +169,6 @@ class OneAgainstOne:
 
     Attributes
     ----------
-    name : str
     by_weight : bool
         Whether pairs are weighted by their rows; otherwise the mean is unweighted.
     """

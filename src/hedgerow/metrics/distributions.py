@@ -60,10 +60,6 @@ def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
     distribution : Distribution
         One for each row, as ``predict_distribution`` returns them.
     weight : array-like of shape (n_rows,), optional
-
-    Returns
-    -------
-    float
     """
     return _mean(-distribution.log_pdf(y_true), weight)
 
@@ -82,10 +78,6 @@ def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
     interval : array-like of shape (n_rows, 2)
         Lower and upper ends, as ``predict_interval`` returns them.
     weight : array-like of shape (n_rows,), optional
-
-    Returns
-    -------
-    float
 
     Examples
     --------

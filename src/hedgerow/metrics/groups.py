@@ -32,7 +32,6 @@ class GroupScores:
 
     Attributes
     ----------
-    inner : Metric
     source : object
         Column, or values of the rows, as given.
     reduce : {"worst", "mean"} or None
@@ -229,7 +228,6 @@ def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[M
 
     Parameters
     ----------
-    metrics : sequence of Metric
     chosen : int64 (n_scored_rows,), or None
         Position of each scored row among the given rows; None: all of them.
     """

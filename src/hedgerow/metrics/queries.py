@@ -22,7 +22,6 @@ def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
     ----------
     query : int64 (n_rows,), or None
         A number for each query; None: all rows are one query.
-    n_rows : int
 
     Examples
     --------

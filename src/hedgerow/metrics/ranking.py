@@ -142,11 +142,8 @@ class RankingMetric:
 def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> RankingMetric | None:
     """Return the metric of this name; None if it is not a ranking metric.
 
-    Raises
-    ------
-    ParameterError
-        For ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"`` with ``@k``, and a minus
-        sign without effect.
+    Raise ``ParameterError`` for ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"``
+    with ``@k``, and a minus sign without effect.
 
     Examples
     --------

@@ -54,18 +54,14 @@ def scorer_names() -> list[str]:
 def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     """Return the metric of a scorer.
 
+    Raise ``ParameterError`` for tasks without scorers in scikit-learn.
+
     Parameters
     ----------
     item : str or callable
         A name of a scikit-learn scorer, or a scorer.
     objective : Objective
         Converts raw scores to predictions.
-    task : Task
-
-    Raises
-    ------
-    ParameterError
-        For tasks without scorers in scikit-learn.
     """
     from sklearn.metrics import get_scorer
 
@@ -92,11 +88,8 @@ class ScorerOf:
 
     Attributes
     ----------
-    name : str
     score : callable
         ``score(estimator, X, y, sample_weight=...)``.
-    objective : Objective
-    task : Task
     """
 
     name: str

@@ -30,6 +30,8 @@ class Concordance:
     ) -> float:
         """Return the score.
 
+        Raise ``DataError`` if no pair can be compared.
+
         Parameters
         ----------
         y_true : float64 (n_rows,), or (n_rows, 2)
@@ -37,11 +39,6 @@ class Concordance:
             intervals of length 0 are events and others are censored at the lower end.
         prediction : float64 (n_rows,)
         weight : float64 (n_rows,), optional
-
-        Raises
-        ------
-        DataError
-            If no pair can be compared.
         """
         from hedgerow.kernels.concordance import concordant_pairs
 

@@ -50,6 +50,9 @@ def make_objective(
 ) -> Objective:
     """Return the objective called ``name``, for ``n_outputs`` raw scores per row.
 
+    Raise ``ParameterError`` if the name is unknown, a value is out of range, or the
+    objective does not have one of the parameters.
+
     Parameters
     ----------
     name : str
@@ -60,12 +63,6 @@ def make_objective(
         Alternative to the parameter ``quantile``.
     parameters : mapping, optional
         Values by name (:data:`PARAMETERS`); None means the default.
-
-    Raises
-    ------
-    ParameterError
-        If the name is unknown, a value is out of range, or the objective does not have one of
-        the parameters.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
@@ -157,10 +154,7 @@ def loss_record(objective: Objective) -> dict[str, Any]:
 def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) -> Objective:
     """Return the objective of a model with this training record.
 
-    Raises
-    ------
-    ParameterError
-        If the record does not fit the objective.
+    Raise ``ParameterError`` if the record does not fit the objective.
     """
     if "targets" in training:
         alone = {key: value for key, value in training.items() if key != "targets"}

@@ -59,7 +59,6 @@ class OffsetRows:
     ----------
     batches : callable
         Returns an iterator over the rows of this rank, in order, at each call.
-    communicator : Communicator
     """
 
     batches: Callable[[], Iterable[OffsetBatch]]
@@ -118,11 +117,6 @@ class OffsetRows:
 
 def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
     """Return the constant that minimises the weighted loss when added to the offsets.
-
-    Parameters
-    ----------
-    objective : Objective
-    rows : OffsetRows
 
     Returns
     -------

@@ -123,9 +123,7 @@ class RowDerivatives:
 
     Attributes
     ----------
-    objective : Objective
     target, weight : as in ``LossRows``
-    n_threads : int
     newton : bool
         Whether trees use h.
     """

@@ -108,7 +108,6 @@ def root_of_mean(
 
     Parameters
     ----------
-    rows : AllRows
     slopes : callable
         Takes targets and raw scores of some rows; the first derivative must not decrease.
     start, low, high : float

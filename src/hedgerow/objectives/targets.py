@@ -204,18 +204,14 @@ def check_part(
 ) -> None:
     """Check the targets of a part of the rows that starts at row ``first_row``.
 
+    Raise ``DataError`` if a target is outside the domain of the loss; the message names its
+    row.
+
     Parameters
     ----------
-    objective : Objective
     target : float64 (n_rows,), or (n_rows, n_targets)
-    first_row : int
     origin : float64 (n_targets,)
         Targets of row 0.
-
-    Raises
-    ------
-    DataError
-        If a target is outside the domain of the loss; the message names its row.
     """
     if isinstance(objective, SeveralTargets):
         objective.check_part(target, first_row, origin.tolist())
@@ -256,6 +252,8 @@ def several_targets(
 ) -> Objective:
     """Return the loss of all columns of ``target``.
 
+    Raise ``ParameterError`` if the loss does not have a single output.
+
     Parameters
     ----------
     make : callable
@@ -263,11 +261,6 @@ def several_targets(
     target : float64 (n_rows, n_targets)
     names : tuple of str, optional
         The user's names of the targets; by default y0, y1, ...
-
-    Raises
-    ------
-    ParameterError
-        If the loss does not have a single output.
     """
     n_targets = target.shape[1]
     single = make(np.ascontiguousarray(target[:, 0]))
@@ -293,10 +286,7 @@ def targets_record(objective: SeveralTargets) -> dict[str, Any]:
 def targets_of_record(single: Objective, record: object, n_outputs: int) -> Objective:
     """Read the result of :func:`targets_record`; the record is not trusted.
 
-    Raises
-    ------
-    ParameterError
-        If the record does not describe ``n_outputs`` targets.
+    Raise ``ParameterError`` if the record does not describe ``n_outputs`` targets.
     """
     names = record.get("names") if isinstance(record, Mapping) else None
     named = record.get("named") if isinstance(record, Mapping) else None

@@ -69,6 +69,9 @@ def calibration_of(
 ) -> Calibration:
     """Compare probabilities of a class with the observed shares.
 
+    Raise ``DataError`` if there are no rows, or the lengths differ, or weights are negative
+    or not finite.
+
     Parameters
     ----------
     is_class : array-like of bool, shape (n_rows,)
@@ -77,11 +80,6 @@ def calibration_of(
         Maximum number of bins; rows with equal probabilities share a bin.
     sample_weight : array-like of shape (n_rows,), optional
         Rows of weight 0 are left out.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, or the lengths differ, or weights are negative or not finite.
 
     Examples
     --------

@@ -44,10 +44,6 @@ _OTHERS = (
 def history_columns(model: Model) -> dict[str, list[Any]]:
     """Return one entry for each round, set of rows, and metric.
 
-    Parameters
-    ----------
-    model : Model
-
     Returns
     -------
     dict of lists

@@ -153,10 +153,7 @@ def plot_partial_dependence(
 def checked_output(output: int | None, n_outputs: int) -> list[int]:
     """Return the outputs to draw: one of them, or the first eight.
 
-    Raises
-    ------
-    ParameterError
-        If there is no such output.
+    Raise ``ParameterError`` if there is no such output.
     """
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))

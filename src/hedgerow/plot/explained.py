@@ -48,10 +48,8 @@ _BINS = 120
 def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, FloatArray, str]:
     """Return SHAP values of one output, the base value of each row, and the output's name.
 
-    Raises
-    ------
-    ParameterError
-        If there are several outputs and none is chosen, or there is no such output.
+    Raise ``ParameterError`` if there are several outputs and none is chosen, or there is no
+    such output.
     """
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)

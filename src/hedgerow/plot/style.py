@@ -42,10 +42,7 @@ SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
 def pyplot(what: str) -> Any:
     """Import ``matplotlib.pyplot``.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
+    Raise ``ImportError`` if matplotlib is not installed.
     """
     try:
         import matplotlib.pyplot as plt

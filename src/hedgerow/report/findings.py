@@ -64,7 +64,6 @@ class Surprise:
         Row number, from 0.
     target, predicted : object
         Tuples for several targets or quantiles.
-    loss : float
     """
 
     row: int

@@ -29,12 +29,10 @@ class Score:
 
     Attributes
     ----------
-    name : str
     value, low, high : float
         Score of the rows, and the ends of its interval.
     constant : float
         Score of the best constant prediction for the same rows.
-    higher_is_better : bool
     """
 
     name: str
@@ -82,9 +80,6 @@ def scores_of(
 
     Parameters
     ----------
-    objective : Objective
-    names : sequence of str
-    rows : Rows
     raw : float64 (n_outputs, n_rows)
     corrected : callable, optional
         Correction of the model's predictions, for class weights; the best constant needs none.

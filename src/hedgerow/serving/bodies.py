@@ -21,10 +21,8 @@ _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii
 def decoded(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body.
 
-    Raises
-    ------
-    RequestError
-        For a body that is not a JSON object; NaN and infinities are not JSON.
+    Raise ``RequestError`` for a body that is not a JSON object; NaN and infinities are not
+    JSON.
     """
     try:
         found = _decoder.decode(body.decode("utf-8"))

@@ -29,10 +29,8 @@ FEW_ROWS = 32
 def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
     """Return the answer to a body, and its number of rows.
 
-    Raises
-    ------
-    RequestError, DataError, DataTypeError, ParameterError
-        For errors of the client.
+    Raise ``RequestError``, ``DataError``, ``DataTypeError`` or ``ParameterError`` for
+    errors of the client.
     """
     given = decoded(body)
     check_keys(given, ("records", "kind", "explain"), "the body")

@@ -24,18 +24,13 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
 
     On SIGHUP, the server checks the model file at once.
 
+    Raise ``OSError`` if the file cannot be read, or the address is in use. Raise
+    ``ModelFormatError`` if the file is not a model.
+
     Parameters
     ----------
-    settings : Settings
     say : callable, default=print
         Function that is called once, with the address of the server.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, or the address is in use.
-    ModelFormatError
-        If the file is not a model.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"

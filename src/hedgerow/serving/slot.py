@@ -32,14 +32,11 @@ class ServedModel:
 
     Attributes
     ----------
-    booster : Booster
-    name : str
     version : str
         First 12 digits of the file's SHA-256.
     signature : tuple of int
     columns : tuple of str
         Columns that a record must have: features and offsets.
-    has_probabilities : bool
     """
 
     booster: Booster

@@ -83,10 +83,8 @@ def _datatype(column: Column) -> str:
 def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
     """Return the answer to an inference request, and its number of rows.
 
-    Raises
-    ------
-    RequestError, DataError, DataTypeError, ParameterError
-        For errors of the client.
+    Raise ``RequestError``, ``DataError``, ``DataTypeError`` or ``ParameterError`` for
+    errors of the client.
     """
     given = decoded(body)
     check_keys(given, ("id", "parameters", "inputs", "outputs"), "the request")

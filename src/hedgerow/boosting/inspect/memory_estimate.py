@@ -76,7 +76,6 @@ class MemoryEstimate:
 
     Attributes
     ----------
-    n_rows, n_features : int
     reading : int
         During reading of a frame, including its copy.
     table : int
@@ -85,10 +84,8 @@ class MemoryEstimate:
         During the search for cuts, or the sorting of columns.
     matrix : int
         Bins of training and validation rows, or sorted columns.
-    gradients : int
     scores : int
         Including targets and weights.
-    histograms : int
     trees : int
         Of all requested rounds.
     peak : int
@@ -292,7 +289,6 @@ class _TableShape:
 
     Attributes
     ----------
-    n_rows, n_features : int
     item : int
         Bytes of one value.
     copies : bool

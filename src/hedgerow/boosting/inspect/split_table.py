@@ -65,11 +65,14 @@ def split_table(
 ) -> SplitTable:
     """Return all candidate splits of one node.
 
+    Raise ``ParameterError`` if there is no such tree or node, if the trees were rescaled
+    (DART), or if constraints affected their splits. Raise ``DataError`` if no row reaches
+    the node.
+
     Parameters
     ----------
     model : Model
         Trained with ``boosting="gbdt"`` or ``"rf"``.
-    objective : Objective
     sample : Sample
         The training rows, read with the schema of the model.
     tree, node : int
@@ -89,14 +92,6 @@ def split_table(
         columns, also ``left_levels``, the list of the levels that go left; it
         is None for numeric columns, while ``threshold`` is None for category
         columns, whose sets are in the order of the search.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such tree or node, if the trees were rescaled (DART), or if
-        constraints affected their splits.
-    DataError
-        If no row reaches the node.
     """
     forest, params = model.forest, _params_of(model)
     if model.inputs is not None:

@@ -107,10 +107,8 @@ def check_callbacks(
 ) -> tuple[Callback, ...]:
     """Return ``callbacks`` as a tuple.
 
-    Raises
-    ------
-    ParameterError
-        If ``callbacks`` is neither a callable nor a sequence of callables.
+    Raise ``ParameterError`` if ``callbacks`` is neither a callable nor a sequence of
+    callables.
     """
     if callbacks is None:
         return ()
@@ -127,10 +125,7 @@ def check_callbacks(
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
     """Call each callback; return True if one of them requests to stop.
 
-    Raises
-    ------
-    ParameterError
-        If a callback returns anything but True, False or None.
+    Raise ``ParameterError`` if a callback returns anything but True, False or None.
     """
     stop = False
     for callback in callbacks:

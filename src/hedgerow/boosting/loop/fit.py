@@ -51,12 +51,12 @@ def fit(
     (:mod:`hedgerow.boosting.validation.row_sets`).
     Callbacks and the progress bar do not affect the model unless a callback ends the fit.
 
+    Raise ``DataError``, ``ParameterError`` or ``LossError`` for invalid input; exceptions
+    of callbacks propagate. Raise ``StorageError`` if the checkpoint cannot be read, or
+    cannot be written when the fit begins.
+
     Parameters
     ----------
-    train : Sample
-    objective : Objective
-    params : BoostParams
-    options : FitOptions, optional
     validation : Sample, optional
         Read with the schema of the training table.
     checkpoint : Checkpoint, optional
@@ -72,13 +72,6 @@ def fit(
         statistics also ``copies``, the number of copies of each row; with
         a model to continue also ``init_rounds``, the number of rounds of that model, and
         ``init_scores``, the scores after them.
-
-    Raises
-    ------
-    DataError, ParameterError, LossError
-        For invalid input; exceptions of callbacks propagate.
-    StorageError
-        If the checkpoint cannot be read, or cannot be written when the fit begins.
     """
     options = options or FitOptions()
     plan = plan_of(train, objective, params, options, validation=validation, finish=finish)

@@ -40,7 +40,6 @@ def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]
 
     Parameters
     ----------
-    tree : GrownTree
     search : callable
         Takes a tree with the values of one output, and the output; returns it with new values.
     """

@@ -194,6 +194,8 @@ def rounds(
     The rows may hold threads: close the generator (``contextlib.closing``) unless it is
     exhausted.
 
+    Raise ``StorageError`` if ``earlier`` belongs to other data.
+
     Parameters
     ----------
     rows : FitRows
@@ -207,11 +209,6 @@ def rounds(
     Yields
     ------
     BoostState
-
-    Raises
-    ------
-    StorageError
-        If ``earlier`` belongs to other data.
     """
     try:
         rows.begin()
@@ -296,10 +293,7 @@ def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1
 def resolve(params: BoostParams, objective: Objective) -> BoostParams:
     """Resolve parameters whose default depends on the loss or the boosting mode.
 
-    Raises
-    ------
-    ParameterError
-        For Newton steps of a loss without second derivative.
+    Raise ``ParameterError`` for Newton steps of a loss without second derivative.
     """
     estimation = params.leaf_estimation
     if estimation == "auto":

@@ -50,7 +50,6 @@ class RowSets:
     ----------
     codes : int64 (n_rows,)
         Index of each row's set, ascending.
-    names : tuple of str
     """
 
     codes: IntArray
@@ -156,19 +155,14 @@ LARGEST = 1e100
 def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
     """Convert ``values`` to finite float64, one for each row.
 
+    Raise ``DataTypeError`` if the values are not numbers. Raise ``DataError`` if the length
+    differs from ``n_rows``, or values are NaN or infinite.
+
     Parameters
     ----------
     values : array-like of numbers
-    n_rows : int
     name : str
         Name of the values in messages.
-
-    Raises
-    ------
-    DataTypeError
-        If the values are not numbers.
-    DataError
-        If the length differs from ``n_rows``, or values are NaN or infinite.
     """
     array = one_axis(numbers_of_rows(values, name), name)
     check_length(len(array), n_rows, name)
@@ -212,10 +206,7 @@ def check_finite(array: FloatArray, name: str) -> None:
 def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> FloatArray | None:
     """Convert ``weight`` to float64: finite, non-negative, not all zero; None stays None.
 
-    Raises
-    ------
-    DataError
-        If a weight violates this; the message names the first such row.
+    Raise ``DataError`` if a weight violates this; the message names the first such row.
     """
     if weight is None:
         return None
@@ -250,17 +241,13 @@ def check_offset(
 ) -> FloatArray | None:
     """Convert ``offset`` to float64 of shape (n_outputs, n_rows).
 
+    Raise ``DataError`` if the shape differs, or a value is NaN or infinite.
+
     Parameters
     ----------
     offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
-    n_rows, n_outputs : int
     name : str
         Name of the offset in messages.
-
-    Raises
-    ------
-    DataError
-        If the shape differs, or a value is NaN or infinite.
     """
     if offset is None:
         return None
@@ -282,12 +269,8 @@ def check_offset(
 def values_of_rows(values: Any, name: str) -> AnyArray:
     """Convert ``values`` to an array of any type with an axis for the rows.
 
-    Raises
-    ------
-    DataTypeError
-        If they are no sequence: a name, a number, a dict.
-    DataError
-        If they are complex, or rows differ in length.
+    Raise ``DataTypeError`` if they are no sequence: a name, a number, a dict. Raise
+    ``DataError`` if they are complex, or rows differ in length.
     """
     if not isinstance(values, str | bytes | Mapping):
         try:
@@ -325,10 +308,7 @@ def numbers_of_rows(values: Any, name: str) -> FloatArray:
 
     Missing values become NaN.
 
-    Raises
-    ------
-    DataTypeError
-        If they are not numbers; the message names the first row.
+    Raise ``DataTypeError`` if they are not numbers; the message names the first row.
     """
     array = values_of_rows(values, name)
     if array.dtype.kind not in "biufO":

@@ -61,8 +61,6 @@ def grow_forest(
 
     Parameters
     ----------
-    rows : FitRows
-    watch : Watch
     recorder : Recorder, optional
         Records each round; the fit continues from its earlier rounds.
     ranks : Communicator, optional
@@ -107,7 +105,6 @@ def follow(
         rounds of ``recorder``.
     watch : Watch
         Records why the fit ended, and how many rounds the model keeps.
-    recorder : Recorder, optional
     agree : callable, optional
         Takes the index of this rank's reason in :data:`ORDER`, and returns the largest
         index of all ranks.  With it interrupts are not caught: the other ranks would wait.

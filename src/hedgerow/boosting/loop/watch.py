@@ -61,11 +61,9 @@ class Watch:
 
     Attributes
     ----------
-    objective : Objective
     scored : mapping from str to tuple of Metric
         Metrics of all scored rows, by name of the rows in the history.  Early stopping uses
         the first metric of the first rows; the others are recorded only.
-    best : BestRound or None
     callbacks : tuple of callable
     n_rounds : int
         Number of rounds that the model is to have.
@@ -73,7 +71,6 @@ class Watch:
         Whether early stopping uses the out-of-bag loss.
     started : float
         Start time of the fit, as :func:`time.monotonic`.
-    budget : Budget or None
     assemble : callable or None
         Makes a model from a forest; set before the first round.
     n_first : int

@@ -126,7 +126,6 @@ class Rounds:
         Parameters
         ----------
         base : float64 (n_outputs,)
-        n_features : int
         n_columns : int
             Number of columns of the binned matrix; 0 if trees are not grown on bins.
         """
@@ -168,30 +167,21 @@ class CheckpointStore(Protocol):
     def open(self) -> None:
         """Claim the store before its fit is known; a second call does nothing.
 
-        Raises
-        ------
-        StorageError
-            If it cannot be read or written, or if another process uses it.
+        Raise ``StorageError`` if it cannot be read or written, or if another process uses it.
         """
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Claim the store for this fit; return all its rounds, from number 0, or None.
 
-        Raises
-        ------
-        ParameterError
-            If it holds another fit; the message lists the differences.
-        StorageError
-            If it cannot be read or written, or if another process uses it.
+        Raise ``ParameterError`` if it holds another fit; the message lists the differences.
+        Raise ``StorageError`` if it cannot be read or written, or if another process uses it.
         """
 
     def save(self, part: Rounds) -> None:
         """Store more rounds, all or none; they follow the rounds stored before.
 
-        Raises
-        ------
-        StorageError
-            If they cannot be stored; a later call may pass the same rounds with more.
+        Raise ``StorageError`` if they cannot be stored; a later call may pass the same rounds
+        with more.
         """
 
     def close(self) -> None:
@@ -204,7 +194,6 @@ class Checkpoint:
 
     Attributes
     ----------
-    store : CheckpointStore
     every : float, default=10.0
         Least number of seconds between writes; 0: write after every round.
     """
@@ -299,7 +288,6 @@ def recording(
 
     Parameters
     ----------
-    checkpoint : Checkpoint or None
     describe : callable
         Returns the fingerprint; called only if needed.
     """
@@ -328,7 +316,6 @@ def one_round(
 
     Parameters
     ----------
-    number : int
     trees : sequence of GrownTree
         One for each output, as grown.
     base : float64 (n_outputs,)

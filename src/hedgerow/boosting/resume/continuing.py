@@ -78,10 +78,7 @@ class Start:
     def rounds_to_add(self, n_estimators: int) -> int:
         """Return the number of rounds to add.
 
-        Raises
-        ------
-        ParameterError
-            If the model has more than ``n_estimators`` rounds.
+        Raise ``ParameterError`` if the model has more than ``n_estimators`` rounds.
         """
         if not self.total:
             return n_estimators
@@ -100,10 +97,7 @@ class Start:
         With ``multi_strategy="auto"`` new trees have the strategy of the model's trees, if the
         other settings allow it.
 
-        Raises
-        ------
-        ParameterError
-            If vector leaves are requested after trees of one output each.
+        Raise ``ParameterError`` if vector leaves are requested after trees of one output each.
         """
         if objective.n_outputs == 1 or self.forest.n_trees == 0:
             return params

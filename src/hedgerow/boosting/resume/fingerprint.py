@@ -118,10 +118,8 @@ def fingerprint(
         <hedgerow.boosting.external.fingerprint.external_contents>` for chunks.
     n_rows : int
         Number of input rows.
-    objective : Objective
     params : BoostParams
         Resolved, with column positions instead of names.
-    stopping : StoppingParams
     metrics : sequence of Metric
         Metrics whose scores are recorded.
     sets : sequence of str

@@ -61,9 +61,11 @@ def refit(
 ) -> Model:
     """Return the model with leaf values moved towards the values for other rows.
 
+    Raise ``ParameterError`` if the trees were not simply added up, or the loss is
+    user-defined. Raise ``DataError`` if targets are outside the domain of the loss.
+
     Parameters
     ----------
-    model : Model
     objective : Objective
         Objective of the model.
     sample : Sample
@@ -72,17 +74,6 @@ def refit(
         Weight of the old values; 0 replaces them, 1 changes nothing.
     n_threads : int
         The values do not depend on the number of threads.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    ParameterError
-        If the trees were not simply added up, or the loss is user-defined.
-    DataError
-        If targets are outside the domain of the loss.
     """
     if decay not in _DECAY:
         raise ParameterError(f"decay must be {_DECAY}; got {decay!r}.")

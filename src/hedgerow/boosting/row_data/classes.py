@@ -32,10 +32,7 @@ MOST_LABEL_BYTES = 1 << 28
 def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
     """Return the index of each label in ``classes``.
 
-    Raises
-    ------
-    DataError
-        If a label is not one of them; the message lists up to five.
+    Raise ``DataError`` if a label is not one of them; the message lists up to five.
     """
     place = {label: index for index, label in enumerate(classes.tolist())}
     found = [place.get(label, -1) for label in labels.tolist()]
@@ -68,10 +65,7 @@ def n_classes_of(objective: Objective) -> int | None:
 def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) -> AnyArray | None:
     """Return the class labels of a model's record, or None if the record has none.
 
-    Raises
-    ------
-    ModelFormatError
-        If the labels do not fit the objective.
+    Raise ``ModelFormatError`` if the labels do not fit the objective.
     """
     n_classes = n_classes_of(objective)
     if n_classes is None or record is None or "classes" not in record:
@@ -82,10 +76,8 @@ def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) ->
 def labels_to_record(classes: AnyArray) -> dict[str, Any]:
     """Convert class labels to JSON-like values, with their dtype.
 
-    Raises
-    ------
-    DataTypeError
-        If labels are not text, numbers or booleans, or if they are too long in total.
+    Raise ``DataTypeError`` if labels are not text, numbers or booleans, or if they are too
+    long in total.
     """
     values = classes.tolist()
     if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
@@ -109,10 +101,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
 def labels_from_record(record: Any, n_classes: int) -> AnyArray:
     """Inverse of :func:`labels_to_record`, for a record from any source.
 
-    Raises
-    ------
-    ModelFormatError
-        If the record does not hold ``n_classes`` different labels.
+    Raise ``ModelFormatError`` if the record does not hold ``n_classes`` different labels.
     """
     try:
         name, values = record["dtype"], record["values"]

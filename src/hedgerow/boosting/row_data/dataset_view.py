@@ -68,7 +68,6 @@ def view_of_files(source: Source, features: tuple[str, ...]) -> str:
 
     Parameters
     ----------
-    source : Source
     features : tuple of str
         Empty if the names are not known yet.
     """

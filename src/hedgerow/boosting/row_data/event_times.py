@@ -67,11 +67,13 @@ def read_times(
 ) -> FloatArray:
     """Parse targets of objective ``"cox"`` or ``"aft"``.
 
+    Raise ``DataError`` or ``DataTypeError`` if the target fits none of these forms, or more
+    than one.
+
     Parameters
     ----------
     y : array-like, frame or dict
         In one of the forms of the table above.
-    n_rows : int
     name : str
         Name of the target in messages.
     objective : {"cox", "aft"}
@@ -82,11 +84,6 @@ def read_times(
     Returns
     -------
     float64, shape (n_rows,), or (n_rows, 2) for intervals
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the target fits none of these forms, or more than one.
 
     Examples
     --------
@@ -173,10 +170,8 @@ def _named_ends(columns: tuple[_Column, _Column]) -> tuple[_Column, _Column] | N
 def _event_and_time(columns: tuple[_Column, _Column], name: str) -> tuple[_Column, _Column] | None:
     """Return event and time if types or names identify them, else None.
 
-    Raises
-    ------
-    DataError
-        If a column tells which rows are *censored*, or if both columns are boolean.
+    Raise ``DataError`` if a column tells which rows are *censored*, or if both columns are
+    boolean.
     """
     first, second = columns
     truths = [_is_truth(column.values) for column in columns]

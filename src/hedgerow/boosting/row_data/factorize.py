@@ -16,11 +16,13 @@ from hedgerow.errors import DataError, DataTypeError
 def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArray, list[Any]]:
     """Return the code of each row's value, and the list of different values.
 
+    Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
+    values are missing.
+
     Parameters
     ----------
     given : array-like of shape (n_rows,)
         Hashable values of any type: numbers, text, dates, categories.
-    n_rows : int
     name, what : str
         Name of the argument, and what each row needs, for messages.
 
@@ -28,11 +30,6 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
     -------
     codes : int64 (n_rows,)
     values : list
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the length differs from ``n_rows``, or values are missing.
     """
     values = one_axis(host_array(given), name)
     if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:

@@ -30,23 +30,20 @@ GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | None:
     """Return a hash of the group of each row.
 
+    Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
+    values are missing.
+
     Parameters
     ----------
     groups : array-like of shape (n_rows,), or None
         Hashable values of any type: numbers, text, dates, categories.
         ``1``, ``1.0`` and ``True`` are one value.
-    n_rows : int
     name : str
         Name of the argument in messages.
 
     Returns
     -------
     uint64 (n_rows,), or None
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the length differs from ``n_rows``, or values are missing.
     """
     if groups is None:
         return None
@@ -108,6 +105,9 @@ def split_groups(
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and held-out rows by complete groups.
 
+    Raise ``DataError`` if there is only one group, or every candidate group holds all rows
+    of a class.
+
     Parameters
     ----------
     keys : uint64 (n_rows,)
@@ -118,17 +118,11 @@ def split_groups(
         group, and at most all but one.
     stratify : bool
         Whether targets are classes; each class must keep training rows.
-    seed : int
 
     Returns
     -------
     train, validation : int64 arrays
         Row numbers, ascending.
-
-    Raises
-    ------
-    DataError
-        If there is only one group, or every candidate group holds all rows of a class.
     """
     chosen = rows_of_groups_aside(keys, target, fraction, stratify, seed, Alone())
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)

@@ -21,10 +21,7 @@ from hedgerow.objectives import Objective, SeveralTargets
 def targets_of_rows(objective: Objective, y: Any, n_rows: int) -> FloatArray:
     """Return the targets of rows: numbers, times of events, or several targets.
 
-    Raises
-    ------
-    DataError, DataTypeError
-        If the targets do not fit the model.
+    Raise ``DataError`` or ``DataTypeError`` if the targets do not fit the model.
     """
     if objective.name in SURVIVAL:
         return read_times(y, n_rows, "y", objective.name)
@@ -34,10 +31,8 @@ def targets_of_rows(objective: Objective, y: Any, n_rows: int) -> FloatArray:
 def in_order(objective: Objective, found: Targets) -> FloatArray:
     """Return targets in the order of the model, if both have names; otherwise unchanged.
 
-    Raises
-    ------
-    DataError
-        If the number of targets is not that of the model, or a name is missing.
+    Raise ``DataError`` if the number of targets is not that of the model, or a name is
+    missing.
     """
     if objective.name in SURVIVAL:  # both ends of intervals are one target
         return found.values

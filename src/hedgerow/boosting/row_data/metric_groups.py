@@ -29,18 +29,13 @@ from hedgerow.objectives import Objective
 def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
     """Attach the group of each row to metrics by group; leave other metrics unchanged.
 
+    Raise ``ParameterError`` if a metric names a column that the table lacks. Raise
+    ``DataError`` if the number of groups differs from the number of rows.
+
     Parameters
     ----------
-    metrics : sequence of Metric
     given : Sample
         The validation rows, or the training rows if there are none, before any are dropped.
-
-    Raises
-    ------
-    ParameterError
-        If a metric names a column that the table lacks.
-    DataError
-        If the number of groups differs from the number of rows.
     """
     found = []
     for metric in metrics:

@@ -67,6 +67,9 @@ def check_both_offset(train: bool, validation: bool) -> None:
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     """Split a table into features and finite offset columns.
 
+    Raise ``DataError`` if X has no column names, or lacks one of the columns, or a number
+    is not finite. Raise ``DataTypeError`` if a column holds text.
+
     Parameters
     ----------
     X : data frame, dict or list of dicts
@@ -78,13 +81,6 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     features : like X
         The other columns, without a copy of the values.
     columns : float64, shape (n_rows, len(names))
-
-    Raises
-    ------
-    DataError
-        If X has no column names, or lacks one of the columns, or a number is not finite.
-    DataTypeError
-        If a column holds text.
 
     Examples
     --------
@@ -109,12 +105,8 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
 def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
     """Return features and offset (or None) of rows to predict.
 
-    Raises
-    ------
-    ParameterError
-        If an array is passed, but the model has offset columns.
-    DataError
-        If a column is missing, or not finite.
+    Raise ``ParameterError`` if an array is passed, but the model has offset columns. Raise
+    ``DataError`` if a column is missing, or not finite.
     """
     names = offset_columns(model)
     if not names:
@@ -158,10 +150,7 @@ class Offsets:
     def of(X: Any, offset: Any) -> Offsets:
         """Move the offset columns out of the table, if ``offset`` names some.
 
-        Raises
-        ------
-        ParameterError, DataError
-            If the table lacks such a column.
+        Raise ``ParameterError`` or ``DataError`` if the table lacks such a column.
         """
         names = names_of_offset(offset)
         if names:
@@ -171,10 +160,8 @@ class Offsets:
     def of_rows(self, X: Any, offset: Any) -> Offsets:
         """Return the offsets of validation rows, from the same columns if training used columns.
 
-        Raises
-        ------
-        ParameterError, DataError
-            If only one of training and validation rows has an offset.
+        Raise ``ParameterError`` or ``DataError`` if only one of training and validation rows
+        has an offset.
         """
         if self.names:
             if offset is not None and names_of_offset(offset) != self.names:

@@ -50,7 +50,6 @@ class StatisticsRows:
         Level codes of each column that a statistic uses.
     target : float64 (n_rows,), or (n_rows, n_targets)
     weight : float64 (n_rows,), or None
-    schema : Schema
     """
 
     codes: dict[int, IntArray]

@@ -28,16 +28,13 @@ if TYPE_CHECKING:
 def read_position(position: Any, n_rows: int) -> Positions | None:
     """Parse the position at which each row was shown.
 
+    Raise ``DataError`` or ``DataTypeError`` if the length differs, values are missing, or
+    the type is neither integer nor text.
+
     Parameters
     ----------
     position : array-like of shape (n_rows,), or None
         Integers or text; each different value is one position.
-    n_rows : int
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the length differs, values are missing, or the type is neither integer nor text.
 
     Examples
     --------
@@ -67,10 +64,7 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
 def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positions:
     """Return the positions of the rows of all parts, with the labels of all ranks.
 
-    Raises
-    ------
-    DataTypeError
-        If some parts have text and others whole numbers.
+    Raise ``DataTypeError`` if some parts have text and others whole numbers.
 
     Examples
     --------
@@ -101,8 +95,6 @@ def check_positions(position: Positions | None, objective: Objective, params: Bo
     ----------
     position : Positions or None
         Of the training rows.
-    objective : Objective
-    params : BoostParams
     """
     if position is None:
         requested = getattr(objective, "position_bias_regularization", None)
@@ -134,10 +126,8 @@ def with_positions(
 
     Parameters
     ----------
-    objective : Objective
     position : Positions or None
         Of the rows on which trees are grown, of all ranks.
-    params : BoostParams
     start : Start, optional
         The model that the fit continues.
     """

@@ -30,11 +30,13 @@ from hedgerow.params import BoostParams
 def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     """Return the query number of each row.
 
+    Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
+    values are missing.
+
     Parameters
     ----------
     qid : array-like of shape (n_rows,), or None
         Hashable values of any type: numbers, text, dates, categories.
-    n_rows : int
     name : str
         Name of the argument in messages.
 
@@ -42,11 +44,6 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     -------
     int64 (n_rows,), or None
         0 for the query of the first row, 1 for the next new query, ...
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the length differs from ``n_rows``, or values are missing.
 
     Examples
     --------
@@ -62,12 +59,14 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
 def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
     """Return one weight for each row, expanding weights of queries.
 
+    Raise ``DataError`` if the number of weights equals neither the number of rows nor of
+    queries.
+
     Parameters
     ----------
     weight : array-like of shape (n_rows,) or (n_queries,), mapping from query to weight, or None
         Weights of queries are in order of first occurrence of the queries.
     qid : array-like of shape (n_rows,), or None
-    n_rows : int
     name : str
         Name of ``weight`` in messages.
 
@@ -75,11 +74,6 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     -------
     array-like of shape (n_rows,), or None
         Unchanged if it has one entry for each row, or if there are no queries.
-
-    Raises
-    ------
-    DataError
-        If the number of weights equals neither the number of rows nor of queries.
 
     Examples
     --------
@@ -142,12 +136,8 @@ def check_queries(
 ) -> None:
     """Raise an error if a ranking lacks queries, or another objective has them.
 
-    Raises
-    ------
-    DataError
-        If queries are missing.
-    ParameterError
-        If the objective does not use queries, or if out-of-bag rows of rankings are to be scored.
+    Raise ``DataError`` if queries are missing. Raise ``ParameterError`` if the objective
+    does not use queries, or if out-of-bag rows of rankings are to be scored.
     """
     ranking = scored_as(objective) == "ranking"
     check_groups(

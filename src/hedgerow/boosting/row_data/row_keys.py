@@ -32,11 +32,6 @@ KEY_STREAM = 4
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     """Return the keys of all rows.
 
-    Parameters
-    ----------
-    table : AnyTable
-    seed : int
-
     Returns
     -------
     uint64 (n_rows,), or None

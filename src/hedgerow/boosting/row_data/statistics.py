@@ -122,25 +122,16 @@ def encode(
 ) -> Encoded:
     """Replace category columns by statistics, and add crosses, where ``params`` requests them.
 
+    Raise ``ParameterError`` if statistics are requested but not possible.
+
     Parameters
     ----------
     train : Sample
         Without rows of weight 0 and without unused levels.
     validation : Sample, optional
         Gets the statistics over all training rows, and does not contribute to them.
-    objective : Objective
-    params : BoostParams
     n_threads : int, default=1
         The values do not depend on the number of threads.
-
-    Returns
-    -------
-    Encoded
-
-    Raises
-    ------
-    ParameterError
-        If statistics are requested but not possible.
     """
     schema = train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
@@ -253,10 +244,8 @@ def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
 def crosses_of(params: BoostParams, table: AnyTable) -> tuple[Cross, ...]:
     """Return the crosses of resolved parameters, with positions in the table.
 
-    Raises
-    ------
-    ParameterError
-        If the table is sparse: crosses of absent values would have to be stored.
+    Raise ``ParameterError`` if the table is sparse: crosses of absent values would have to
+    be stored.
     """
     if not params.feature_crosses:
         return ()
@@ -280,7 +269,6 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     params : BoostParams
         Resolved (:func:`hedgerow.growing.limits.constraints.resolve_constraints`), with the
         schema of the table.
-    inputs : Inputs or None
 
     Returns
     -------

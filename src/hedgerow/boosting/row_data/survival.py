@@ -83,6 +83,9 @@ def event_times(model: Model) -> FloatArray:
 def survival_function(model: Model, raw: FloatArray, times: Any = None) -> FloatArray:
     """Return the probability of no event up to each time.
 
+    Raise ``ParameterError`` if the model is not a survival model, or times are not positive
+    numbers.
+
     Parameters
     ----------
     model : Model
@@ -94,11 +97,6 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
     Returns
     -------
     float64 (n_rows, n_times)
-
-    Raises
-    ------
-    ParameterError
-        If the model is not a survival model, or times are not positive numbers.
     """
     check_survival(model)
     if times is None:

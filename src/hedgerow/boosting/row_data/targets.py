@@ -67,10 +67,8 @@ def target_column(y: Any, name: str = "y") -> AnyArray:
 
     Like scikit-learn, this warns of a table of one column.
 
-    Raises
-    ------
-    DataTypeError, DataError
-        If y is no array, column or list, or has several columns.
+    Raise ``DataTypeError`` or ``DataError`` if y is no array, column or list, or has
+    several columns.
     """
     from sklearn.utils.validation import column_or_1d
 
@@ -84,22 +82,16 @@ def target_column(y: Any, name: str = "y") -> AnyArray:
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
     """Parse one target, or several if y is a table of two or more columns.
 
+    Raise ``DataTypeError`` if the values are not numbers. Raise ``DataError`` if the number
+    of rows differs, or values are NaN or infinite; the message names the column.
+
     Parameters
     ----------
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Finite numbers; an array, a sparse matrix, or a frame or a dict of columns, whose names
         are kept.
-    n_rows : int
     name : str
         Name of the target in messages.
-
-    Raises
-    ------
-    DataTypeError
-        If the values are not numbers.
-    DataError
-        If the number of rows differs, or values are NaN or infinite; the message names
-        the column.
 
     Examples
     --------
@@ -139,10 +131,7 @@ def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None,
 def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
     """Return targets of other rows in the order of the training targets.
 
-    Raises
-    ------
-    DataError
-        If the targets differ from the training targets.
+    Raise ``DataError`` if the targets differ from the training targets.
     """
     if seen.values.shape[1:] != trained.values.shape[1:]:
         counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
@@ -166,10 +155,7 @@ def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: st
 def targets_like(rows: Dataset, n_rows: int, objective: Objective | None) -> FloatArray:
     """Return the targets of validation rows in memory, as a loss of rows in batches has them.
 
-    Raises
-    ------
-    DataError
-        If there are more or fewer targets than those of the loss.
+    Raise ``DataError`` if there are more or fewer targets than those of the loss.
     """
     found = rows.targets(n_rows, None if objective is None else objective.name)
     check_n_targets(found.values.shape[1] if found.several else 1, objective)

@@ -85,12 +85,10 @@ class GrownFold:
         Up to the best round.
     inputs : Inputs or None
         Inputs of the trees, including statistics that no tree uses.
-    n_copies : int
     raw : float64 (n_outputs, n_test)
         Raw scores of the test rows, from the forest.
     watch : Watch
         With the scores after each round.
-    params : BoostParams
     n_rows : int
         Number of rows on which the trees were grown.
     mass : float
@@ -132,7 +130,6 @@ class GrownFolds:
 
     Attributes
     ----------
-    folds : list of GrownFold
     best : BestRound or None
         The best round by the pooled score, if that decides.
     curves : dict from str to list of float
@@ -156,11 +153,8 @@ class FoldPlan:
 
     Attributes
     ----------
-    rows : FoldRows
-    objective : Objective
     params : BoostParams
         Resolved.
-    stopping : FoldStopping
     metrics : sequence of Metric
         The first one decides.
     n_threads : int
@@ -188,10 +182,7 @@ class FoldPlan:
 def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
     """Grow the trees of all folds, each with training and test rows.
 
-    Raises
-    ------
-    LossError
-        With the number of the fold.
+    Raise ``LossError`` with the number of the fold.
     """
     sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:

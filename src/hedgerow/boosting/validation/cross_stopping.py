@@ -68,7 +68,6 @@ class ChosenRounds:
     ----------
     params : BoostParams
         The best parameters; with a time budget the learning rate may follow the clock.
-    n_rounds : int
     curves : dict from str to list of float
         Score of all test rows after each round of the folds, by metric.
     rows : FoldRows or None
@@ -133,24 +132,18 @@ def choose_rounds(
 ) -> ChosenRounds:
     """Choose the number of rounds.
 
+    Raise ``DataError`` if there is only one row, or one query.
+
     Parameters
     ----------
     train : Sample
         Without rows of weight 0.
-    objective : Objective
     params : BoostParams
         Resolved.
-    stopping : StoppingParams
     metrics : sequence of Metric
         The first one decides.
-    n_threads : int
     budget : Budget, optional
         The folds use a share of it.
-
-    Raises
-    ------
-    DataError
-        If there is only one row, or one query.
 
     Warns
     -----

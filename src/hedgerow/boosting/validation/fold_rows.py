@@ -77,8 +77,6 @@ class FoldData:
         One row for each input row; tables may be without columns.
     encoded : Sample
         The training rows with target statistics and copies.
-    seen, unseen : TrainingData
-    inputs : Inputs or None
     params : BoostParams
         With per-column settings mapped to the inputs.
     """

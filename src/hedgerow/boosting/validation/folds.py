@@ -74,6 +74,8 @@ def draw_folds(
 ) -> list[Fold]:
     """Divide all rows into ``n_folds`` folds of about the same size.
 
+    Raise ``DataError`` if there is only one row, or one group.
+
     Parameters
     ----------
     target : array of shape (n_rows,)
@@ -82,7 +84,6 @@ def draw_folds(
     stratify : bool
         Spread each class evenly.  The only row of a class is in no test set.
         Ignored with ``groups``.
-    seed : int
     groups : int64 (n_rows,), optional
         A number for each group.
     keys : uint64 (n_rows,), optional
@@ -93,11 +94,6 @@ def draw_folds(
     -------
     list of Fold
         Row numbers ascend.
-
-    Raises
-    ------
-    DataError
-        If there is only one row, or one group.
 
     Examples
     --------
@@ -133,16 +129,10 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
 
     Parameters
     ----------
-    sample : Sample
-    n_folds : int
     stratify : bool
         As in :func:`draw_folds`.
     repeats : Repeats
         With the observations of the rows.
-
-    Returns
-    -------
-    list of Fold
     """
     row, hashes = repeats.row, repeats.hashes
     assert row is not None
@@ -166,18 +156,14 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
 def among_weighted(folds: Sequence[Fold], weight: FloatArray | None, name: str) -> list[Fold]:
     """Return folds of all rows as positions among the rows of positive weight.
 
+    Raise ``DataError`` if all training rows, or all test rows, of a fold have weight 0.
+
     Parameters
     ----------
-    folds : sequence of Fold
     weight : float64 (n_rows,), or None
         None: all rows have weight 1.
     name : str
         Parameter that the folds come from, for errors.
-
-    Raises
-    ------
-    DataError
-        If all training rows, or all test rows, of a fold have weight 0.
     """
     if weight is None or (weight > 0.0).all():
         return list(folds)

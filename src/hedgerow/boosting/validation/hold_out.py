@@ -100,10 +100,7 @@ class HoldOut:
     def finish(self, communicator: Communicator | None = None) -> Chosen:
         """Return the held-out rows, from the rows of all ranks.
 
-        Raises
-        ------
-        DataError
-            If no row can be held out.
+        Raise ``DataError`` if no row can be held out.
         """
         communicator = Alone() if communicator is None else communicator
         values = self._values_of_all(communicator)
@@ -162,8 +159,6 @@ class Chosen:
         Largest held-out hash.
     counts : int64 (n_classes,)
         Number of held-out rows.
-    stratify : bool
-    seed : int
     """
 
     values: FloatArray
@@ -186,6 +181,8 @@ def split_rows(
 ) -> tuple[IntArray, IntArray]:
     """Choose validation rows of a table in memory.
 
+    Raise ``DataError`` if no row can be held out.
+
     Parameters
     ----------
     target : array of shape (n_rows,)
@@ -193,17 +190,11 @@ def split_rows(
         Share of the rows for validation: at least one, at most all but one.
     stratify : bool
         Hold out this share of each class; at least one row of a class stays in training.
-    seed : int
 
     Returns
     -------
     train, validation : int64 arrays
         Row numbers, ascending.
-
-    Raises
-    ------
-    DataError
-        If no row can be held out.
     """
     hold_out = HoldOut(fraction, stratify, seed)
     hold_out.add(target)
@@ -219,19 +210,13 @@ def queries_aside(
     Queries are chosen by a hash of the seed and their index in order of first occurrence: at
     least one, at most all but one.
 
+    Raise ``DataError`` if there is only one query, but rows must be held out.
+
     Parameters
     ----------
     query : int64 (n_rows,)
         Query number of each row, ascending in order of first occurrence among the rows of all
         ranks; some numbers may be missing.
-    stopping : StoppingParams
-    seed : int
-    others : Communicator
-
-    Raises
-    ------
-    DataError
-        If there is only one query, but rows must be held out.
     """
     if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
         return None

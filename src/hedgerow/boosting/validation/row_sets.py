@@ -44,7 +44,6 @@ class ValidationRows:
 
     Attributes
     ----------
-    name : str
     X, y, weight, offset, qid : any
     is_only : bool
         Whether it was passed as ``X_val`` and ``y_val``, without a name.
@@ -87,6 +86,9 @@ def validation_sets(
 ) -> tuple[ValidationRows, ...]:
     """Return the sets of validation rows in the arguments of ``fit``.
 
+    Raise ``DataError`` or ``DataTypeError`` if an argument is passed without the argument
+    that it belongs to.
+
     Parameters
     ----------
     X_val : table, or mapping from str to (X, y), (X, y, weight) or Dataset
@@ -97,11 +99,6 @@ def validation_sets(
     -------
     tuple of ValidationRows
         The first one decides early stopping; empty without validation rows.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If an argument is passed without the argument that it belongs to.
 
     Examples
     --------
@@ -169,10 +166,7 @@ def check_set_names(sets: Mapping[Any, Any]) -> None:
 def stacked(samples: Mapping[str, Sample]) -> Sample | None:
     """Concatenate all sets in one sample; return None if there are none.
 
-    Raises
-    ------
-    DataError
-        If only some of them are sparse, or have offsets or queries.
+    Raise ``DataError`` if only some of them are sparse, or have offsets or queries.
     """
     if not samples:
         return None
@@ -226,10 +220,7 @@ def _joined_queries(parts: list[Sample]) -> Any:
 def stack_tables(tables: list[AnyTable]) -> AnyTable:
     """Concatenate tables with one schema.
 
-    Raises
-    ------
-    DataError
-        If only some of them are sparse.
+    Raise ``DataError`` if only some of them are sparse.
 
     Examples
     --------

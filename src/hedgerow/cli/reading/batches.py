@@ -52,10 +52,8 @@ class Way:
 
     Attributes
     ----------
-    in_memory : bool
     needed, limit : int
         Approximate bytes of the table in memory, and the limit.
-    n_files : int
     """
 
     in_memory: bool

@@ -44,7 +44,6 @@ class Dialect:
 
     Attributes
     ----------
-    encoding : str
     separator : str
         One character.
     decimal : {".", ","}
@@ -104,17 +103,12 @@ def dialect_options(
 def dialect_of(path: str, options: DialectOptions, shown: str | None = None) -> Dialect:
     """Detect the dialect of a CSV or TSV file from its first megabyte.
 
+    Raise ``UsageError`` if the encoding cannot be detected.
+
     Parameters
     ----------
-    path : str
-    options : DialectOptions
     shown : str, optional
         Name in messages.
-
-    Raises
-    ------
-    UsageError
-        If the encoding cannot be detected.
     """
     first = _first_bytes(path)
     encoding = options.encoding or _encoding_of(first, shown or path)
@@ -202,10 +196,7 @@ def decimal_columns(rows: Iterator[list[str]] | list[list[str]], width: int) -> 
 def write_plain(path: str, dialect: Dialect, copy: str) -> None:
     """Write a copy of a file in UTF-8, with the suffix's separator and decimal points.
 
-    Raises
-    ------
-    UsageError
-        If the file is not text in the encoding of the dialect.
+    Raise ``UsageError`` if the file is not text in the encoding of the dialect.
     """
     try:
         chosen: list[bool] = []

@@ -35,7 +35,6 @@ def numbered_matrix(
 
     Parameters
     ----------
-    table : NamedColumns
     names : sequence of str
         Columns to use, in this order.
     y : array of shape (n_rows,) or (n_rows, n_targets)

@@ -97,6 +97,9 @@ def _listed(names: Mapping[str, Any], most: int = 12) -> str:
 def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     """Read CSV, TSV (both also gzipped), Parquet or Arrow.
 
+    Raise ``UsageError`` if the file does not exist, or its content does not match the
+    suffix.
+
     Parameters
     ----------
     path : str
@@ -104,15 +107,6 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     text : collection of str
         Columns that are text even if all values look like numbers; for
         formats without types.
-
-    Returns
-    -------
-    NamedColumns
-
-    Raises
-    ------
-    UsageError
-        If the file does not exist, or its content does not match the suffix.
     """
     file = Path(path)
     if file.is_dir():

@@ -39,10 +39,8 @@ _MOST_OUTPUTS = 2**16
 def read_catboost(record: dict[str, Any]) -> Imported:
     """Read a decoded model.
 
-    Raises
-    ------
-    ModelFormatError
-        If the model is damaged, or has an unsupported feature; the message names it.
+    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
+    message names it.
     """
     about = records.member(record, "features_info")
     for name, what in _REFUSED.items():

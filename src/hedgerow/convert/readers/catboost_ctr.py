@@ -44,7 +44,6 @@ class CtrTable:
     keys : uint64, ascending
         Hashes.
     counts : float32, shape (n_keys, n_counts)
-    denominator : float
     """
 
     keys: Hashes
@@ -60,10 +59,6 @@ class Ctr:
     ----------
     columns : tuple of int
         One or two columns of the table, in CatBoost's order.
-    kind, identifier : str
-    target_border : int
-    prior, denominator, shift, scale : float
-    borders : list of float
     """
 
     columns: tuple[int, ...]
@@ -133,10 +128,8 @@ class Ctr:
 def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
     """Read the list of CTRs.
 
-    Raises
-    ------
-    ModelFormatError
-        If a CTR uses more than two columns, or anything except categories.
+    Raise ``ModelFormatError`` if a CTR uses more than two columns, or anything except
+    categories.
     """
     found = []
     for item in records.objects(about, "ctrs", missing=True):

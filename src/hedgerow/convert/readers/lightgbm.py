@@ -42,10 +42,8 @@ from hedgerow.errors import ModelFormatError
 def read_lightgbm(data: bytes) -> Imported:
     """Read the content of a LightGBM text file.
 
-    Raises
-    ------
-    ModelFormatError
-        If the model is damaged, or has an unsupported feature; the message names it.
+    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
+    message names it.
     """
     text = parse(data)
     n_features = read_int(text.header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1

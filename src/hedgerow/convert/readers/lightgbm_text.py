@@ -51,7 +51,6 @@ class LightGBMText:
     header : dict
         A name without a value has an empty text.
     trees : list of dict
-    parameters : dict
     pandas_categorical : list or None
         Categories of each pandas category column.
     """
@@ -65,10 +64,7 @@ class LightGBMText:
 def parse(data: bytes) -> LightGBMText:
     """Split a file into its parts.
 
-    Raises
-    ------
-    ModelFormatError
-        If the file is not a LightGBM model of versions 2 to 4.
+    Raise ``ModelFormatError`` if the file is not a LightGBM model of versions 2 to 4.
     """
     try:
         text = data.decode("utf-8")

@@ -38,10 +38,8 @@ _OURS = {
 def read_hist(model: Any) -> Imported:
     """Read a fitted HistGradientBoosting model.
 
-    Raises
-    ------
-    ParameterError
-        If this version of scikit-learn stores the model in another way.
+    Raise ``ParameterError`` if this version of scikit-learn stores the model in another
+    way.
     """
     predictors = [tree for row in _private(model, "_predictors") for tree in row]
     baseline = np.asarray(_private(model, "_baseline_prediction"), dtype=np.float64).reshape(-1)
@@ -105,10 +103,8 @@ def _column(categories: AnyArray, name: str) -> tuple[Column, IntArray]:
 def _as_read(categories: AnyArray, name: str) -> tuple[list[Any], Temporal | None]:
     """Return categories as a table is read, and what they are if they are microseconds.
 
-    Raises
-    ------
-    ModelFormatError
-        If a table cannot hold such categories; the message names the column.
+    Raise ``ModelFormatError`` if a table cannot hold such categories; the message names the
+    column.
     """
     plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
     kinds = {type(item) for item in plain if item is not None}

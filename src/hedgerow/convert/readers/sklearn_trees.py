@@ -47,10 +47,7 @@ def source_of(model: Any) -> dict[str, Any]:
 def read_tree_model(model: Any) -> Imported:
     """Read a fitted tree, or a forest, which is the mean of its trees.
 
-    Raises
-    ------
-    ParameterError
-        If the model is a classifier with several targets.
+    Raise ``ParameterError`` if the model is a classifier with several targets.
     """
     trees = [model] if type(model).__name__ in TREES else list(model.estimators_)
     table = table_of([tree.tree_ for tree in trees])
@@ -81,10 +78,7 @@ def read_tree_model(model: Any) -> Imported:
 def read_boosted(model: Any) -> Imported:
     """Read a fitted GradientBoosting model.
 
-    Raises
-    ------
-    ParameterError
-        If the model starts from another model (``init``).
+    Raise ``ParameterError`` if the model starts from another model (``init``).
     """
     table = table_of([tree.tree_ for row in model.estimators_ for tree in row])
     table.value = float(model.learning_rate) * table.value[:, 0, 0]

@@ -28,10 +28,7 @@ _LENGTHS = frozenset({b"i", b"U", b"I", b"l", b"L"})
 def decode(data: bytes) -> Any:
     """Decode a document.
 
-    Raises
-    ------
-    ModelFormatError
-        If the document is malformed, too deep or too large.
+    Raise ``ModelFormatError`` if the document is malformed, too deep or too large.
     """
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)

@@ -54,10 +54,8 @@ def read_ubjson(data: bytes) -> Imported:
 def read_record(record: Any) -> Imported:
     """Read a decoded model.
 
-    Raises
-    ------
-    ModelFormatError
-        If the model is damaged, or has an unsupported feature; the message names it.
+    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
+    message names it.
     """
     learner = records.member(record, "learner")
     about = records.member(learner, "learner_model_param")

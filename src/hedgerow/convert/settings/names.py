@@ -114,7 +114,6 @@ def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) ->
 
     Parameters
     ----------
-    name : str
     known : iterable of str
         The arguments of ``fit``.
     parameters : iterable of str

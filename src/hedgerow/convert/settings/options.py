@@ -71,10 +71,7 @@ def _one_or_all(levels: list[float]) -> Any:
 def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:
     """Return the name and the options of ``"Name:option=value;option=value"``.
 
-    Raises
-    ------
-    ParameterError
-        If a part has no equals sign.
+    Raise ``ParameterError`` if a part has no equals sign.
 
     Examples
     --------

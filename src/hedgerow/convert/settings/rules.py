@@ -84,7 +84,6 @@ class Library:
 
     Attributes
     ----------
-    name : str
     rules : mapping from canonical name to Rule
     aliases : mapping from other name to canonical name
     """
@@ -103,10 +102,8 @@ class Library:
 def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
     """Join several tables.
 
-    Raises
-    ------
-    ValueError
-        If two tables have the same name: the second entry would hide the first.
+    Raise ``ValueError`` if two tables have the same name: the second entry would hide the
+    first.
     """
     found: dict[str, Value] = {}
     for table in tables:
@@ -120,11 +117,8 @@ def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
     """Translate the parameters of another library; None means that a parameter is not given.
 
-    Raises
-    ------
-    ParameterError
-        For an unknown name, two names of one parameter with different values, or a value that
-        Hedgerow does not support.
+    Raise ``ParameterError`` for an unknown name, two names of one parameter with different
+    values, or a value that Hedgerow does not support.
     """
     given = by_canonical_name(library, params)
     found: Values = {}
@@ -144,10 +138,8 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
 def by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
     """Return the given parameters by the names of the rules, without those that are None.
 
-    Raises
-    ------
-    ParameterError
-        For an unknown name, or two names of one parameter with different values.
+    Raise ``ParameterError`` for an unknown name, or two names of one parameter with
+    different values.
     """
     given: Values = {}
     for name, value in params.items():

@@ -45,10 +45,8 @@ _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid
 def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a model.
 
-    Raises
-    ------
-    ParameterError
-        If LightGBM's format cannot express the model; the message names the feature.
+    Raise ``ParameterError`` if LightGBM's format cannot express the model; the message
+    names the feature.
     """
     schema = plain.schema
     if schema.zero_missing and schema.zero_band != ZERO:

@@ -40,12 +40,8 @@ _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the content of a file.
 
-    Raises
-    ------
-    ParameterError
-        If ONNX cannot express the model; the message names the feature.
-    ImportError
-        If onnx is not installed.
+    Raise ``ParameterError`` if ONNX cannot express the model; the message names the
+    feature. Raise ``ImportError`` if onnx is not installed.
     """
     import onnx
     from onnx import helper

@@ -27,7 +27,6 @@ def add_leaves(graph: Graph, features: str, reached: str, trees: Sequence[PlainT
 
     Parameters
     ----------
-    graph : Graph
     features : str
         Inputs of the trees.
     reached : str

@@ -81,9 +81,6 @@ class PlainTree:
     threshold : float64
         Largest number that goes left; NaN for a leaf and a set.
     missing_left : bool
-    left, right : int64
-    value, gain, cover : float64
-    count : int64
     members : dict from node to int64
         Codes (positions of levels) that go left, ascending.
     unknown_left : dict from node to bool
@@ -121,7 +118,6 @@ class PlainModel:
 
     Attributes
     ----------
-    model : Model
     forest : Forest
         One output for each tree.
     classes : ndarray or None
@@ -300,19 +296,15 @@ class PlainModel:
 def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
     """Prepare a model for a writer.
 
+    Raise ``ParameterError`` if no other format can express the model.
+
     Parameters
     ----------
-    model : Model
     classes : ndarray, optional
     raw : bool
         Write raw scores instead of predictions.
     target : str
         Name of the format, for messages.
-
-    Raises
-    ------
-    ParameterError
-        If no other format can express the model.
     """
     _check(model, target)
     link = None if raw else _link(model, target)

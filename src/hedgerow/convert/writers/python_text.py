@@ -26,10 +26,7 @@ _MOST_DEPTH = 80
 def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a module.
 
-    Raises
-    ------
-    ParameterError
-        If a tree is too deep for Python.
+    Raise ``ParameterError`` if a tree is too deep for Python.
     """
     trees = plain.trees()
     lines = _head(plain)

@@ -29,12 +29,8 @@ _POSTPROCESSORS = {
 def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the content of a checkpoint.
 
-    Raises
-    ------
-    ParameterError
-        If treelite cannot express the model; the message names the feature.
-    ImportError
-        If treelite is not installed.
+    Raise ``ParameterError`` if treelite cannot express the model; the message names the
+    feature. Raise ``ImportError`` if treelite is not installed.
     """
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)

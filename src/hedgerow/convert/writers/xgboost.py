@@ -103,10 +103,8 @@ class _Rounding:
 def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a model.
 
-    Raises
-    ------
-    ParameterError
-        If XGBoost cannot express the model; the message names the feature.
+    Raise ``ParameterError`` if XGBoost cannot express the model; the message names the
+    feature.
     """
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)

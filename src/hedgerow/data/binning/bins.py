@@ -102,7 +102,6 @@ class BinSpec:
         Ascending keys of the cuts of feature 0, then of feature 1, ...
     cut_start : int64, shape (n_features + 1,)
         Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
-    schema : Schema
     stride : int
         Power of two from 16 to 256.  The missing bin is ``stride - 1`` for every
         feature; value bins are smaller.
@@ -215,6 +214,9 @@ def fit_bins(
     Missing values are ignored.  A column with at most one distinct value has no cut.
     Dense and sparse tables of the same numbers get the same cuts.
 
+    Raise ``ParameterError`` if ``max_bins`` is out of range. Raise ``DataError`` if
+    ``weight`` does not have one number for each row of the table.
+
     Parameters
     ----------
     table : Table or SparseTable
@@ -232,17 +234,6 @@ def fit_bins(
         Cuts to use whatever the data: fewer for each column than it has bins.
     rows : int64, optional
         Rows to use instead of the seeded sample.
-
-    Returns
-    -------
-    BinSpec
-
-    Raises
-    ------
-    ParameterError
-        If ``max_bins`` is out of range.
-    DataError
-        If ``weight`` does not have one number for each row of the table.
 
     Examples
     --------

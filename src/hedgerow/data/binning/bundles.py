@@ -165,10 +165,8 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
     ----------
     table : SparseTable
         All training rows.
-    spec : BinSpec
     rules : BundleRules
         ``"auto"`` always bundles: for a sparse table fewer columns always pay.
-    n_threads : int
 
     Returns
     -------

@@ -165,26 +165,18 @@ def bin_table(
 ) -> BinnedMatrix:
     """Replace every value of ``table`` by its bin.
 
+    Raise ``DataError`` if the column kinds of the table differ from the column kinds of
+    ``spec``.
+
     Parameters
     ----------
     table : Table or SparseTable
         Read with ``spec.schema``, or the table to which ``spec`` was fitted.
-    spec : BinSpec
-    n_threads : int
     columns : bool, default=True
         Whether to build ``by_column``, which growing needs and a validation set does
         not.
     layout : Layout, optional
         Columns of a sparse table; by default each feature has its own.
-
-    Returns
-    -------
-    BinnedMatrix
-
-    Raises
-    ------
-    DataError
-        If the column kinds of the table differ from the column kinds of ``spec``.
 
     Examples
     --------
@@ -267,23 +259,17 @@ def bin_bundled(
 ) -> BinnedMatrix:
     """Bin the training rows, with exclusive feature bundling.
 
+    Raise ``ParameterError`` if ``bundle_features=True`` and a column is a category.
+
     Parameters
     ----------
     table : Table or SparseTable
         The table to which ``spec`` was fitted.
-    spec : BinSpec
-    rules : BundleRules
-    n_threads : int
 
     Returns
     -------
     BinnedMatrix
         With both layouts.
-
-    Raises
-    ------
-    ParameterError
-        If ``bundle_features=True`` and a column is a category.
     """
     if isinstance(table, SparseTable):
         layout = lay_out(table, spec, rules, n_threads)

@@ -52,7 +52,6 @@ def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
     ----------
     matrix : BinnedMatrix
         A matrix for which :func:`can_pair` is true.
-    n_threads : int
     """
     n_tiles, _, width = tile_shape((matrix.n_features + 1) // 2)
     paired = aligned_zeros((n_tiles, matrix.by_row.shape[1], width), np.uint8)

@@ -114,6 +114,9 @@ class QuantileSketch:
     def of(cls, values: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> QuantileSketch:
         """Make a summary that keeps every distinct value of a column.
 
+        Raise ``DataError`` if a weight is negative, infinite, NaN or too large, or the shapes
+        differ. Raise ``DataTypeError`` if values or weights have another type.
+
         Parameters
         ----------
         values : array of float32, float64 or int64, shape (n,)
@@ -126,13 +129,6 @@ class QuantileSketch:
         -------
         QuantileSketch
             ``error`` is 0 if all sums are exact, and about 1e-16 otherwise.
-
-        Raises
-        ------
-        DataError
-            If a weight is negative, infinite, NaN or too large, or the shapes differ.
-        DataTypeError
-            If values or weights have another type.
         """
         values, weights = read_column(values, weights)
         return cls(*summarize(*present(values, weights)))
@@ -270,6 +266,9 @@ class QuantileSketch:
     def query(self, rank: npt.ArrayLike) -> IntArray:
         """Find the kept values nearest to some ranks.
 
+        Raise ``DataError`` if the sketch has no values. Raise ``ParameterError`` if a rank is
+        out of range.
+
         Parameters
         ----------
         rank : float64, any shape
@@ -279,13 +278,6 @@ class QuantileSketch:
         -------
         int64, shape of ``rank``
             Keys ``x`` with ``r-(x) - t <= rank <= r+(x) + t``, ``t = error * total / 2``.
-
-        Raises
-        ------
-        DataError
-            If the sketch has no values.
-        ParameterError
-            If a rank is out of range.
 
         Examples
         --------

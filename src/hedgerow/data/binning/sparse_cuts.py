@@ -37,7 +37,6 @@ def find_sparse_cuts(
 
     Parameters
     ----------
-    table : SparseTable
     rows : int64
         Rows to use, ascending.
     mass : float64, shape (len(rows),), or None
@@ -46,7 +45,6 @@ def find_sparse_cuts(
         Most bins of each feature.
     forced : dict of arrays
         Forced cuts by column; the other cuts are chosen between them.
-    n_threads : int
     """
     entries, n_features = table.entries(), table.n_features
     listed = _NO_ROWS if len(rows) == table.n_rows else rows

@@ -163,10 +163,7 @@ def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
 def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntArray]:
     """Return the levels that occur in a column and the code of each row (-1: missing).
 
-    Raises
-    ------
-    DataError
-        If a text is not valid Unicode.
+    Raise ``DataError`` if a text is not valid Unicode.
     """
     column = untyped(column)
     if isinstance(column, Encoded) and not isinstance(column.values, np.ndarray):
@@ -212,10 +209,8 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
 
     A missing value has the code -1, an unknown category -2.
 
-    Raises
-    ------
-    DataTypeError
-        If the levels are text and the column holds numbers, or vice versa.
+    Raise ``DataTypeError`` if the levels are text and the column holds numbers, or vice
+    versa.
     """
     column = untyped(column)
     index, name = schema.level_index(j), schema.columns[j].name
@@ -282,11 +277,8 @@ def check_unknown(unknown: object) -> UnknownCategory:
 def chosen_columns(categorical: CategoricalFeatures, names: Sequence[str]) -> BoolArray | None:
     """Return the mask of the category columns; None for ``"auto"``.
 
-    Raises
-    ------
-    ParameterError
-        If ``categorical`` has an unsupported form, names an unknown column, or names a
-        column twice.
+    Raise ``ParameterError`` if ``categorical`` has an unsupported form, names an unknown
+    column, or names a column twice.
     """
     if isinstance(categorical, str) and categorical == "auto":
         return None

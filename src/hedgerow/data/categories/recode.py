@@ -34,9 +34,10 @@ def drop_unused_levels(
 ) -> Table:
     """Drop levels that do not occur, and all but the ``most`` heaviest ones.
 
+    Raise ``DataError`` if there are more levels and ``schema.unknown`` is ``"error"``.
+
     Parameters
     ----------
-    table : Table
     most : int, default=2**20
         Most levels to keep.  Ties go to the lower level.  Dropped categories become
         missing values.
@@ -47,11 +48,6 @@ def drop_unused_levels(
     -------
     Table
         The same object if all levels are kept.
-
-    Raises
-    ------
-    DataError
-        If there are more levels and ``schema.unknown`` is ``"error"``.
 
     Examples
     --------
@@ -92,11 +88,12 @@ def drop_unused_levels(
 def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
     """Convert the category codes of a table to the codes of another schema.
 
+    Raise ``DataError`` if there are unknown categories and ``unknown`` is ``"error"``.
+
     Parameters
     ----------
     table : Table
         Table with the same columns, but possibly other levels.
-    schema : Schema
     unknown : {"missing", "backoff", "error"}, optional
         Treatment of unknown categories; by default ``schema.unknown``.
 
@@ -104,11 +101,6 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
     -------
     Table
         ``unseen`` counts the categories that are not among the levels of ``schema``.
-
-    Raises
-    ------
-    DataError
-        If there are unknown categories and ``unknown`` is ``"error"``.
     """
     unknown = schema.unknown if unknown is None else unknown
     if schema is table.schema:

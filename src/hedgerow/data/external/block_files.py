@@ -143,10 +143,6 @@ class BlockFile:
     def map(self, offset: int, size: int) -> BinArray:
         """Map a part of the file that begins at a multiple of :data:`GRANULE`.
 
-        Parameters
-        ----------
-        offset, size : int
-
         Returns
         -------
         uint8 (size,)

@@ -90,21 +90,14 @@ class ColumnBlocks:
 def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
     """Sort every column of ``table`` once.
 
+    Raise ``DataError`` if the table has more rows than 31 bits can number.
+
     Parameters
     ----------
     table : Table
         Values of any type and strides; at most 2**31 - 1 rows.
     n_threads : int, default=1
         Number of threads, which share the columns; the blocks do not depend on it.
-
-    Returns
-    -------
-    ColumnBlocks
-
-    Raises
-    ------
-    DataError
-        If the table has more rows than 31 bits can number.
 
     Examples
     --------

@@ -63,7 +63,6 @@ class Piece(NamedTuple):
     ----------
     first_place : int
         Position of the first entry in the column.
-    n_entries : int
     runs_before : int
         Number of runs that begin before the piece.
     entries, keys : Block
@@ -83,10 +82,8 @@ class ColumnFiles:
 
     Attributes
     ----------
-    schema : Schema
     dtype : dtype
         Type of the values of the table: float32, float64, or int64 for keys.
-    n_rows : int
     pieces : list of lists of Piece
         Pieces of each column.
     """
@@ -128,10 +125,7 @@ class ColumnFiles:
     def read(self, column: int, number: int) -> RowArray:
         """Return the entries of a piece, followed by ``PADDING`` zeros.
 
-        Raises
-        ------
-        StorageError
-            If the piece cannot be read, or has changed.
+        Raise ``StorageError`` if the piece cannot be read, or has changed.
         """
         piece = self.pieces[column][number]
         data = self._files[self.folder_of(number)].read(piece.entries)
@@ -171,6 +165,10 @@ def sort_to_files(
 ) -> ColumnFiles:
     """Sort the columns of a table that is read in batches.
 
+    Raise ``DataError`` if there are no rows, too many rows, category columns, or different
+    schemas. Raise ``ParameterError`` if the limit is too small, or ``folders`` is empty.
+    Raise ``StorageError`` if the files cannot be written.
+
     Parameters
     ----------
     batches : iterable of Table
@@ -180,22 +178,12 @@ def sort_to_files(
     memory_limit : int
         Memory for sorting in bytes, at least :data:`LEAST_MEMORY`; the current batch is not
         counted.
-    n_threads : int, default=1
 
     Returns
     -------
     ColumnFiles
         The entries equal the result of :func:`hedgerow.data.external.blocks.sort_columns`,
         for any batches and limit.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, too many rows, category columns, or different schemas.
-    ParameterError
-        If the limit is too small, or ``folders`` is empty.
-    StorageError
-        If the files cannot be written.
     """
     if memory_limit < LEAST_MEMORY:
         raise ParameterError(

@@ -160,10 +160,7 @@ class DiskStore:
     def begin(self, shape: WorkShape) -> None:
         """Allocate the working arrays of a fit, with undefined contents.
 
-        Raises
-        ------
-        ParameterError
-            If the memory limit is too small for them.
+        Raise ``ParameterError`` if the memory limit is too small for them.
         """
         self._check_open()
         row = RowShape(self._n_columns, self._sizes, shape)
@@ -196,7 +193,6 @@ class DiskStore:
 
         Parameters
         ----------
-        numbers : sequence of int, optional
         uses : Uses, default=EVERYTHING
             Bins and work that the pass reads and writes.
 

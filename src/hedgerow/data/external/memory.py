@@ -34,6 +34,8 @@ _GROUPS = (
 def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") -> int:
     """Convert a memory limit to bytes.
 
+    Raise ``ParameterError`` if the limit is malformed, or is not positive.
+
     Parameters
     ----------
     limit : int, float, str or None
@@ -41,11 +43,6 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
         means half of the available memory.
     name : str
         Name of the parameter, for error messages.
-
-    Raises
-    ------
-    ParameterError
-        If the limit is malformed, or is not positive.
 
     Examples
     --------

@@ -57,8 +57,6 @@ class RowShape:
     ----------
     n_columns : int
         Columns of bins.
-    sizes : MetadataSizes
-    work : WorkShape
     """
 
     n_columns: int
@@ -91,7 +89,6 @@ class MemoryPlan:
     ----------
     chunk_rows : int
         Rows of each chunk but the last.
-    chunk_bytes : int
     n_slots : int
         Number of chunks in memory temporarily.
     n_resident : int
@@ -116,20 +113,16 @@ def divide_memory(
 ) -> MemoryPlan:
     """Divide a memory limit.
 
+    Raise ``ParameterError`` if the limit is too small; the message names the minimum.
+
     Parameters
     ----------
     limit : int
         Bytes.
-    shape : RowShape
     n_stripes : int
         Number of threads that fetch chunks.
     chunk_rows : int, optional
         Rows of a chunk, if already fixed.
-
-    Raises
-    ------
-    ParameterError
-        If the limit is too small; the message names the minimum.
 
     Examples
     --------

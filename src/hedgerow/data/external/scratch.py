@@ -106,10 +106,7 @@ class ScratchFolder:
 def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
     """Return the system's folder for temporary files.
 
-    Raises
-    ------
-    StorageError
-        If none is writable; the message ends with ``advice``.
+    Raise ``StorageError`` if none is writable; the message ends with ``advice``.
     """
     try:
         return tempfile.gettempdir()
@@ -121,15 +118,12 @@ def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
     """Yield a new scratch folder, which is deleted at the end of the block.
 
+    Raise ``StorageError`` if no folder can be created.
+
     Parameters
     ----------
     parent : path, optional
         By default the system's folder for temporary files.
-
-    Raises
-    ------
-    StorageError
-        If no folder can be created.
     """
     if parent is None:
         parent = temporary_folder("set TMPDIR to a folder in which you may write")

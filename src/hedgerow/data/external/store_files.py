@@ -18,7 +18,6 @@ class ChunkRecord:
 
     Attributes
     ----------
-    n_rows : int
     file : int
         Index of the file with the blocks.
     target, weight, offset, numbers : Block or None
@@ -66,7 +65,6 @@ class StoreFiles:
         Folder of each stripe.
     blocks : list of BlockFile
         File of each stripe.
-    chunks : list of ChunkRecord
     """
 
     folders: list[ScratchFolder]

@@ -43,18 +43,14 @@ LARGEST_EXACT = 2**53
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
     """Convert ``values`` to float32, float64 or int64, without a copy if possible.
 
+    Raise ``DataError`` for complex numbers, or integers that no int64 key can hold. Raise
+    ``DataTypeError`` for text and other values that are not numbers.
+
     Parameters
     ----------
     values : array of any type but object, shape (n_rows, n_columns)
     names : sequence of str
         Names of the columns, for error messages.
-
-    Raises
-    ------
-    DataError
-        For complex numbers, or integers that no int64 key can hold.
-    DataTypeError
-        For text and other values that are not numbers.
     """
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
@@ -76,10 +72,7 @@ def in_microseconds(values: AnyArray, names: Sequence[str], first_row: int = 0) 
 
     ``first_row`` is the number of the first row, for the error.
 
-    Raises
-    ------
-    DataError
-        For a value that int64 cannot hold: NumPy would wrap it around.
+    Raise ``DataError`` for a value that int64 cannot hold: NumPy would wrap it around.
     """
     found = values.astype(f"{values.dtype.kind}8[us]")
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:

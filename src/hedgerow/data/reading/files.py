@@ -59,10 +59,7 @@ class SparseRows:
     def matrix(self, path: str, n_columns: int, *, zero_based: bool) -> Any:
         """Return the entries with ``n_columns`` columns, numbered from 0 or 1 in the file.
 
-        Raises
-        ------
-        DataError
-            If an index is out of range; the message has ``path``.
+        Raise ``DataError`` if an index is out of range; the message has ``path``.
         """
         from scipy.sparse import csr_array
 
@@ -85,7 +82,6 @@ class TableFile:
 
     Attributes
     ----------
-    path : str
     names : tuple of str, or None
         Columns, including those in folder names (``year=2020``); None for LibSVM.
     holds_texts : bool
@@ -100,9 +96,11 @@ class TableFile:
     def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
         """Yield the rows in order, in non-empty batches of at most ``batch_rows``.
 
+        Raise ``StorageError`` or ``DataError`` if the file cannot be read, has changed since it
+        was opened, or does not have the format of its suffix.
+
         Parameters
         ----------
-        batch_rows : int
         columns : sequence of str
             Columns to read, in this order; at least one.  Ignored for LibSVM.
 
@@ -110,12 +108,6 @@ class TableFile:
         ------
         pyarrow.Table, dict of object arrays, or SparseRows
             See the docstring of this module.
-
-        Raises
-        ------
-        StorageError, DataError
-            If the file cannot be read, has changed since it was opened, or does not have the
-            format of its suffix.
         """
         if isinstance(self._part, ArrowPart):
             yield from self._part.tables(columns, batch_rows)

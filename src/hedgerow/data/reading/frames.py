@@ -61,12 +61,8 @@ class Frame:
 def as_frame(X: object) -> Frame | None:
     """Wrap ``X`` as a frame, or return None if it is not one.
 
-    Raises
-    ------
-    DataError
-        If X is a single column, or two columns have the same name.
-    DataTypeError
-        If X is a lazy frame, or only some of the column names are text.
+    Raise ``DataError`` if X is a single column, or two columns have the same name. Raise
+    ``DataTypeError`` if X is a lazy frame, or only some of the column names are text.
     """
     import narwhals.stable.v2 as nw
 
@@ -142,10 +138,7 @@ def warn_of_labels(frame: Frame) -> None:
 def in_order(frame: Frame, schema: Schema) -> Frame:
     """Reorder the columns of ``frame`` by name to match ``schema``.
 
-    Raises
-    ------
-    DataError
-        If columns are missing or unknown.
+    Raise ``DataError`` if columns are missing or unknown.
     """
     if not (frame.named and schema.named) or frame.names == schema.names:
         return frame
@@ -176,12 +169,8 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
 def read_series(series: Any, name: str) -> PlainOrEncoded:
     """Read one column of an eager frame.
 
-    Raises
-    ------
-    DataError
-        If a value cannot be represented, or the library cannot convert the column.
-    DataTypeError
-        If the values are not numbers, dates, booleans or text.
+    Raise ``DataError`` if a value cannot be represented, or the library cannot convert the
+    column. Raise ``DataTypeError`` if the values are not numbers, dates, booleans or text.
     """
     try:
         return _read_series(series, name)
@@ -267,10 +256,7 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
 
     For polars and pyarrow, columns with lists of text and lists of numbers become text.
 
-    Raises
-    ------
-    ParameterError
-        If ``backend`` is not a supported library.
+    Raise ``ParameterError`` if ``backend`` is not a supported library.
     """
     known = ("pandas", "polars", "pyarrow")
     if backend is None:

@@ -30,10 +30,8 @@ class FileRows:
 
     Attributes
     ----------
-    path : str
     first_row : int
         Number of rows of the file before these.
-    n_rows : int
     features : frame, dict of arrays, or sparse array
         The columns of the model, in a form for :func:`hedgerow.data.read_any`.
     keys : dict from name to Arrow array or object array
@@ -93,6 +91,9 @@ def model_files(
 ) -> ModelFiles:
     """Find files and check that each has the columns of a model.
 
+    Raise ``StorageError``, ``DataError`` or ``ParameterError`` if a file cannot be read or
+    lacks a column; the message names both.
+
     Parameters
     ----------
     paths : path, or sequence of paths
@@ -104,11 +105,6 @@ def model_files(
         Columns to copy to the output.
     zero_based : bool, default=True
         Whether LibSVM files number columns from 0; otherwise from 1.
-
-    Raises
-    ------
-    StorageError, DataError, ParameterError
-        If a file cannot be read or lacks a column; the message names both.
     """
     if isinstance(keys, str):
         raise ParameterError(f"columns must be a list of names; got {keys!r}: give [{keys!r}].")

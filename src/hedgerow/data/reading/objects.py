@@ -158,10 +158,8 @@ def _cure(item: Any) -> str:
 def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) -> AnyArray:
     """Convert dates, durations or times to an array; ``rows`` and ``name`` are for messages.
 
-    Raises
-    ------
-    DataTypeError
-        If only some dates have a time zone: the moments of the others are not known.
+    Raise ``DataTypeError`` if only some dates have a time zone: the moments of the others
+    are not known.
     """
     if sort == "dates":
         zoned = [isinstance(item, dt.datetime) and item.tzinfo is not None for item in items]
@@ -194,10 +192,7 @@ def _in_reach(items: Sequence[Any], rows: Sequence[int], name: str) -> list[Any]
 def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
     """Convert numbers to an array; ``rows`` holds their row numbers, for error messages.
 
-    Raises
-    ------
-    DataError
-        If neither int64 nor float64 holds every integer exactly.
+    Raise ``DataError`` if neither int64 nor float64 holds every integer exactly.
     """
     found: AnyArray = np.array([float(x) if isinstance(x, Decimal) else x for x in items])
     if found.dtype.kind in "biu":

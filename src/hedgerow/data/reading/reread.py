@@ -28,18 +28,14 @@ from hedgerow.data.sparse import mark_zeros
 def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Table:
     """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
 
+    Raise ``DataError`` or ``DataTypeError`` if columns are missing or have another kind.
+
     Parameters
     ----------
-    table : Table
     schema : Schema
         Schema of the training table, or of a model.
     more_levels : bool, default=False
         Add new categories to the levels of the schema.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If columns are missing or have another kind.
 
     Examples
     --------

@@ -25,18 +25,14 @@ def is_named(X: object) -> bool:
 def named_columns(X: Any) -> dict[str, AnyArray]:
     """Return the columns of a dict or a list of dicts, by name.
 
+    Raise ``DataError`` if X is empty, columns differ in length, or rows have different
+    keys. Raise ``DataTypeError`` if a name is not text, or a dict mixes scalars and lists.
+
     Parameters
     ----------
     X : dict or list of dicts
         A dict of scalars is one row.  A dict of lists or arrays of equal length holds
         columns.
-
-    Raises
-    ------
-    DataError
-        If X is empty, columns differ in length, or rows have different keys.
-    DataTypeError
-        If a name is not text, or a dict mixes scalars and lists.
     """
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)

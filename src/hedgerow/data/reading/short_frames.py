@@ -64,7 +64,6 @@ def read_short(X: Any, names: Sequence[str]) -> Columns | None:
 
     Parameters
     ----------
-    X : object
     names : sequence of str
         Expected columns, in any order.
 

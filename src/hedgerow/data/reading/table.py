@@ -106,6 +106,13 @@ def read_table(
 ) -> Table:
     """Read and validate a table.
 
+    Raise ``DataError`` for a wrong shape, wrong columns, complex numbers, integers out of
+    range, an unknown category with ``unknown="error"``, or dates where the model was
+    trained on numbers or vice versa. Raise ``DataTypeError`` for a column of mixed or
+    unsupported types, text where the model was trained on numbers or vice versa, or a
+    sparse matrix. Raise ``ParameterError`` if ``categorical`` selects a column that does
+    not exist, or ``unknown`` is not one of the allowed values.
+
     Parameters
     ----------
     X : array, data frame, list of rows, dict or list of dicts
@@ -136,19 +143,6 @@ def read_table(
         Every value that occurs in a category column is a level of a new schema;
         :func:`hedgerow.data.drop_unused_levels` reduces the levels to the levels that
         a model needs.
-
-    Raises
-    ------
-    DataError
-        For a wrong shape, wrong columns, complex numbers, integers out of range, an unknown
-        category with ``unknown="error"``, or dates where the model was trained on numbers or
-        vice versa.
-    DataTypeError
-        For a column of mixed or unsupported types, text where the model was trained
-        on numbers or vice versa, or a sparse matrix.
-    ParameterError
-        If ``categorical`` selects a column that does not exist, or ``unknown`` is
-        not one of the allowed values.
 
     Examples
     --------
@@ -195,10 +189,6 @@ def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Tabl
         ``schema.unknown`` is ``"error"``.
     reader : str, default="Booster"
         See :func:`read_table`.
-
-    Returns
-    -------
-    Table
 
     Raises
     ------

@@ -36,6 +36,9 @@ _DAY = 24 * 60 * 60 * 1_000_000
 def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrEncoded:
     """Return a column whose values mean what those of the training column meant.
 
+    Raise ``DataError`` if one of them holds dates (times, durations) and the other does
+    not.
+
     Parameters
     ----------
     part : plain numbers, Ticks or Encoded
@@ -44,11 +47,6 @@ def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrE
         The same column of the model.
     typed : bool
         Whether the columns of the table have types, so that numbers are not dates.
-
-    Raises
-    ------
-    DataError
-        If one of them holds dates (times, durations) and the other does not.
     """
     given, expected = temporal_of(part), column.temporal
     if given == expected:
@@ -66,7 +64,6 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
 
     Parameters
     ----------
-    name : str
     given, expected : {"dates", "times", "durations"} or None
         What the column holds now, and what it held in training; None means numbers.
     """

@@ -102,10 +102,6 @@ def parse_texts(texts: Any) -> ParsedTexts:
     ----------
     texts : object array, pyarrow.Array or pyarrow.ChunkedArray of strings
 
-    Returns
-    -------
-    ParsedTexts
-
     Examples
     --------
     >>> import numpy as np
@@ -242,10 +238,7 @@ _ZONED = re.compile(f"({_TIME})({_ZONE})", re.ASCII)
 def microseconds(texts: Sequence[str | None]) -> npt.NDArray[np.datetime64]:
     """Convert texts to ``M8[us]`` times, in UTC or without a zone; None becomes NaT.
 
-    Raises
-    ------
-    ValueError
-        If a text is not a date or time, or only some texts have a zone.
+    Raise ``ValueError`` if a text is not a date or time, or only some texts have a zone.
 
     Examples
     --------

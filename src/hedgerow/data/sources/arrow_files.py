@@ -29,10 +29,7 @@ _OVERHEAD = 4
 def arrow(what: str) -> Any:
     """Return the module ``pyarrow``.
 
-    Raises
-    ------
-    ParameterError
-        If pyarrow is not installed.
+    Raise ``ParameterError`` if pyarrow is not installed.
     """
     try:
         import pyarrow as pa

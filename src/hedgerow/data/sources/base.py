@@ -66,17 +66,15 @@ class Part(Protocol):
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Yield all rows from the start.
 
+        Raise ``StorageError`` if the part cannot be read, or has changed since it was first
+        read.
+
         Parameters
         ----------
         columns : sequence of str, optional
             Columns needed; a batch may have others as well.
         max_bytes : int
             Approximate memory limit of a batch.
-
-        Raises
-        ------
-        StorageError
-            If the part cannot be read, or has changed since it was first read.
         """
 
 
@@ -88,8 +86,6 @@ class Roles:
     ----------
     target : str or None
         None if batches carry the target themselves (LibSVM, tuples).
-    weight : str or None
-    offset : tuple of str
     drop : tuple of str
         Columns not used.
     further : tuple of str
@@ -131,10 +127,7 @@ class Roles:
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the features of a table with these columns.
 
-        Raises
-        ------
-        DataError
-            If a column is missing, or no feature remains.
+        Raise ``DataError`` if a column is missing, or no feature remains.
         """
         for role, wanted in (
             ("target", list(self.targets)),
@@ -207,11 +200,9 @@ class ReadRequest:
 
     Attributes
     ----------
-    roles : Roles
     categorical : "auto", list, mask or None
         As in :func:`hedgerow.data.read_table`.
     unknown : {"missing", "backoff", "error"}
-    zero_missing : bool
     feature_names : tuple of str, or None
         Names for tables without names.
     """

@@ -126,10 +126,7 @@ def _vector(values: Any, name: str) -> ReadColumn:
 def one_axis(values: Any, name: str) -> Any:
     """Return a column of a frame, or an array, without axes of length 1.
 
-    Raises
-    ------
-    DataError
-        If ``values`` has several columns.
+    Raise ``DataError`` if ``values`` has several columns.
     """
     if isinstance(values, Mapping):
         lengths = [len(column) for column in values.values()]

@@ -237,10 +237,7 @@ def floats_of(values: AnyArray) -> AnyArray:
 def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
     """Convert a target, weight or offset to float64.
 
-    Raises
-    ------
-    DataTypeError
-        If the column does not hold numbers.
+    Raise ``DataTypeError`` if the column does not hold numbers.
     """
     numbers = column.plain(
         f"{role} column {name!r} has type {column.type_name}, but must hold numbers."

@@ -44,7 +44,6 @@ class ColumnFacts:
         Whether a column of floats has a value.
     largest : int
         Largest magnitude of an integer.
-    has_missing : bool
     """
 
     sorts: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -105,16 +104,12 @@ class ColumnFacts:
     def check(self, name: str, chosen: bool | None) -> None:
         """Raise if the values have no common order.
 
+        Raise ``DataTypeError`` for values of two sorts.
+
         Parameters
         ----------
-        name : str
         chosen : bool or None
             Whether the user declares the column categorical; None means by its type.
-
-        Raises
-        ------
-        DataTypeError
-            For values of two sorts.
         """
         sorts = self._values_of(self.sorts) if chosen is not None else self.sorts
         if len(sorts) > 1:
@@ -148,12 +143,9 @@ class ColumnFacts:
     def kind(self, name: str, chosen: bool | None, types_known: bool) -> ColumnKind:
         """Return how the values of the column compare.
 
-        Raises
-        ------
-        DataTypeError
-            For values of two sorts, or text that is not declared categorical.
-        DataError
-            If integers of one file would be rounded because another file holds floats.
+        Raise ``DataTypeError`` for values of two sorts, or text that is not declared
+        categorical. Raise ``DataError`` if integers of one file would be rounded because
+        another file holds floats.
         """
         self.check(name, chosen)
         sort = next(iter(self.sorts), None)

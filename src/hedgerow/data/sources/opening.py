@@ -34,7 +34,6 @@ def open_files(
     Parameters
     ----------
     paths : path, or sequence of paths
-    roles : Roles
     types_known : bool, default=False
         Ignore the types of columns, as in text files.
 

@@ -35,10 +35,7 @@ def pack(value: Any, arrays: Sequence[AnyArray]) -> bytes:
 def unpack(message: bytes) -> tuple[Any, list[AnyArray]]:
     """Return the value and arrays from the result of :func:`pack`.
 
-    Raises
-    ------
-    CommunicationError
-        If the bytes are malformed.
+    Raise ``CommunicationError`` if the bytes are malformed.
     """
     try:
         (length,) = _LENGTH.unpack_from(message)

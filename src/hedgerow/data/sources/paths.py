@@ -53,7 +53,6 @@ class DataFile:
 
     Attributes
     ----------
-    path : str
     format : {"parquet", "arrow", "csv", "libsvm"}
     partition : tuple of (name, text)
         Columns named by folders of the path; None means missing.
@@ -75,10 +74,7 @@ class Fingerprint:
 def fingerprint(path: str) -> Fingerprint:
     """Return the size and modification time of a file.
 
-    Raises
-    ------
-    StorageError
-        If the file does not exist any more.
+    Raise ``StorageError`` if the file does not exist any more.
     """
     try:
         found = os.stat(path)
@@ -110,19 +106,14 @@ def changed(path: str, what: str) -> StorageError:
 def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
     """Find all files of the paths, in the order of the rows.
 
+    Raise ``ParameterError`` if a value is no path, or the ending of a file is unknown.
+    Raise ``DataError`` if nothing matches, or a folder holds no file. Raise
+    ``StorageError`` if a file does not exist.
+
     Parameters
     ----------
     paths : path, or sequence of paths
         Files, folders and patterns (``*``, ``?``, ``[...]``, ``**``).
-
-    Raises
-    ------
-    ParameterError
-        If a value is no path, or the ending of a file is unknown.
-    DataError
-        If nothing matches, or a folder holds no file.
-    StorageError
-        If a file does not exist.
     """
     single = isinstance(paths, (str, os.PathLike))
     listed: list[Any] = [paths] if single else list(_sequence(paths))

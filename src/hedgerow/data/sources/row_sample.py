@@ -40,7 +40,6 @@ class Block:
     weight : float64, shape (n_rows,), or None
     columns : list of arrays
         For each feature, plain numbers, or numbers of levels where ``coded``.
-    coded : tuple of bool
     entries : scipy.sparse.csr_array, or None
         Replaces ``columns`` if rows are sparse.
     """

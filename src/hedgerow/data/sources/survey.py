@@ -54,14 +54,12 @@ class Found:
 
     Attributes
     ----------
-    schema : Schema
     table : Table or SparseTable
         All rows from which cuts are chosen.
     weight : float64, or None
         Weights of these rows.
     n_rows : int
         Number of training rows.
-    types_known : bool
     """
 
     schema: Schema
@@ -331,10 +329,8 @@ class Survey:
     def finish(self, most_levels: int = MOST_LEVELS) -> Found:
         """Return the schema and the rows from which cuts are chosen.
 
-        Raises
-        ------
-        DataError, DataTypeError
-            If there are no rows, or the types of a column have no common type.
+        Raise ``DataError`` or ``DataTypeError`` if there are no rows, or the types of a column
+        have no common type.
         """
         n_rows = self.sample.n_rows
         if self.names is None or n_rows == 0:

@@ -224,10 +224,7 @@ def _next(reader: Any) -> Any:
 def check_encoding(path: str) -> None:
     """Raise if a text file looks like UTF-16 or UTF-32.
 
-    Raises
-    ------
-    StorageError
-        If its first bytes are a UTF-16 byte order mark or contain zeros.
+    Raise ``StorageError`` if its first bytes are a UTF-16 byte order mark or contain zeros.
     """
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
     try:

@@ -65,11 +65,9 @@ class CartSample:
 
     Attributes
     ----------
-    table : Table
     target : float64
         Targets, or class indices in classification, shape (n_rows,).  For several targets,
         or for class indicators of several columns of y, shape (n_rows, n_targets).
-    weight : float64 or None
     n_columns : int
         Number of columns of y.
     """
@@ -98,10 +96,7 @@ def train_tree(
 
     Parameters
     ----------
-    sample : CartSample
-    params : CartParams
     categorical : uint8, shape (n_features,)
-    n_threads : int
     """
     sample = sample.without_zero_weights()
     table, weight = sample.table, sample.weight

@@ -113,7 +113,6 @@ def tree_document(tree: CartTree, classes: Any = None) -> dict[str, Any]:
 
     Parameters
     ----------
-    tree : CartTree
     classes : array, or list of arrays, optional
         Class labels of y, or of each column of y.
 

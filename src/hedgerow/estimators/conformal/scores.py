@@ -192,10 +192,7 @@ class Calibration:
     ) -> FloatArray:
         """Return the threshold of each of ``n_rows`` rows to predict, with ``own`` weights.
 
-        Raises
-        ------
-        DataError
-            If a group is new, or has too few calibration rows for the level.
+        Raise ``DataError`` if a group is new, or has too few calibration rows for the level.
         """
         check_level(level)
         found = np.empty(n_rows)
@@ -243,17 +240,14 @@ def rows_by_group(groups: AnyArray | None, n_rows: int) -> dict[Hashable, npt.ND
 def read_groups(group: Any, X: Any, n_rows: int) -> AnyArray | None:
     """Read the group of each row.
 
+    Raise ``DataError`` if there is no such column, the length is wrong, or a group is
+    missing.
+
     Parameters
     ----------
     group : str, int, array-like of shape (n_rows,) or None
         Name or position of a column of X, or the groups themselves.
     X : table
-    n_rows : int
-
-    Raises
-    ------
-    DataError
-        If there is no such column, the length is wrong, or a group is missing.
     """
     if group is None:
         return None

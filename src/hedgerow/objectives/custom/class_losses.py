@@ -60,17 +60,15 @@ class OwnClassGradient(OwnFunction):
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     """Return the objective for a custom function of several classes.
 
+    Raise ``ParameterError`` if the function raises an error, or returns another type or
+    shape.
+
     Parameters
     ----------
     given : callable
     target : float64 (n_rows,)
         Class indices; the function is tried with the first ones.
     n_classes : int
-
-    Raises
-    ------
-    ParameterError
-        If the function raises an error, or returns another type or shape.
 
     Examples
     --------

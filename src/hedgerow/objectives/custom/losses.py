@@ -89,7 +89,6 @@ class Linked:
     task : {"regression", "two classes", "classes"}
         With ``"classes"`` there are two or more raw scores, and the link turns them into
         probabilities, which need not add up to 1.
-    n_outputs : int
     """
 
     label: str
@@ -389,6 +388,9 @@ class OwnObject(Linked):
 def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
     """Return the objective for a custom function or object.
 
+    Raise ``ParameterError`` if the loss has none of the three forms; the message says what
+    is missing. Raise ``LossError`` if the loss raises an error.
+
     Parameters
     ----------
     given : callable or object
@@ -396,13 +398,6 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     target : float64 (n_rows,)
         Targets of the fit; the function is tried with the first ones.
     task : {"regression", "two classes"}
-
-    Raises
-    ------
-    ParameterError
-        If the loss has none of the three forms; the message says what is missing.
-    LossError
-        If the loss raises an error.
     """
     label = getattr(given, "__name__", type(given).__name__)
     link = getattr(given, "link", "identity")

@@ -89,6 +89,8 @@ class Distribution(ABC):
     def quantile(self, p: Any) -> FloatArray:
         """Return the smallest value with a cumulative probability of at least ``p``.
 
+        Raise ``ParameterError`` if p is outside (0, 1).
+
         Parameters
         ----------
         p : float in (0, 1), or sequence of n_levels such numbers
@@ -96,11 +98,6 @@ class Distribution(ABC):
         Returns
         -------
         float64, shape (n_rows,), or (n_rows, n_levels) for a sequence
-
-        Raises
-        ------
-        ParameterError
-            If p is outside (0, 1).
         """
         levels = real_numbers(p)
         if levels is None or levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():

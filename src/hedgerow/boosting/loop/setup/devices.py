@@ -35,19 +35,15 @@ def on_gpu(params: BoostParams) -> bool:
 def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
     """Resolve ``device="auto"``, and check that a GPU can do what is asked of it.
 
+    Raise ``ParameterError`` if ``device="cuda"`` does not go with another setting. Raise
+    ``DeviceError`` if ``device="cuda"`` and there is no GPU.
+
     Parameters
     ----------
     params : BoostParams
         Resolved in all other respects.
     table : Table or SparseTable
         The training rows.
-
-    Raises
-    ------
-    ParameterError
-        If ``device="cuda"`` does not go with another setting.
-    DeviceError
-        If ``device="cuda"`` and there is no GPU.
     """
     if params.device == "cpu":
         return params

@@ -68,7 +68,6 @@ class LossSpec:
         Number of classes, if known from labels.
     has_queries : bool
         Whether the query of each row is known, so that rankings can be trained.
-    n_targets : int
     target_names : tuple of str, or None
         The user's names of several targets.
     labelled : str
@@ -142,21 +141,16 @@ class LossSpec:
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
         """Return the objective.
 
+        Raise ``DataError`` if there are more classes than rows. Raise ``ParameterError`` for a
+        user-defined loss that has none of the known forms, or a loss that is not for several
+        targets.
+
         Parameters
         ----------
         first : float64
             Targets of the first ``TRIED`` rows of positive weight, or of all if there are fewer.
         largest : float
             Largest target.
-        n_rows : int
-
-        Raises
-        ------
-        DataError
-            If there are more classes than rows.
-        ParameterError
-            For a user-defined loss that has none of the known forms, or a loss that is not for
-            several targets.
         """
         if self.n_targets > 1:
             if self.counts_classes:
@@ -195,10 +189,7 @@ def count_classes(
 ) -> int:
     """Return the number of classes 0, 1, ..., at least 2.
 
-    Raises
-    ------
-    DataError
-        If there are more classes than rows.
+    Raise ``DataError`` if there are more classes than rows.
     """
     n_classes = max(2, int(max(largest, 0.0)) + 1)
     if n_classes > n_rows:
@@ -213,12 +204,8 @@ def count_classes(
 def check_queries_given(objective: Objective, has_queries: bool) -> None:
     """Raise unless rankings, and only they, have queries.
 
-    Raises
-    ------
-    DataError
-        If a ranking has no queries.
-    ParameterError
-        If another loss has queries.
+    Raise ``DataError`` if a ranking has no queries. Raise ``ParameterError`` if another
+    loss has queries.
     """
     ranks = objective.name in RANKING
     if ranks and not has_queries:

@@ -62,12 +62,8 @@ class FitPlan:
 
     Attributes
     ----------
-    train : Sample
-    validation : Sample or None
-    objective : Objective
     params : BoostParams
         With column positions instead of names.
-    stopping : StoppingParams
     metrics : tuple of Metric
         For the validation rows, or for the training rows if there are none.
     of_train : tuple of Metric
@@ -77,9 +73,6 @@ class FitPlan:
     callbacks : tuple of callable
     bar : ProgressBar or None
         The one among the callbacks; the caller closes it.
-    n_threads : int
-    start : Start or None
-    finish : callable
     """
 
     train: Sample
@@ -145,7 +138,6 @@ class Ready:
     ----------
     rows : MemoryRows
         Training and validation rows, with parameters for the columns that trees split.
-    watch : Watch
     chosen : ChosenRounds or None
         Result of early stopping by folds.
     assemble : callable

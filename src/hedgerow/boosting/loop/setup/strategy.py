@@ -31,15 +31,12 @@ def is_symmetric(params: BoostParams) -> bool:
 def resolve_symmetric(params: BoostParams) -> BoostParams:
     """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged.
 
+    Raise ``ParameterError`` with a setting that symmetric trees do not support.
+
     Parameters
     ----------
     params : BoostParams
         With per-column settings resolved.
-
-    Raises
-    ------
-    ParameterError
-        With a setting that symmetric trees do not support.
     """
     if not is_symmetric(params):
         return params
@@ -80,17 +77,13 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     Also resolve the size of symmetric trees, and check linear leaves
     (:mod:`hedgerow.boosting.loop.setup.slopes`).
 
+    Raise ``ParameterError`` if vector leaves are requested for a single output, or with a
+    setting that they do not support.
+
     Parameters
     ----------
     params : BoostParams
         Resolved in all other respects.
-    objective : Objective
-
-    Raises
-    ------
-    ParameterError
-        If vector leaves are requested for a single output, or with a setting that they do
-        not support.
     """
     params = resolve_symmetric(params)
     check_slopes(params)
