@@ -191,7 +191,7 @@ def test_model_does_not_depend_on_pyarrow(
 ) -> None:
     train(run, people, "income")
     with_arrow = Path("m.hedgerow").read_bytes()
-    monkeypatch.setattr(tables, "has_pyarrow", lambda: False)
+    monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     train(run, people, "income")
     assert Path("m.hedgerow").read_bytes() == with_arrow
 
@@ -216,7 +216,6 @@ def write_sizes(path: str, sizes: tuple[str, ...]) -> None:
 def test_text_columns_are_categories(
     run: Run, tmp_path: Path, arrow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "has_pyarrow", lambda: arrow)
     monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: arrow)
     write_sizes("t.csv", SIZES)
     write_sizes("numbers.csv", ("01", "1", "1.0", "NA", "2"))

@@ -89,6 +89,33 @@ def test_columns_that_cannot_be_read_matter_only_if_they_are_used(tmp_path: Path
         tables.read_table(write(tmp_path / "only.parquet", {"tags": NESTED}))
 
 
+@pytest.mark.filterwarnings("ignore:Feather V1:DeprecationWarning")
+def test_the_first_version_of_feather_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.feather")
+    feather.write_feather(pa.table({"x": [1, None, 3], "t": ["a", None, "b"]}), path, version=1)
+    columns = tables.read_table(path).columns
+    np.testing.assert_array_equal(columns["x"], [1.0, np.nan, 3.0])
+    assert columns["t"].tolist() == ["a", None, "b"]
+
+
+def test_numbers_of_every_width(tmp_path: Path) -> None:
+    kinds = [pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32()]
+    held = {str(kind): pa.array([1, None, 3], kind) for kind in kinds}
+    held["dictionary"] = pa.array([1, None, 3]).dictionary_encode()
+    held["decimal"] = pa.array([1, None, 3], pa.decimal128(5, 2))
+    held["nothing"] = pa.nulls(3)
+    columns = tables.read_table(write(tmp_path / "t.arrow", held)).columns
+    for name in held:
+        expected = [np.nan] * 3 if name == "nothing" else [1.0, np.nan, 3.0]
+        np.testing.assert_array_equal(columns[name], expected)
+        assert columns[name].dtype == np.float64
+    wide = {"wide": pa.array([2**53 + 1, 0]), "beyond": pa.array([2**63, 0], pa.uint64())}
+    table = tables.read_table(write(tmp_path / "wide.arrow", wide))
+    assert table.columns["wide"].tolist() == [2**53 + 1, 0]
+    with pytest.raises(UsageError, match="column 'beyond' holds 9223372036854775808"):
+        table.column("beyond")
+
+
 @pytest.mark.parametrize("suffix", [".feather", ".arrow", ".ipc", ".arrows"])
 def test_all_kinds_of_arrow_files(tmp_path: Path, suffix: str) -> None:
     columns = {"size": SIZE, "y": Y}

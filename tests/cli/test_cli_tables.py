@@ -11,7 +11,6 @@ import pytest
 from hedgerow.cli.commands.training import parse_settings, parse_value
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import features, tables
-from hedgerow.cli.reading.tables import read_csv
 from hedgerow.cli.usage import UsageError
 from hedgerow.io.table_files import write_table
 
@@ -56,45 +55,52 @@ def check_columns(columns: dict[str, np.ndarray]) -> None:
         assert columns[name].dtype == np.float64, name
 
 
-def test_standard_library_reader(table_file: Path) -> None:
-    check_columns(read_csv(str(table_file)))
+@pytest.fixture(params=["arrow", "python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "python":
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+    else:
+        pytest.importorskip("pyarrow")
+    return request.param
 
 
-def test_arrow_reader_gives_the_same(table_file: Path) -> None:
-    pytest.importorskip("pyarrow")
-    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
-
-    check_columns(read_csv_with_arrow(str(table_file)))
+def test_types_of_text(table_file: Path, reader: str) -> None:
+    check_columns(tables.read_table(str(table_file)).columns)
 
 
-def test_readers_give_the_same_bits(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
+def test_text_stays_text_if_a_model_had_it_so(tmp_path: Path, reader: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n1,1\nNA,2\n")
+    columns = tables.read_table(str(path), text={"x"}).columns
+    assert columns["x"].tolist() == ["1", None]
+    assert columns["y"].tolist() == [1.0, 2.0]
 
+
+def test_numbers_are_read_back_to_the_bit(tmp_path: Path, reader: str) -> None:
     values = np.random.default_rng(0).standard_normal((500, 3)) * 10.0 ** np.arange(-200, 201, 200)
     path = tmp_path / "t.csv"
     columns = {f"c{j}": values[:, j] for j in range(3)}
     write_table(str(path), [columns])
-    for reader in (read_csv, read_csv_with_arrow):
-        for name, column in reader(str(path)).items():
-            np.testing.assert_array_equal(column, columns[name])
+    for name, column in tables.read_table(str(path)).columns.items():
+        np.testing.assert_array_equal(column, columns[name])
 
 
 @pytest.mark.parametrize(
     "words", [("0x1F", "2"), ("0X1F", "-3"), ("１", "2"), ("\N{NO-BREAK SPACE}1", "2")]
 )
-def test_numbers_of_one_language_are_text_for_all_readers(tmp_path: Path, words) -> None:
+def test_numbers_of_one_language_are_text_for_all_readers(
+    tmp_path: Path, words, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pyarrow")
-    from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
-
     rows = [f"{words[k % 2]},{k % 7},{k % 2 + k / 100}" for k in range(40)]
     for name, part in (("all", rows), ("two/1", rows[:25]), ("two/2", rows[25:])):
         (tmp_path / "two").mkdir(exist_ok=True)
         content = "\n".join(["x,size,y", *part]) + "\n"
         (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
     path, models = str(tmp_path / "all.csv"), []
-    for read in (read_csv, read_csv_with_arrow):
-        assert sorted(set(read(path)["x"].tolist())) == sorted(words)
+    for arrow in (False, True):
+        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda arrow=arrow: arrow)
+        assert sorted(set(tables.read_table(path).columns["x"].tolist())) == sorted(words)
     for data in (path, str(tmp_path / "two")):
         model = tmp_path / "model"
         fit = ["--target", "y", "--set", "n_estimators=2", "--no-score", "--model", str(model)]
@@ -162,7 +168,7 @@ def test_bad_tables_without_arrow(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, data, message = BAD_TABLES[case]
-    monkeypatch.setattr(tables, "has_pyarrow", lambda: False)
+    monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     (tmp_path / name).write_bytes(data)
     with pytest.raises(UsageError, match=message):
         tables.read_table(str(tmp_path / name))

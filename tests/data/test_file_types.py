@@ -139,7 +139,6 @@ def test_files_with_zones_are_trained_on_and_predicted(
     path.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(texts, y, strict=True)))
     local.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(start, y, strict=True)))
     if reader == "python":
-        monkeypatch.setattr("hedgerow.cli.reading.tables.has_pyarrow", lambda: False)
         monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     settings = ["--set", "n_estimators=4", "--set", "early_stopping=False", "--target", "y"]
     model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
@@ -202,7 +201,6 @@ def test_a_mark_before_csv_is_no_part_of_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str
 ) -> None:
     if reader == "python":
-        monkeypatch.setattr("hedgerow.cli.reading.tables.has_pyarrow", lambda: False)
         monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     put: Any = gzip.compress if ending.endswith(".gz") else bytes
     path, model = tmp_path / f"rows{ending}", str(tmp_path / "model")
@@ -221,7 +219,6 @@ def test_other_encodings_are_named(
     tmp_path: Path, monkeypatch: Any, capsys: Any, name: str, reader: str, encoding: str
 ) -> None:
     if reader == "python":
-        monkeypatch.setattr("hedgerow.cli.reading.tables.has_pyarrow", lambda: False)
         monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     path = tmp_path / name
     path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))

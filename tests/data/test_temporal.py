@@ -218,7 +218,6 @@ def test_tables_are_read_again_as_they_were() -> None:
 @pytest.mark.parametrize("reader", ["arrow", "python"])
 def test_text_files(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if reader == "python":
-        monkeypatch.setattr("hedgerow.cli.reading.tables.has_pyarrow", lambda: False)
         monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     else:
         pytest.importorskip("pyarrow")

@@ -15,10 +15,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +25,23 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.categories.columns import untyped
+from hedgerow.data.categories.columns import Ticks, untyped
 from hedgerow.data.reading.columns import LARGEST_EXACT
-from hedgerow.data.reading.csv_rows import csv_batches, header
-from hedgerow.data.reading.files import has_pyarrow, reading
+from hedgerow.data.reading.files import open_files
 from hedgerow.data.reading.rows import read_column
+from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import parse_texts
+from hedgerow.data.sources.arrow_files import decoded
 from hedgerow.data.sources.base import check_names
-from hedgerow.data.sources.text_files import check_encoding
-from hedgerow.errors import DataError, StorageError, did_you_mean
+from hedgerow.data.sources.columns import read_columns
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    HedgerowError,
+    ParameterError,
+    StorageError,
+    did_you_mean,
+)
 from hedgerow.io.streaming import BATCH_ROWS
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -115,8 +122,8 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
         near = did_you_mean(file.name, _names_in(file.parent))
         raise UsageError(f"{path}: file not found.{near}")
     try:
-        found = _reader(path, text)(path)
-    except (DataError, StorageError) as error:
+        found = _read(path, text)
+    except (DataError, ParameterError, StorageError) as error:
         raise UsageError(str(error)) from error
     unreadable = {n: each.reason for n, each in found.items() if isinstance(each, Unreadable)}
     columns = {n: each for n, each in found.items() if not isinstance(each, Unreadable)}
@@ -134,22 +141,70 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _reader(
-    path: str, text: Collection[str]
-) -> Callable[[str], Mapping[str, AnyArray | Unreadable]]:
-    name = path.lower()
-    if name.endswith(ARROW_SUFFIXES):
-        from hedgerow.cli.reading.arrow_files import read_arrow
+def _read(path: str, text: Collection[str]) -> Mapping[str, AnyArray | Unreadable]:
+    """Return the columns of a file, in its order."""
+    if not path.lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES)):
+        known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
+        raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
+    (file,) = open_files(path)
+    names = file.names or ()
+    check_names(path, names)
+    parts = list(file.batches(BATCH_ROWS, names))
+    found: dict[str, AnyArray | Unreadable] = {}
+    for name in names:
+        if not parts:
+            found[name] = np.empty(0)
+        elif file.holds_texts:
+            found[name] = _of_texts(_joined(parts, name), is_text=name in text)
+        else:
+            found[name] = _of_arrow(path, name, _joined(parts, name))
+    return found
 
-        return read_arrow
-    if name.endswith(CSV_SUFFIXES):
-        if has_pyarrow():
-            from hedgerow.cli.reading.arrow_files import read_csv_with_arrow
 
-            return partial(read_csv_with_arrow, text=text)
-        return partial(read_csv, text=text)
-    known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
-    raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
+def _joined(parts: Sequence[Any], name: str) -> Any:
+    """Return a column of all batches: of Arrow, or objects if pyarrow is not installed."""
+    columns = [part[name] for part in parts]
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    import pyarrow as pa
+
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks])
+
+
+def _of_texts(texts: Any, *, is_text: bool) -> AnyArray:
+    """Convert texts to numbers or dates, unless the column or one of its values is text."""
+    if is_text:
+        known = isinstance(texts, np.ndarray)
+        return texts if known else np.array(texts.to_pylist(), dtype=object)
+    parsed = parse_texts(texts)
+    if parsed.sort in ("date", "zoned"):
+        return parsed.numbers("int")
+    if parsed.values.dtype == np.int64:
+        return infer_integers(parsed.values, parsed.missing)
+    return parsed.values if parsed.sort == "text" else np.asarray(parsed.numbers("float"))
+
+
+def _of_arrow(path: str, name: str, column: Any) -> AnyArray | Unreadable:
+    """Convert a column of a file with types, as training reads it."""
+    import pyarrow as pa
+
+    try:
+        found = read_columns(decoded(pa.table({name: column}))).by_name[name]
+    except DataTypeError:
+        return Unreadable(
+            f"{path}: column {name!r} has type {column.type}, which cannot be read; drop or "
+            "convert it"
+        )
+    except HedgerowError as error:
+        return Unreadable(f"{path}: {error}")
+    values = found.typed()
+    if isinstance(values, Ticks):
+        return array_of_ticks(values.values, values.temporal)
+    plain = found.as_array()
+    if plain.dtype == np.int64:
+        missing = plain == MISSING_KEY
+        return infer_integers(np.where(missing, 0, plain), missing)
+    return plain if plain.dtype == object else plain.astype(np.float64)
 
 
 def check_output(path: str) -> None:
@@ -213,35 +268,3 @@ def as_numbers(column: AnyArray) -> AnyArray:
     assert isinstance(values, np.ndarray)
     missing = values == MISSING_KEY
     return infer_integers(np.where(missing, 0, values), missing)
-
-
-def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
-    """Read a CSV or TSV file, gzipped or not, with column names in the first line.
-
-    ``text`` holds the columns whose values stay text.  Used if pyarrow is not installed;
-    :mod:`hedgerow.cli.reading.arrow_files` reads the same files into the same columns, several
-    times faster.
-    """
-    with reading(path):
-        check_encoding(path)
-        names = header(path)
-        check_names(path, names)
-        parts: dict[str, list[AnyArray]] = {name: [] for name in names}
-        for batch in csv_batches(path, BATCH_ROWS):
-            for name, part in batch.items():
-                parts[name].append(part)
-    columns = {name: np.concatenate(part) if part else np.empty(0) for name, part in parts.items()}
-    return {
-        name: column if name in text or not len(column) else infer_numbers(column)
-        for name, column in columns.items()
-    }
-
-
-def infer_numbers(texts: AnyArray) -> AnyArray:
-    """Convert texts to numbers, dates or text."""
-    parsed = parse_texts(texts)
-    if parsed.sort in ("date", "zoned"):
-        return parsed.numbers("int")
-    if parsed.values.dtype == np.int64:
-        return infer_integers(parsed.values, parsed.missing)
-    return texts if parsed.sort == "text" else np.asarray(parsed.numbers("float"))

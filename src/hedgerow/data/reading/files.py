@@ -33,7 +33,7 @@ from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.paths import DataFile, PathLike, check_formats, find_files
-from hedgerow.data.sources.text_files import TextPart
+from hedgerow.data.sources.text_files import TextPart, check_encoding
 from hedgerow.errors import DataError, ParameterError, StorageError
 
 Paths: TypeAlias = "PathLike | Sequence[PathLike]"
@@ -151,6 +151,7 @@ def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
     if has_pyarrow():
         text = TextPart(file)
         return TableFile(file.path, text.column_names(), True, text)
+    check_encoding(file.path)
     with reading(file.path):
         names = csv_rows.header(file.path)
     check_names(file.path, names)

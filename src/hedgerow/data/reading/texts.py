@@ -43,6 +43,7 @@ TextSort: TypeAlias = Literal["missing", "whole", "number", "truth", "date", "zo
 _TRUE = ("true", "True", "TRUE")
 _FALSE = ("false", "False", "FALSE")
 _LARGEST_EXACT = 2.0**53
+_FEW = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,12 +178,12 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
     if missing.all():
         return ParsedTexts("missing", np.full(len(array), np.nan), missing)
     trimmed = array
-    whole = _cast(array, pa.int64())
-    floats = None if whole is not None else _cast(array, pa.float64())
+    whole = cast_or_none(array, pa.int64())
+    floats = None if whole is not None else cast_or_none(array, pa.float64())
     if whole is None and floats is None:
         trimmed = pc.ascii_trim_whitespace(array)
-        whole = _cast(trimmed, pa.int64())
-        floats = None if whole is not None else _cast(trimmed, pa.float64())
+        whole = cast_or_none(trimmed, pa.int64())
+        floats = None if whole is not None else cast_or_none(trimmed, pa.float64())
     if whole is not None and not has_hexadecimals(trimmed):
         return ParsedTexts("whole", whole.fill_null(0).to_numpy(zero_copy_only=False), missing)
     if floats is not None:
@@ -193,18 +194,23 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
         truth = pc.is_in(array, value_set=pa.array(_TRUE)).to_numpy(zero_copy_only=False)
         return ParsedTexts("truth", np.where(missing, np.nan, truth), missing)
     if _all(pc.match_substring_regex(array, f"^{PLAIN}$"), missing):
-        times = _cast(array, pa.timestamp("us"))
+        times = cast_or_none(array, pa.timestamp("us"))
         if times is not None:
             ticks = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
             return ParsedTexts("date", ticks, missing)
     return _parse(np.array(array.to_pylist(), dtype=object))
 
 
-def _cast(array: Any, kind: Any) -> Any:
-    """Convert an array to another type; None if a text does not represent a value of it."""
+def cast_or_none(array: Any, kind: Any) -> Any:
+    """Convert an Arrow array to another type; None if a text does not represent a value of it.
+
+    The first values are tried before all, because Arrow makes an error for every text that it
+    cannot convert.
+    """
     import pyarrow as pa
 
     try:
+        array.slice(0, _FEW).cast(kind)
         return array.cast(kind)
     except pa.ArrowInvalid:
         return None

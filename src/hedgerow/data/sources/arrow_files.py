@@ -244,9 +244,14 @@ class ArrowPart:
         import pyarrow as pa
 
         source = stack.enter_context(open_native(self.name))
-        is_file = source.read(6) == b"ARROW1"
+        first = source.read(6)
         source.seek(0)
-        if not is_file:
+        if first.startswith(b"FEA1"):  # the first version of Feather
+            import pyarrow.feather
+
+            table = pyarrow.feather.read_table(source, columns or None)
+            return table.schema, lambda: iter(table.to_batches()), table.num_rows
+        if first != b"ARROW1":
             stream = stack.enter_context(pa.ipc.open_stream(source))
             return stream.schema, lambda: (_select(b, columns) for b in stream), None
         schema = stack.enter_context(pa.ipc.open_file(source)).schema

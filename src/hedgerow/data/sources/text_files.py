@@ -20,7 +20,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.data.reading.texts import PLAIN, ZONED, has_hexadecimals, microseconds
+from hedgerow.data.reading.texts import (
+    PLAIN,
+    ZONED,
+    cast_or_none,
+    has_hexadecimals,
+    microseconds,
+)
 from hedgerow.data.sources.arrow_files import arrow, open_native, storage_errors
 from hedgerow.data.sources.base import Batch, check_names
 from hedgerow.data.sources.columns import read_columns
@@ -65,7 +71,7 @@ class TextTypes:
         self.filled.add(name)
         trimmed = pc.utf8_trim(present, " \t")
         for kind, target in (("int", pa.int64()), ("float", pa.float64())):
-            if kind in possible and not _casts(trimmed, target):
+            if kind in possible and cast_or_none(trimmed, target) is None:
                 possible.discard(kind)
         if "int" in possible and has_hexadecimals(trimmed):
             possible.discard("int")
@@ -101,16 +107,6 @@ class TextTypes:
         """Create the types from the result of :meth:`to_json`."""
         possible = {str(n): set(kinds) for n, kinds in record["possible"].items()}
         return cls(possible, set(record["filled"]))
-
-
-def _casts(column: Any, target: Any) -> bool:
-    import pyarrow as pa
-
-    try:
-        column.cast(target)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _are_dates(column: Any, kind: str) -> bool:
@@ -243,7 +239,7 @@ def delimiter_of(path: str) -> str:
     return "\t" if ".tsv" in path.lower()[-7:] else ","
 
 
-def csv_options(
+def _csv_options(
     path: str, types: Mapping[str, Any], columns: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return how pyarrow parses and converts a text file; columns not in ``types`` are inferred."""
@@ -265,7 +261,7 @@ def csv_options(
     }
 
 
-def open_text(path: str) -> Any:
+def _open_text(path: str) -> Any:
     """Open a CSV file for pyarrow, which reads it decompressed."""
     import pyarrow as pa
 
@@ -287,9 +283,9 @@ def _reader(
     while True:
         try:
             return arrow_csv.open_csv(
-                open_text(path),
+                _open_text(path),
                 read_options=arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
-                **csv_options(path, types, columns),
+                **_csv_options(path, types, columns),
             )
         except pa.ArrowInvalid:
             if not grows or block_size >= _LARGEST_BLOCK:
