@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -111,7 +112,10 @@ def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def save(figure: Any, file: Any, **options: Any) -> None:
         text = "<svg></svg>"
-        file.write(text) if hasattr(file, "write") else Path(file).write_text(text)
+        if not hasattr(file, "write"):
+            Path(file).write_text(text)
+        else:
+            file.write(text if isinstance(file, io.TextIOBase) else text.encode())
 
     if find_spec("matplotlib") is not None:
         monkeypatch.setattr("matplotlib.figure.Figure.savefig", save)

@@ -184,21 +184,6 @@ def test_bad_tables_with_arrow(case: str, tmp_path: Path) -> None:
     assert name in str(caught.value)
 
 
-def test_replacing_keeps_the_old_file_on_failure(tmp_path: Path) -> None:
-    path = tmp_path / "out.csv"
-    path.write_text("old")
-
-    def write_and_fail() -> None:
-        with tables.replacing(path) as temporary:
-            Path(temporary).write_text("half of the n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_and_fail()
-    assert path.read_text() == "old"
-    assert [item.name for item in tmp_path.iterdir()] == ["out.csv"]
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -349,8 +350,8 @@ def text_columns(booster: Booster) -> frozenset[str]:
     return frozenset(c.name for c in columns if c.levels and isinstance(c.levels[0], str))
 
 
-def save_picture(booster: Booster, tree: int, path: str) -> None:
-    """Draw one tree into a PNG file."""
+def picture(booster: Booster, tree: int) -> bytes:
+    """Draw one tree; return the content of a PNG file."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -358,7 +359,9 @@ def save_picture(booster: Booster, tree: int, path: str) -> None:
 
     figure = booster.plot_tree(tree).get_figure(root=True)
     assert figure is not None
+    content = io.BytesIO()
     try:
-        figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
+        figure.savefig(content, format="png", dpi=110, bbox_inches="tight")
     finally:
         plt.close(figure)
+    return content.getvalue()

@@ -41,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
         if getattr(options, name) < least:
             raise UsageError(f"--{name} must be at least {least}")
     import numpy as np
+    from sklearn.metrics import log_loss
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.rows + 20_000, options.columns), dtype=np.float32)
@@ -59,15 +60,8 @@ def run(options: argparse.Namespace) -> None:
             start = time.perf_counter()
             model.fit(X[train], y[train])
             times[name].append(time.perf_counter() - start)
-            quality[name] = _logloss(y[test], model.predict_proba(X[test])[:, 1])
+            quality[name] = log_loss(y[test], model.predict_proba(X[test])[:, 1])
     _print(times, quality, options)
-
-
-def _logloss(y: Any, probability: Any) -> float:
-    import numpy as np
-
-    p = np.clip(probability.astype(np.float64), 1e-15, 1.0 - 1e-15)
-    return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
 
 
 def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -113,25 +113,21 @@ def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:
 
 def _scores(y: Any, probability: Any) -> tuple[float, float]:
     """Return accuracy and mean logarithmic loss."""
-    import numpy as np
+    from sklearn.metrics import accuracy_score, log_loss
 
-    p = np.clip(probability, 1e-15, 1.0 - 1e-15)
-    loss = -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
-    return float(np.mean((p > 0.5) == (y == 1))), float(loss)
+    return accuracy_score(y, probability > 0.5), log_loss(y, probability)
 
 
 def _write(estimator: Any, folder: Path) -> list[Path]:
     """Write the model and its first tree; return the paths, the model first."""
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import tables
+    from hedgerow.io.atomic import write_atomically
 
     model = folder / "model.hedgerow"
     estimator.save(str(model))
     written = [model, folder / "tree.txt"]
-    with tables.replacing(written[1]) as temporary:
-        Path(temporary).write_text(estimator.booster_.to_text(0) + "\n", encoding="utf-8")
+    write_atomically(written[1], [f"{estimator.booster_.to_text(0)}\n".encode()])
     if find_spec("matplotlib") is not None:
         written.append(folder / "tree.png")
-        with tables.replacing(written[2]) as temporary:
-            engine.save_picture(estimator.booster_, 0, temporary)
+        write_atomically(written[2], [engine.picture(estimator.booster_, 0)])
     return written

@@ -62,7 +62,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _climb(options: argparse.Namespace) -> None:
-    from hedgerow.cli.reading import tables
     from hedgerow.report.ladder import climb, ladder_header, ladder_row
 
     title, split = _read(options)
@@ -79,11 +78,11 @@ def _climb(options: argparse.Namespace) -> None:
         if options.report is None and not has_output():
             return
     if options.report is not None:
+        from hedgerow.io.atomic import write_atomically
         from hedgerow.report import ladder_page
 
         page = ladder_page(results, split, title)
-        with tables.replacing(options.report) as temporary:
-            Path(temporary).write_text(page, encoding="utf-8")
+        write_atomically(options.report, [page.encode()])
         say(f"\nreport written to {options.report}")
 
 

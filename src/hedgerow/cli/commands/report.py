@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> None:
     names = _names(model.booster, table, [*targets, options.weight, options.qid])
     y = features.as_targets(features.targets(table, targets), model.task, options.data, targets[0])
     weight = None if options.weight is None else features.weights(table, options.weight)
+    from hedgerow.io.atomic import write_atomically
     from hedgerow.report import find, model_page
 
     found = find(
@@ -62,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
     )
     model_name, rows_name = (printable(Path(p).name) for p in (options.model, options.data))
     page = model_page(found, model_name, rows_name=rows_name)
-    with tables.replacing(options.out) as temporary:
-        Path(temporary).write_text(page, encoding="utf-8")
+    write_atomically(options.out, [page.encode()])
     for score in found.scores:
         say(f"{score.name}: {score.value:.5g} ({score.low:.5g} to {score.high:.5g})")
     for text in found.warnings:

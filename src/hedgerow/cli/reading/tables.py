@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -216,24 +214,6 @@ def check_output(path: str) -> None:
         raise UsageError(f"{path}: the folder {file.parent} does not exist; create it first")
     if not os.access(file.parent, os.W_OK):
         raise UsageError(f"{path}: no permission to write in {file.parent}")
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[str]:
-    """Yield the name of a temporary file, which replaces ``path`` if the block succeeds."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        yield temporary
-        # mkstemp makes the file private: set the permissions of a new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
