@@ -6,7 +6,6 @@ rows, nor on parts of the rows (:class:`RowSums`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
@@ -16,7 +15,6 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.kernels.primitives.exact_sum import (
     ExactSum,
-    weighted_mean,
     weighted_means,
     weighted_sums,
 )
@@ -112,7 +110,10 @@ def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 
 def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return ``-log(probability of the true class)`` of each row; see :func:`logloss`."""
+    """Return ``-log(probability of the true class)`` of each row.
+
+    Probabilities below the float64 epsilon are replaced by epsilon.
+    """
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
     return np.asarray(-np.log(np.maximum(chosen, np.finfo(float).eps)))
 
@@ -127,42 +128,8 @@ def misses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     return 1.0 - hits(y_true, prediction)
 
 
-def rmse(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the root of the mean squared error; 0 is perfect."""
-    return math.sqrt(weighted_mean(squared_errors(y_true, prediction), weight))
-
-
-def mae(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the mean absolute error; 0 is perfect."""
-    return weighted_mean(absolute_errors(y_true, prediction), weight)
-
-
 def r2(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Return the explained share of the variance; 1 is perfect, 0 is the mean of ``y_true``."""
     center = AllRows.of(y_true, weight).center()
     explained = Explained()
     return explained.finish(*explained.sums(y_true, prediction, weight, center))
-
-
-def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the mean of ``-log(probability of the true class)``; 0 is perfect.
-
-    Parameters
-    ----------
-    y_true : array of shape (n_rows,)
-        Class indices.
-    prediction : array of shape (n_rows, n_classes)
-        Probabilities; values below the float64 epsilon are replaced by epsilon.
-    weight : array of shape (n_rows,), optional
-    """
-    return weighted_mean(log_losses(y_true, prediction), weight)
-
-
-def accuracy(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the share of the rows whose most probable class is the true one."""
-    return weighted_mean(hits(y_true, prediction), weight)
-
-
-def error(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the share of the rows whose most probable class is not the true one."""
-    return weighted_mean(misses(y_true, prediction), weight)
