@@ -18,9 +18,11 @@ from hedgerow.metrics import confusion, curves, probability, regression, scores
 from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.confusion import ClassScores, OfTable
 from hedgerow.metrics.curves import AucMu, Curve, OneAgainstOne, OneAgainstRest
-from hedgerow.metrics.regression import MeanOf, RowValues, Skill
+from hedgerow.metrics.regression import LossOf, MeanOf, RowValues, Skill
 from hedgerow.metrics.scores import Explained, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
+from hedgerow.objectives import robust
+from hedgerow.objectives.quantile import Quantile
 from hedgerow.params import Interval
 
 _NUMBERS: tuple[Task, ...] = ("regression",)
@@ -92,7 +94,7 @@ def _of_numbers() -> Iterator[Metric]:
         "explained_variance", regression.explained_variance, _NUMBERS,
         "1 minus the variance of the errors over that of y", higher=True,
     )  # fmt: skip
-    yield mean("log_cosh", regression.log_cosh_losses, "mean of log cosh(y - m)")
+    yield mean("log_cosh", LossOf(robust.LogCosh()), "mean of log cosh(y - m)")
     yield mean("poisson_deviance", regression.poisson_deviances, "mean deviance, y from 0 on")
     yield mean("poisson", regression.poisson_losses, "mean of m - y log m")
     yield mean("poisson_nloglik", regression.poisson_likelihoods, "the same plus log(y!)")
@@ -197,20 +199,24 @@ class WithParameter:
 
 WITH_PARAMETER: dict[str, WithParameter] = {
     "pinball": WithParameter(
-        regression.PinballLosses, "level", 0.5, _SHARE, _NUMBERS, "mean pinball loss at a quantile"
+        lambda level: LossOf(Quantile(level=level)), "level", 0.5, _SHARE, _NUMBERS,
+        "mean pinball loss at a quantile",
     ),
     "expectile": WithParameter(
-        regression.ExpectileLosses, "expectile", 0.5, _SHARE, _NUMBERS, "mean asymmetric square"
+        lambda level: LossOf(robust.Expectile(expectile=level)), "expectile", 0.5, _SHARE, _NUMBERS,
+        "mean asymmetric square",
     ),
     "huber": WithParameter(
-        regression.HuberLosses, "delta", 1.0, _DISTANCE, _NUMBERS, "mean of Huber's loss at delta"
+        lambda delta: LossOf(robust.Huber(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
+        "mean of Huber's loss at delta",
     ),
     "pseudo_huber": WithParameter(
-        regression.PseudoHuberLosses, "delta", 1.0, _DISTANCE, _NUMBERS,
+        lambda delta: LossOf(robust.PseudoHuber(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
         "mean of the smooth loss at delta",
     ),
     "fair": WithParameter(
-        regression.FairLosses, "c", 1.0, _DISTANCE, _NUMBERS, "mean of Fair's loss at c"
+        lambda c: LossOf(robust.Fair(delta=c)), "c", 1.0, _DISTANCE, _NUMBERS,
+        "mean of Fair's loss at c",
     ),
     "tweedie_deviance": WithParameter(
         regression.TweedieDeviances, "tweedie_power", 1.5, _POWER, _NUMBERS,

@@ -15,6 +15,8 @@ from scipy.special import gammaln, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.quantile import Quantile
 
 RowValues = Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -30,6 +32,16 @@ class MeanOf:
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
         return self.then(weighted_mean(self.values(y_true, prediction), weight))
+
+
+@dataclass(frozen=True, slots=True)
+class LossOf:
+    """The loss of each row by an objective whose raw score is the prediction."""
+
+    objective: MeanLoss
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        return self.objective.losses(y_true, prediction[None])
 
 
 def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
@@ -76,40 +88,6 @@ class TweedieDeviances:
         return np.asarray(2.0 * (known - y_true * prediction**a / a + prediction**b / b))
 
 
-@dataclass(frozen=True, slots=True)
-class PinballLosses:
-    """Pinball loss of each row, for a quantile level."""
-
-    level: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        over = prediction - y_true
-        return np.asarray(np.maximum((1.0 - self.level) * over, -self.level * over))
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectileLosses:
-    """Asymmetric squares of each row."""
-
-    level: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        over = prediction - y_true
-        return np.asarray(np.where(over > 0.0, 1.0 - self.level, self.level) * over * over)
-
-
-@dataclass(frozen=True, slots=True)
-class HuberLosses:
-    """Half squares of each row, linear above ``delta``."""
-
-    delta: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        size = np.abs(y_true - prediction)
-        inner = np.minimum(size, self.delta)
-        return np.asarray(inner * (size - 0.5 * inner))
-
-
 def percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``|y - m| / |y|`` of each row; the float64 epsilon replaces a target of 0."""
     size = np.maximum(np.abs(y_true), np.finfo(np.float64).eps)
@@ -121,34 +99,6 @@ def squared_log_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray
     _require(y_true > -1.0, y_true, "msle", "targets above -1")
     _require(prediction > -1.0, prediction, "msle", "predictions above -1")
     return np.asarray((np.log1p(y_true) - np.log1p(prediction)) ** 2)
-
-
-@dataclass(frozen=True, slots=True)
-class FairLosses:
-    """``c |r| - c**2 log(1 + |r| / c)`` of each row (Fair 1974), as in LightGBM."""
-
-    c: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        size = np.abs(y_true - prediction)
-        return np.asarray(self.c * size - self.c**2 * np.log1p(size / self.c))
-
-
-@dataclass(frozen=True, slots=True)
-class PseudoHuberLosses:
-    """``d**2 (sqrt(1 + (r / d)**2) - 1)`` of each row."""
-
-    delta: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        square = ((y_true - prediction) / self.delta) ** 2
-        return np.asarray(self.delta**2 * square / (1.0 + np.sqrt(1.0 + square)))
-
-
-def log_cosh_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return ``log(cosh(r))`` of each row."""
-    size = np.abs(y_true - prediction)
-    return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0))
 
 
 def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -278,7 +228,7 @@ def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | Non
 
 def skill_of_pinball(level: float) -> Skill:
     """Return the skill score of the pinball loss against the best constant."""
-    return Skill(PinballLosses(level), QuantileOf(level))
+    return Skill(LossOf(Quantile(level=level)), QuantileOf(level))
 
 
 def skill_of_tweedie(power: float) -> Skill:
