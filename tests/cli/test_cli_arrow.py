@@ -138,6 +138,22 @@ def test_a_pattern_or_a_folder_may_stand_for_one_file(tmp_path: Path, capsys) ->
         assert "rmse" in capsys.readouterr().out
 
 
+def test_several_files_are_evaluated_as_one(tmp_path: Path, capsys) -> None:
+    (tmp_path / "two").mkdir()
+    parts = {"one.parquet": slice(0, N), "two/1.parquet": slice(0, 9), "two/2.parquet": slice(9, N)}
+    for name, part in parts.items():
+        write(tmp_path / name, {"size": SIZE[part], "y": Y[part]})
+    model = str(tmp_path / "model")
+    assert main(["train", str(tmp_path / "one.parquet"), *FEW, "--model", model]) == 0
+    capsys.readouterr()
+    shown = []
+    for name in ("one.parquet", "two"):
+        assert main(["evaluate", model, str(tmp_path / name), "--target", "y", "--json"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "rmse" in shown[0]
+
+
 @pytest.mark.parametrize(
     "given", [["--weight", "y"], ["--drop", "y"], ["--weight", "size", "--offset", "size"]]
 )

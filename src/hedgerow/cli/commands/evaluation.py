@@ -96,13 +96,14 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import batches, features, tables
-    from hedgerow.data.sources import Roles
+    from hedgerow.data.sources.base import make_roles
 
     path = batches.single_table(options.data)
     if path is not None:
         table: Any = tables.read_table(path, engine.text_columns(booster))
     else:
-        table = batches.read_tables(options.data, Roles())
+        roles = make_roles(options.target, options.weight, None, (), None, options.qid)
+        table = batches.read_tables(options.data, roles)
     if isinstance(table, tuple):
         X, y = table
         if X.shape[1] < booster.num_features:
