@@ -373,6 +373,8 @@ def test_sums_of_parts_are_the_score_of_all_rows(name) -> None:
         ("tweedie", {"tweedie_power": 1.2}, "tweedie_deviance",
          lambda y, p: reference.mean_tweedie_deviance(y, p, power=1.2)),
         ("huber", {"delta": 0.3}, "huber", lambda y, p: huber(0.3, p - y).mean()),
+        ("fair", {"delta": 0.3}, "fair",
+         lambda y, p: np.mean(0.3 * (np.abs(y - p) - 0.3 * np.log1p(np.abs(y - p) / 0.3)))),
         ("expectile", {"expectile": 0.8}, "expectile",
          lambda y, p: np.mean(np.where(p > y, 0.2, 0.8) * (p - y) ** 2)),
     ],
@@ -382,7 +384,7 @@ def test_metrics_take_the_parameter_of_the_loss(objective, parameters, name, sam
     (metric,) = make_metrics(name, objective)
     assert metric.function(COUNTS, RATES, None) == pytest.approx(same(COUNTS, RATES), rel=1e-12)
     assert metric.function(COUNTS, RATES, None) != METRICS[name].function(COUNTS, RATES, None)
-    # A loss is half the deviance, a pinball, a Huber or an expectile loss.
+    # A loss is half the deviance, a pinball, a Huber, a Fair or an expectile loss.
     raw = np.log(RATES)[None] if name == "tweedie_deviance" else RATES[None]
     half = 0.5 if name == "tweedie_deviance" else 1.0
     found = objective.loss(COUNTS, raw, WEIGHT)

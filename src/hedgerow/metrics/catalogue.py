@@ -215,8 +215,8 @@ WITH_PARAMETER: dict[str, WithParameter] = {
         "mean of the smooth loss at delta",
     ),
     "fair": WithParameter(
-        lambda c: LossOf(robust.Fair(delta=c)), "c", 1.0, _DISTANCE, _NUMBERS,
-        "mean of Fair's loss at c",
+        lambda delta: LossOf(robust.Fair(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
+        "mean of Fair's loss at delta",
     ),
     "tweedie_deviance": WithParameter(
         regression.TweedieDeviances, "tweedie_power", 1.5, _POWER, _NUMBERS,
