@@ -241,16 +241,12 @@ class BestRound:
 
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
-    """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of successive row numbers."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        start = mix(np.array([seed], dtype=np.uint64) + step)
-        start = mix(start + np.uint64(stream) * step)
-        return mix(start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step)
+    """Return :func:`hash_numbers` of successive row numbers."""
+    return hash_numbers(seed, stream, np.arange(first_row, first_row + n_rows, dtype=np.uint64))
 
 
 def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return :func:`hash_rows` of any numbers; ``hash_rows(s, t, n)`` hashes ``0, ..., n - 1``."""
+    """Return :func:`~hedgerow.kernels.primitives.hashing.hash64` of each number."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = mix(np.array([seed], dtype=np.uint64) + step)

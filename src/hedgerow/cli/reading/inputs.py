@@ -178,7 +178,7 @@ def _ending(path: str) -> str:
 
 
 @contextmanager
-def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
+def writable(path: str) -> Iterator[str]:
     """Yield a path to write to; for ``-`` the file is copied to standard output at the end."""
     if path != STANDARD:
         yield path
@@ -187,7 +187,7 @@ def writable(path: str, suffix: str = ".csv") -> Iterator[str]:
         raise UsageError("standard output is closed: name a file instead of -")
     folder = _scratch_folder()
     try:
-        place = str(folder.path / f"output{suffix}")
+        place = str(folder.path / "output.csv")
         yield place
         with open(place, "rb") as file:
             copy_to_output(file)

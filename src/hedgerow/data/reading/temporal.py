@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from hedgerow.data.reading.texts import microseconds
 from hedgerow.data.schema import Column, Temporal
 from hedgerow.errors import DataError
 
-TEMPORAL: tuple[str, ...] = get_args(Temporal)
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
