@@ -607,6 +607,61 @@ FEATURES: dict[str, dict[str, Any]] = {
         },
         "target": ["y", "y2"],
     },
+    "linear leaves of vectors": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "multi_output_tree",
+            "early_stopping": True,
+            "patience": 2,
+        },
+        "target": ["y", "y2"],
+        "weight": "w",
+    },
+    "linear leaves of vectors with constraints": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "multi_output_tree",
+            "grow_policy": "depthwise",
+            "monotone_constraints": {"a": 1},
+            "interaction_constraints": [["a", "b"], ["b", "d", "town"]],
+            "max_delta_step": 0.5,
+            "sampling": "goss",
+        },
+        "target": ["y", "y2"],
+    },
+    "linear leaves of vectors by DART": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "multi_output_tree",
+            "objective": "poisson",
+            "boosting": "dart",
+            "drop_rate": 0.5,
+            "n_estimators": 8,
+        },
+        "target": ["time", "upper"],
+    },
+    "linear leaves of vectors in a random forest with rows left out": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+            "boosting": "rf",
+            "subsample": 0.6,
+            "oob_score": True,
+        },
+        "target": "class",
+    },
+    "linear leaves of symmetric trees of vectors": {
+        "params": {
+            "linear_leaves": True,
+            "multi_strategy": "multi_output_tree",
+            "grow_policy": "symmetric",
+            "objective": "softmax",
+            "train_scores": True,
+            "subsample": 0.7,
+        },
+        "target": "class",
+    },
     "linear leaves by Cox with random cuts": {
         "params": {
             "linear_leaves": True,

@@ -309,7 +309,7 @@ _NOT_BESIDE = {
     ("grow_policy", "symmetric"): ("tree_method",),
     ("multi_strategy", "multi_output_tree"): (
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
-        *("tree_method", "linear_leaves", "linear_lambda"),
+        "tree_method",
     ),
     ("linear_leaves", True): (*("tree_method", "leaf_estimation", "path_smooth"),),
     ("tree_method", "exact"): (

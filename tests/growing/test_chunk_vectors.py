@@ -27,15 +27,17 @@ from tests.growing.test_chunk_grower import (
 from tests.helpers.marking import crossed
 
 VECTORS = {"multi_strategy": "multi_output_tree"}
-NOT_OF_VECTORS = {name for name, options in OPTIONS.items() if options.get("linear_leaves")}
 MORE = {
     "smooth": {"path_smooth": 4.0, "max_leaves": 12},
     "smooth given cuts": {**OPTIONS["given cuts"], "path_smooth": 1.5},
     "drawn cuts": {"extra_trees": True, "feature_penalties": {"x0": 0.5}},
+    "lines by MVS": {"linear_leaves": True, "sampling": "mvs", "subsample": 0.4},
+    "ordered lines of levels": LEVELS
+    | {"linear_leaves": True, "monotone_constraints": {"x0": 1}, "max_delta_step": 0.5},
 }
 KINDS = [
-    *(options for name, options in (OPTIONS | MORE).items() if name not in NOT_OF_VECTORS),
-    *(LEVELS | more for name, more in OPTIONS_OF_LEVELS.items() if name not in NOT_OF_VECTORS),
+    *(OPTIONS | MORE).values(),
+    *(LEVELS | more for more in OPTIONS_OF_LEVELS.values()),
 ]
 
 
@@ -93,6 +95,8 @@ MANY_ROWS = {
     "samples": ("squared_error", {"subsample": 0.6, "colsample_bynode": 0.5}),
     "goss": ("softmax", {"sampling": "goss", "path_smooth": 2.0}),
     "mvs": ("fair", {"sampling": "mvs", "subsample": 0.5}),
+    "lines": ("fair", {"linear_leaves": True, "subsample": 0.6}),
+    "lines of levels": ("softmax", {**LEVELS, "linear_leaves": True}),
     "levels of classes": ("softmax", {**LEVELS, "max_depth": 6, "path_smooth": 2.0}),
     "levels": ("squared_error", {**LEVELS, "subsample": 0.6, "colsample_bynode": 0.5}),
     "levels in order": (

@@ -191,6 +191,20 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "several targets",
         {"monotone_constraints": {"a": 1}, "multi_strategy": "multi_output_tree"},
     ),
+    "vectors, lines": (
+        "several targets",
+        {"linear_leaves": True, "multi_strategy": "multi_output_tree", "subsample": 0.8},
+    ),
+    "vectors, lines of levels": (
+        "classes",
+        {
+            "linear_leaves": True,
+            "grow_policy": "symmetric",
+            "max_depth": 3,
+            "max_leaves": None,
+            "multi_strategy": "multi_output_tree",
+        },
+    ),
     "vectors, smoothing": ("several targets", {"path_smooth": 5.0, "extra_trees": True}),
     "vectors, absolute error": ("several targets", {"objective": "absolute_error"}),
     "vectors, line search": (

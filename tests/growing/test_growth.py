@@ -495,14 +495,6 @@ def test_what_has_no_effect_is_refused(given, words) -> None:
         HedgerowRegressor(**FEW, **given).fit(X, y)
 
 
-def test_trees_with_vectors_refuse_lines() -> None:
-    X, y = table_of()
-    with pytest.raises(ParameterError, match="linear_leaves"):
-        HedgerowRegressor(**FEW, multi_strategy="multi_output_tree", linear_leaves=True).fit(
-            X, np.c_[y, y]
-        )
-
-
 @pytest.mark.parametrize("given", [{"linear_leaves": True}, {"monotone_constraints": {"x1": 1}}])
 def test_automatic_trees_with_lines_or_constraints_have_one_output(given) -> None:
     X, y = table_of()

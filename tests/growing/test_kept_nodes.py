@@ -98,7 +98,7 @@ def test_walks_of_kept_nodes_add_what_walks_of_any_tree_add(
         rows, output = (NO_ROWS, some, some[:1])[number % 3], number % 2
         walked.add(one, output, rows)
         if linear:
-            add_lines(one, matrix, numbers, rows, expected[output], 1)
+            add_lines(one, matrix, numbers, rows, expected[output : output + 1], 1)
         else:
             add_scores(one.finished(), matrix, rows, expected[output], 1)
     assert found.tobytes() == expected.tobytes()

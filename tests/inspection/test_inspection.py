@@ -165,6 +165,13 @@ def case_lines_of_classes() -> Case:
     return Case(booster, X.astype(np.float64))  # which holds the cuts that are looked at
 
 
+def case_lines_of_vectors() -> Case:
+    X, y = numbers()
+    Y = np.column_stack((y, y**2, -y))
+    shared = {"multi_strategy": "multi_output_tree", "linear_leaves": True}
+    return Case(regressor(X, Y, **shared).booster_, X)
+
+
 def case_lines_of_statistics() -> Case:
     X, y = mixed()
     return Case(regressor(X, y, linear_leaves=True, target_statistics=True).booster_, X)

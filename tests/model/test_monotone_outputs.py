@@ -113,6 +113,9 @@ IN_VECTORS = [
     {"grow_policy": "symmetric", "path_smooth": 3.0, "extra_trees": True},
     {"grow_policy": "symmetric", "reg_alpha": 0.5, "max_delta_step": 0.7, "sampling": "goss"},
     {"grow_policy": "symmetric", "forced_splits": {"feature": "x0", "threshold": 5.0}},
+    {"linear_leaves": True},
+    {"linear_leaves": True, "grow_policy": "symmetric", "max_delta_step": 0.7},
+    {"linear_leaves": True, "grow_policy": "depthwise", "max_depth": 4, "boosting": "dart"},
 ]
 
 

@@ -146,14 +146,17 @@ class NaiveExplainer:
 
     def _leaf(self, row: np.ndarray, known: frozenset[int], at: int) -> np.ndarray:
         own, slopes = self._own(at), self.forest.slopes
-        if slopes is None or slopes.start[at] == slopes.start[at + 1]:
+        if slopes is None:
             return own
-        numbers, total = floats_of(row, self.schema.kinds)[0], 0.0
-        for k in range(slopes.start[at], slopes.start[at + 1]):
-            column = int(slopes.column[k])
-            if self.player[column] in known and np.isfinite(numbers[column]):
-                total += slopes.slope[k] * (numbers[column] - slopes.center[k])
-        return own + np.clip(total, slopes.low[at], slopes.high[at])
+        numbers, added = floats_of(row, self.schema.kinds)[0], np.zeros(len(own))
+        for output in range(len(own)):
+            line = len(own) * at + output
+            for k in range(slopes.start[line], slopes.start[line + 1]):
+                column = int(slopes.column[k])
+                if self.player[column] in known and np.isfinite(numbers[column]):
+                    added[output] += slopes.slope[k] * (numbers[column] - slopes.center[k])
+            added[output] = np.clip(added[output], slopes.low[line], slopes.high[line])
+        return own + added
 
     def _goes_left(self, row: np.ndarray, at: int) -> bool | None:
         """Where the row goes; None if it stops."""

@@ -17,7 +17,7 @@ from hedgerow.convert.sets import CategorySets, set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.prediction.slopes import Slopes, slopes_at
 from hedgerow.kernels.tables.keys import highest_key
 from hedgerow.model.forest import Forest
 
@@ -134,7 +134,7 @@ def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> 
         n_features=schema.n_features if tables.copies is None else len(tables.copies),
         categories=tables.categories,
         vectors=None if vectors is None else np.ascontiguousarray(vectors),
-        slopes=None if table.slopes is None else _slopes_at(table.slopes, layout.kept),
+        slopes=None if table.slopes is None else slopes_at(table.slopes, layout.kept),
     )
     return Grown(forest, tables.copies)
 
@@ -251,18 +251,3 @@ def _completed(table: TreeTable, layout: _Layout) -> FloatArray:
             share = np.where((both > 0.0) & np.isfinite(both), weight[a] / both, 0.5)[:, None]
         flat[asks] = flat[a] * share + flat[b] * (1.0 - share)
     return value
-
-
-def _slopes_at(slopes: Slopes, kept: IntArray) -> Slopes:
-    """Return the terms of some nodes, in the order of the nodes."""
-    counts = np.diff(slopes.start)[kept]
-    start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    terms = np.arange(start[-1]) + np.repeat(slopes.start[:-1][kept] - start[:-1], counts)
-    return Slopes(
-        start,
-        slopes.column[terms],
-        slopes.slope[terms],
-        slopes.center[terms],
-        slopes.low[kept],
-        slopes.high[kept],
-    )

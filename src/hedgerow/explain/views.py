@@ -19,6 +19,7 @@ from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
 from hedgerow.model.booster_part import BoosterPart
+from hedgerow.model.other_forests import without_vectors
 from hedgerow.once import once
 
 if TYPE_CHECKING:
@@ -294,7 +295,10 @@ class ExplainedPredictions(BoosterPart):
             from hedgerow.explain.explainer import Explainer
 
             model = self.model
-            forest = model.forest if chosen is None else forest_of_outputs(model.forest, chosen)
+            # Each set of terms is a leaf of the game, whose value is that of one output.
+            lines = model.forest.slopes is not None
+            forest = without_vectors(model.forest) if lines else model.forest
+            forest = forest if chosen is None else forest_of_outputs(forest, chosen)
             found = Explainer(
                 forest,
                 model.split_schema.kinds,

@@ -22,6 +22,7 @@ from hedgerow.kernels.dependence.paths import WORDS, n_masks, state_words
 from hedgerow.kernels.prediction.slopes import Slopes, writable_slopes
 from hedgerow.model.cells import Cells
 from hedgerow.model.model import Model
+from hedgerow.model.other_forests import without_vectors
 from hedgerow.threads import run_blocks
 
 _CURVE_BYTES = 1 << 27
@@ -40,7 +41,7 @@ class LineEffects:
     """
 
     def __init__(self, model: Model, background: Background, grids: Mapping[int, Grid]) -> None:
-        forest, schema = model.forest, model.split_schema
+        forest, schema = without_vectors(model.forest), model.split_schema
         assert forest.slopes is not None
         self._cells = Cells(forest, schema)
         self.paths = paths = find_paths(forest, backs_off=schema.unknown == "backoff")

@@ -28,7 +28,8 @@ def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
     asks = wanted[forest.feature]
     if forest.slopes is not None:
         in_term = np.concatenate(([0], np.cumsum(wanted[forest.slopes.column])))
-        asks = asks | (np.diff(in_term[forest.slopes.start]) > 0)
+        in_line = np.diff(in_term[forest.slopes.start]) > 0
+        asks = asks | in_line.reshape(len(asks), -1).any(axis=1)
     first = forest.tree_start[:: forest.trees_per_round][: forest.n_rounds]
     return np.logical_or.reduceat(asks, first) if forest.n_rounds else np.zeros(0, dtype=np.bool_)
 

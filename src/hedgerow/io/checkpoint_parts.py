@@ -92,7 +92,8 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     if vectors:
         arrays["vector"] = np.concatenate(vectors).reshape(-1)
-    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], sizes))
+    n_lines = [tree.n_lines for tree in trees]
+    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], n_lines))
     metadata = {
         "ended": str(int(part.ended)),
         "fit": fit,
@@ -199,15 +200,16 @@ def _number(metadata: Mapping[str, str], name: str) -> int:
     return int(metadata[name])
 
 
-def _slopes_of(slopes: Slopes | None, begin: int, end: int) -> Slopes | None:
-    part = part_of_slopes(slopes, begin, end)
+def _slopes_of(forest: Forest, begin: int, end: int) -> Slopes | None:
+    n_lines = forest.lines_of_node
+    part = part_of_slopes(forest.slopes, n_lines * begin, n_lines * end)
     return None if part is None else writable_slopes(part)
 
 
 def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     """Build the trees, each with its own arrays, like the grower."""
     feature, start = arrays["feature"], arrays["tree_start"]
-    forest: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
+    fields: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
     n_nodes, column = len(feature), arrays["column"]
     vectors = arrays.get("vector")
     if vectors is not None:
@@ -216,7 +218,8 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
             raise ModelFormatError("vector must hold a number for each node and output.")
         vectors = vectors.reshape(n_nodes, n_outputs)
     slopes, n_features = read_slopes(arrays), int(feature.max(initial=0)) + 1
-    check_forest(Forest(**forest, n_features=n_features, vectors=vectors, slopes=slopes))
+    forest = Forest(**fields, n_features=n_features, vectors=vectors, slopes=slopes)
+    check_forest(forest)
     n_binned = len(column)
     if n_binned not in (0, n_nodes) or len(arrays["bin"]) != n_binned:
         raise ModelFormatError("column and bin must have one entry per node, or none.")
@@ -234,7 +237,7 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
             **{name: array[begin:end].copy() for name, array in per_node.items()},
             left_bins=sets[begin:end].copy(),
             vectors=None if vectors is None else vectors[begin:end].copy(),
-            slopes=_slopes_of(slopes, begin, end),
+            slopes=_slopes_of(forest, begin, end),
         )
         for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
     )

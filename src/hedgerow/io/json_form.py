@@ -15,7 +15,8 @@ A row goes left if its value is ``<= threshold``, or its category is in ``left_l
 ``missing`` is the side of missing values.  The raw score of an output is its base score plus
 the values of the leaves that the row reaches in its trees.  A leaf with ``values`` adds one to
 each output.  A leaf with ``terms`` also adds a linear function: the sum of
-``slope * (x - center)``, limited to ``low`` and ``high``.  Values of DART and random forest
+``slope * (x - center)``, limited to ``low`` and ``high``.  A leaf with ``values`` has such a
+function for each output in ``lines``, if any of them has terms.  Values of DART and random forest
 trees include their factors in the model.  64-bit integers are exact.  (``export`` writes
 another form, ``"hedgerow-json"``: its nodes are a list, for programs that predict.)
 
@@ -33,6 +34,7 @@ import numpy as np
 
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -145,25 +147,30 @@ def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
 
 
 def _leaf(forest: Forest, node: int) -> dict[str, Any]:
-    if forest.vectors is not None:
-        return {"values": [_number(value) for value in forest.vectors[node].tolist()]}
-    found: dict[str, Any] = {"value": _number(float(forest.value[node]))}
-    slopes = forest.slopes
-    if slopes is None:
-        return found
-    start, end = int(slopes.start[node]), int(slopes.start[node + 1])
-    if end > start:
-        found["terms"] = [
+    slopes, n_lines = forest.slopes, forest.lines_of_node
+    lines = [] if slopes is None else [_line(slopes, n_lines * node + k) for k in range(n_lines)]
+    has_terms = any(line["terms"] for line in lines)
+    if forest.vectors is None:
+        found = {"value": _number(float(forest.value[node]))}
+        return found | lines[0] if has_terms else found
+    found = {"values": [_number(value) for value in forest.vectors[node].tolist()]}
+    return found | {"lines": lines} if has_terms else found
+
+
+def _line(slopes: Slopes, line: int) -> dict[str, Any]:
+    """Return the terms of a line, and the bounds of their sum."""
+    return {
+        "terms": [
             {
                 "feature": int(slopes.column[place]),
                 "slope": _number(float(slopes.slope[place])),
                 "center": _number(float(slopes.center[place])),
             }
-            for place in range(start, end)
-        ]
-        found["low"] = _number(float(slopes.low[node]))
-        found["high"] = _number(float(slopes.high[node]))
-    return found
+            for place in range(int(slopes.start[line]), int(slopes.start[line + 1]))
+        ],
+        "low": _number(float(slopes.low[line])),
+        "high": _number(float(slopes.high[line])),
+    }
 
 
 def _left_levels(forest: Forest, node: int, column: Column) -> list[Any]:

@@ -63,6 +63,9 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 """Function from offset and size to bytes, fewer at the end of the file."""
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
+_LINES_OF_VECTORS = 9
+"""Version of files whose leaves hold vectors and slopes."""
+
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _NEEDED = {"n_features", "objective", "schema", "training"}
@@ -181,6 +184,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
+    if model.forest.vectors is not None and model.forest.slopes is not None:
+        return _LINES_OF_VECTORS
     statistics = () if model.inputs is None else model.inputs.statistics
     if model.schema.has_temporal or any(min(s.classes) <= FIRST_TARGET for s in statistics):
         return 8
@@ -312,6 +317,10 @@ def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     more = {name: entry for name, entry in header.entries.items() if name in SLOPE_DTYPES}
     if not more:
         return _read_v3(header, payload)
+    if "vector" in header.entries and header.metadata["schema_version"] != str(_LINES_OF_VECTORS):
+        raise ModelFormatError(
+            f"leaves hold vectors and slopes, which need schema_version {_LINES_OF_VECTORS}."
+        )
     if more.keys() != SLOPE_DTYPES.keys():
         raise ModelFormatError("arrays of slopes are missing.")
     for name, entry in more.items():
@@ -349,7 +358,10 @@ def _read_v7(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v8(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """Read version 8: an earlier one with dates in the schema, or means of several targets."""
+    """Read version 8: an earlier one with dates in the schema, or means of several targets.
+
+    Version 9 may have slopes where leaves hold vectors.
+    """
     if _CROSSES in header.metadata:
         return _read_v7(header, payload)
     return (_read_v6 if _PARALLEL in header.metadata else _read_v4)(header, payload)
@@ -364,6 +376,7 @@ _READERS = {
     6: _read_v6,
     7: _read_v7,
     8: _read_v8,
+    _LINES_OF_VECTORS: _read_v8,
 }
 """Version 5 has the layout of version 4, but allows more values in the schema and inputs."""
 

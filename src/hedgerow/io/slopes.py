@@ -3,14 +3,16 @@
 =================  =========  =====================================================
 array              elements
 =================  =========  =====================================================
-``slope_start``    nodes + 1  first term of each node, then the number of terms
+``slope_start``    lines + 1  first term of each line, then the number of terms
 ``slope_column``   terms      column of the term
 ``slope``          terms      factor of the term
 ``slope_center``   terms      number subtracted from the value of the column
-``slope_low``      nodes      lower bound of the sum of terms; minus infinity for a leaf without
+``slope_low``      lines      lower bound of the sum of terms; minus infinity for a leaf without
                               bounds, which adds its center instead if a value is NaN
-``slope_high``     nodes      upper bound of the sum of terms
+``slope_high``     lines      upper bound of the sum of terms
 =================  =========  =====================================================
+
+A node has one line, or one for each output if leaves hold vectors.
 """
 
 from __future__ import annotations
@@ -47,14 +49,14 @@ def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
 def check_slopes(forest: Forest) -> None:
     """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest.
 
-    Only leaves may have terms, with existing columns.  A leaf has at most three terms unless it
+    Only leaves may have terms, with existing columns.  A line has at most three terms unless it
     has no bounds.  All other numbers must be finite.
     """
-    slopes, n_nodes = forest.slopes, len(forest.feature)
+    slopes, n_lines = forest.slopes, forest.lines_of_node * len(forest.feature)
     if slopes is None:
         return
     n_terms, arrays = len(slopes.slope), slope_arrays(slopes)
-    lengths = (n_nodes + 1, n_terms, n_terms, n_terms, n_nodes, n_nodes)
+    lengths = (n_lines + 1, n_terms, n_terms, n_terms, n_lines, n_lines)
     for name, length in zip(_NAMES, lengths, strict=True):
         if arrays[name].dtype != SLOPE_DTYPES[name] or arrays[name].shape != (length,):
             raise ModelFormatError(f"{name} must hold {length} numbers of {SLOPE_DTYPES[name]}.")
@@ -64,7 +66,8 @@ def check_slopes(forest: Forest) -> None:
     unbounded = np.isneginf(slopes.low)
     if (start[1:] - start[:-1] > np.where(unbounded, forest.n_features, TERMS)).any():
         raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
-    if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
+    inner = np.repeat(forest.feature >= 0, forest.lines_of_node)
+    if ((start[1:] > start[:-1]) & inner).any():
         raise ModelFormatError("slope_start gives terms to a node that is not a leaf.")
     if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
         raise ModelFormatError("slope_column must be positions of columns.")
@@ -76,8 +79,8 @@ def check_slopes(forest: Forest) -> None:
         raise ModelFormatError("slope_low and slope_high must be finite, or both infinite.")
     if not (slopes.low <= slopes.high).all():
         raise ModelFormatError("slope_low must not be above slope_high.")
-    if forest.vectors is not None:
-        raise ModelFormatError("leaves cannot hold vectors and slopes.")
+    if forest.vectors is not None and unbounded.any():
+        raise ModelFormatError("slope_low and slope_high must be finite where leaves hold vectors.")
 
 
 def check_slope_columns(forest: Forest, schema: Schema) -> None:

@@ -108,7 +108,8 @@ class Forest:
     vectors : float64, shape (n_nodes, n_outputs), optional
         Values of vector leaves, used instead of ``value``.
     slopes : Slopes, optional
-        Linear terms added to ``value``, for linear leaves.
+        Linear terms added to the value of each node, or to each number of its vector, for linear
+        leaves.
     n_parallel : int, default=1
         Trees for each output in a round (``num_parallel_tree``).
     """
@@ -157,6 +158,11 @@ class Forest:
         return self.n_outputs if self.vectors is None else 1
 
     @property
+    def lines_of_node(self) -> int:
+        """Lines of each node in ``slopes``: one, or one for each output if leaves hold vectors."""
+        return 1 if self.vectors is None else self.n_outputs
+
+    @property
     def trees_per_round(self) -> int:
         """Trees per round: ``n_parallel`` for each output, or in all if leaves hold vectors."""
         return self.outputs_in_turn * self.n_parallel
@@ -177,7 +183,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=None if self.vectors is None else self.vectors[:end],
-            slopes=part_of_slopes(self.slopes, 0, int(end)),
+            slopes=self._slopes_of(0, int(end)),
             n_parallel=self.n_parallel,
         )
 
@@ -192,7 +198,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=vectors,
-            slopes=part_of_slopes(self.slopes, int(start), int(end)),
+            slopes=self._slopes_of(int(start), int(end)),
         )
 
     def some_trees(self, trees: IntArray, base_score: FloatArray) -> Forest:
@@ -200,15 +206,20 @@ class Forest:
         first, sizes = self.tree_start[trees], np.diff(self.tree_start)[trees]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         nodes = np.arange(start[-1]) + np.repeat(first - start[:-1], sizes)
-        slopes = [part_of_slopes(self.slopes, a, a + n) for a, n in zip(first, sizes, strict=True)]
+        slopes = [self._slopes_of(a, a + n) for a, n in zip(first, sizes, strict=True)]
         return replace(
             self,
             **node_arrays(self, nodes),
             tree_start=start,
             base_score=base_score,
             vectors=None if self.vectors is None else self.vectors[nodes],
-            slopes=joined_slopes(slopes, sizes.tolist()),
+            slopes=joined_slopes(slopes, (self.lines_of_node * sizes).tolist()),
         )
+
+    def _slopes_of(self, first: int, stop: int) -> Slopes | None:
+        """Return the slopes of nodes ``first .. stop``."""
+        n_lines = self.lines_of_node
+        return part_of_slopes(self.slopes, n_lines * first, n_lines * stop)
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.kernels.prediction.slopes import joined_slopes
+from hedgerow.kernels.prediction.slopes import joined_slopes, slopes_at
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
 
@@ -28,6 +28,8 @@ def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
     first_set = np.cumsum([0, *map(len, sets)])
     moved = [n * forest.has_sets for forest, n in zip(forests, first_set, strict=False)]
     of_nodes["threshold"] += np.concatenate(moved)
+    lines = [forest.slopes for forest in forests]
+    n_lines = [forest.lines_of_node * len(forest.feature) for forest in forests]
     vectors = [forest.vectors for forest in forests if forest.n_trees > 0]
     found = [each for each in vectors if each is not None]
     assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
@@ -39,7 +41,7 @@ def joined_forests(forests: Sequence[Forest], base_score: FloatArray) -> Forest:
         base_score=base_score,
         categories=None if tables is None else replace(tables, sets=np.concatenate(sets)),
         vectors=np.concatenate(found) if found else None,
-        slopes=joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests]),
+        slopes=joined_slopes(lines, n_lines),
     )
 
 
@@ -53,8 +55,11 @@ def without_vectors(forest: Forest) -> Forest:
     assert repeated.vectors is not None
     sizes = np.diff(repeated.tree_start)
     output = np.repeat(np.tile(np.arange(n_outputs), forest.n_trees), sizes)
-    value = repeated.vectors[np.arange(len(output)), output]
-    return replace(repeated, value=value, vectors=None)
+    node = np.arange(len(output))
+    value, slopes = repeated.vectors[node, output], repeated.slopes
+    if slopes is not None:
+        slopes = slopes_at(slopes, n_outputs * node + output)
+    return replace(repeated, value=value, vectors=None, slopes=slopes)
 
 
 def used_columns(forest: Forest) -> IntArray:

@@ -89,25 +89,30 @@ class Tree:
             return (repr(value) if exact else short_number(value)) + self._terms_text(node, exact)
         values = vectors[node].tolist()
         if exact:
-            return repr(values)
-        shown = [short_number(value) for value in values[:_FEW_VALUES]]
+            terms = [self._terms_text(node, exact, output) for output in range(len(values))]
+            texts = [f"{value!r}{more}" for value, more in zip(values, terms, strict=True)]
+            return f"[{', '.join(texts)}]"
+        shown = [
+            short_number(value) + self._terms_text(node, exact, output)
+            for output, value in enumerate(values[:_FEW_VALUES])
+        ]
         more = len(values) - _FEW_VALUES
         return f"[{', '.join(shown)}{f', … {more} more' if more > 0 else ''}]"
 
-    def terms(self, node: int) -> list[tuple[str, float, float]]:
-        """Return column, slope and center of the terms of a leaf."""
-        slopes = self.nodes.slopes
+    def terms(self, node: int, output: int = 0) -> list[tuple[str, float, float]]:
+        """Return column, slope and center of the terms of a leaf, of an output of its vector."""
+        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
         if slopes is None:
             return []
-        part = slice(int(slopes.start[node]), int(slopes.start[node + 1]))
+        part = slice(int(slopes.start[line]), int(slopes.start[line + 1]))
         names = [self.schema.names[j] for j in slopes.column[part].tolist()]
         return list(
             zip(names, slopes.slope[part].tolist(), slopes.center[part].tolist(), strict=True)
         )
 
-    def _terms_text(self, node: int, exact: bool) -> str:
+    def _terms_text(self, node: int, exact: bool, output: int = 0) -> str:
         """Return ``+ 0.3 (age - 41)`` for each term; exact, with the bounds of their sum."""
-        terms = self.terms(node)
+        terms = self.terms(node, output)
         if not terms:
             return ""
         number = repr if exact else short_number
@@ -119,9 +124,9 @@ class Tree:
         text = "".join(shown)
         if not exact:
             return text
-        slopes = self.nodes.slopes
+        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
         assert slopes is not None
-        low, high = float(slopes.low[node]), float(slopes.high[node])
+        low, high = float(slopes.low[line]), float(slopes.high[line])
         return f"{text} within [{low!r}, {high!r}]"
 
     def division(self, node: int) -> Division | None:

@@ -12,6 +12,7 @@ All walks use a list of open nodes instead of recursion, so a tree may have any 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, TypeAlias
@@ -217,7 +218,8 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         levels that go left at a category split, else None; ``threshold`` is then an object
         array, and None at such splits.  With linear leaves there are also ``terms``, a list of
         (feature, slope, center) for each leaf and None for other nodes, and ``terms_low`` and
-        ``terms_high``, the bounds of the sum of the terms.
+        ``terms_high``, the bounds of the sum of the terms; with vector leaves each of them is a
+        list with an entry for each output.
 
     Examples
     --------
@@ -255,25 +257,34 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         "count": forest.count.copy(),
     }
     if forest.slopes is not None:
-        frame |= _terms(forest.slopes, leaf, schema)
+        frame |= _terms(forest, forest.slopes, schema)
     if divisions or "category" in schema.kinds:
         chosen = map(divisions.get, range(len(leaf)))
         frame["left_levels"] = [None if d is None else d.left_levels() for d in chosen]
     return frame
 
 
-def _terms(slopes: Slopes, leaf: Mask, schema: Schema) -> Frame:
+def _terms(forest: Forest, slopes: Slopes, schema: Schema) -> Frame:
     """Return the terms of linear leaves, and the bounds of their sums."""
+    n_nodes = len(forest.feature)
     names = [schema.names[j] for j in slopes.column.tolist()]
     every = list(zip(names, slopes.slope.tolist(), slopes.center.tolist(), strict=True))
     start = slopes.start.tolist()
+    lines = [every[first:stop] for first, stop in itertools.pairwise(start)]
+    n_lines, leaf = forest.lines_of_node, (forest.feature < 0).tolist()
+    if forest.vectors is None:
+        return {
+            "terms": [line if is_leaf else None for line, is_leaf in zip(lines, leaf, strict=True)],
+            "terms_low": slopes.low.copy(),
+            "terms_high": slopes.high.copy(),
+        }
     return {
         "terms": [
-            every[start[node] : start[node + 1]] if is_leaf else None
-            for node, is_leaf in enumerate(leaf.tolist())
+            lines[n_lines * node : n_lines * (node + 1)] if is_leaf else None
+            for node, is_leaf in enumerate(leaf)
         ],
-        "terms_low": slopes.low.copy(),
-        "terms_high": slopes.high.copy(),
+        "terms_low": slopes.low.reshape(n_nodes, -1).tolist(),
+        "terms_high": slopes.high.reshape(n_nodes, -1).tolist(),
     }
 
 

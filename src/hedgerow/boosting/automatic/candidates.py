@@ -34,7 +34,7 @@ LARGE = 200_000
 
 _VECTORS = 8
 """From this number of classes on, all classes share trees with vector leaves.  Symmetric trees are
-rarely better there (:func:`rare_candidates`)."""
+rarely better there (:func:`rare_candidates`), and linear leaves are not tried."""
 
 _MANY_COLUMNS = 500
 """From this number of columns on, symmetric trees, which cannot use bundles, are too slow."""

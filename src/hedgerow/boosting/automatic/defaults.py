@@ -44,8 +44,8 @@ from hedgerow.boosting.loop.setup.strategy import (
     ALL_OUTPUTS,
     asks_for_bundles,
     is_symmetric,
+    may_share_trees,
     obstacle_to_levels,
-    obstacle_to_vectors,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.growing.core.stages.branches import is_constrained
@@ -134,7 +134,8 @@ def choose(
     of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # forced bins rely on the largest number of bins
-    if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):
+    several = isinstance(objective, SeveralTargets)
+    if several or size.n_outputs == 1 or not may_share_trees(params):
         del values["multi_strategy"]  # "auto" has a meaning of its own here
     may_be_chosen = automatic | {"max_depth"}
     if is_symmetric(params):

@@ -31,6 +31,7 @@ def make_forest(
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
     }
     sizes = [len(tree.value) for tree in trees]
+    n_lines = [tree.n_lines for tree in trees]
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     forest = Forest(
         **fields,
@@ -38,7 +39,7 @@ def make_forest(
         base_score=base.copy(),
         n_features=n_features,
         vectors=np.concatenate(vectors) if vectors else None,
-        slopes=joined_slopes([tree.slopes for tree in trees], sizes),
+        slopes=joined_slopes([tree.slopes for tree in trees], n_lines),
         n_parallel=n_parallel,
     )
     if spec is None or not spec.is_category.any():

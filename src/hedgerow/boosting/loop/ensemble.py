@@ -32,7 +32,6 @@ from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.setup.strategy import trees_of_round
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_at
@@ -52,37 +51,40 @@ def finished_tree(
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
         return _within(tree, rate * newton_limit(params, objective), params)
-    if tree.vectors is not None:
-        return tree.with_vectors(least(tree.vectors))
-    found = tree.with_values(least(tree.value))
-    if tree.slopes is None or params.monotone_constraints is None:
-        return found
-    return found.with_slopes(_ordered_slopes(tree.value, found.value, tree.slopes, least))
+    return _ordered(tree, tree.with_values_of_lines(least(tree.values_of_lines)), params, least)
 
 
 def _within(tree: GrownTree, longest: float, params: BoostParams) -> GrownTree:
     """Return the tree without values beyond ``longest``; ordered leaves stay in order."""
     cut = cut_off(tree, longest) if longest < math.inf else tree
-    if cut is tree or tree.slopes is None or params.monotone_constraints is None:
+    if cut is tree:
         return cut
 
     def least(values: FloatArray) -> FloatArray:
         return np.clip(values, -longest, longest)
 
-    return cut.with_slopes(_ordered_slopes(tree.value, cut.value, tree.slopes, least))
+    return _ordered(tree, cut, params, least)
 
 
-def _ordered_slopes(
-    before: FloatArray, value: FloatArray, slopes: Slopes, least: Callable[[FloatArray], FloatArray]
-) -> Slopes:
-    """Return slopes whose bounds keep the order of leaves that had the values ``before``.
+def _ordered(
+    tree: GrownTree,
+    found: GrownTree,
+    params: BoostParams,
+    least: Callable[[FloatArray], FloatArray],
+) -> GrownTree:
+    """Return the tree ``found`` with bounds of its lines that keep the order of leaves of ``tree``.
 
-    ``least`` keeps the order of sums of value and terms, but changes the distances between them.
+    The values of ``found`` are ``least`` of those of ``tree``.  ``least`` keeps the order of sums
+    of value and terms, but changes the distances between them.
     """
+    slopes = tree.slopes
+    if slopes is None or params.monotone_constraints is None:
+        return found
+    before, value = tree.values_of_lines, found.values_of_lines
     rounding = 16 * np.finfo(np.float64).eps * np.abs(value)
     low = np.maximum(slopes.low, least(before + slopes.low) - value + rounding)
     high = np.minimum(slopes.high, least(before + slopes.high) - value - rounding)
-    return slopes._replace(low=np.minimum(low, 0.0), high=np.maximum(high, 0.0))
+    return found.with_slopes(slopes._replace(low=np.minimum(low, 0.0), high=np.maximum(high, 0.0)))
 
 
 class Mode(Protocol):

@@ -28,11 +28,10 @@ def newton_limit(params: BoostParams, objective: Objective) -> float:
 
 def cut_off(tree: GrownTree, longest: float) -> GrownTree:
     """Return the tree without values beyond ``longest``."""
-    values = tree.value if tree.vectors is None else tree.vectors
+    values = tree.values_of_lines
     if not (np.abs(values) > longest).any():
         return tree
-    cut = np.clip(values, -longest, longest)
-    return tree.with_values(cut) if tree.vectors is None else tree.with_vectors(cut)
+    return tree.with_values_of_lines(np.clip(values, -longest, longest))
 
 
 def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]) -> GrownTree:

@@ -113,8 +113,8 @@ class Exchange:
         Parameters
         ----------
         groups : sequence of int64
-            Rows of ``sums``, the same on all ranks.
-        sums : float64 (n, n_sums)
+            Places in ``sums``, the same on all ranks.
+        sums : float64 (n_parts, n, n_sums)
             At the end those of all ranks.
         visit : callable
             ``visit(number)`` adds the rows of this rank to the sums of a group.
@@ -128,15 +128,15 @@ class Exchange:
                 continue
             # Every rank sends a group, some of them one of no account: all have the same length.
             most = max(map(len, groups))
-            message = np.zeros((most, sums.shape[1]))
+            message = np.zeros((len(sums), most, sums.shape[2]))
             if 0 <= own < len(groups):
-                message[: len(groups[own])] = sums[groups[own]]
+                message[:, : len(groups[own])] = sums[:, groups[own]]
             parts = self._gather(message.view(np.int64).reshape(-1), "sums of linear leaves")
-            found = parts.view(np.float64).reshape(self.size, most, -1)
+            found = parts.view(np.float64).reshape(self.size, *message.shape)
             for sender in {rank - 1, last}:
                 number = step - sender
                 if sender >= 0 and 0 <= number < len(groups):
-                    sums[groups[number]] = found[sender, : len(groups[number])]
+                    sums[:, groups[number]] = found[sender, :, : len(groups[number])]
 
     def _gather(self, local: IntArray, what: str) -> IntArray:
         if self.size == 1:

@@ -55,7 +55,7 @@ from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
-from hedgerow.growing.core.slopes import LineLimits, unit_sizes
+from hedgerow.growing.core.slopes import LineLimits
 from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
@@ -261,11 +261,9 @@ class ChunkGrower:
         """The last tree, with leaves that are lines if these are asked for."""
         if self._slopes is None:
             return tree
-        nodes = self._nodes
-        rate, constant = nodes.settings.learning_rate, int(nodes.settings.constant_hessian)
-        units, constraints = unit_sizes(nodes.scalars, constant), nodes.constraints_of(nodes.found)
-        given = self._tree.table, tree.value, rate, units, constraints
-        return tree.with_slopes(self._slopes.slopes(*given))
+        rate = float(self._nodes.settings.learning_rate)
+        outputs = self._tree.line_outputs(tree)
+        return tree.with_slopes(self._slopes.slopes(self._tree.table, rate, outputs))
 
     def _rows_in_order(self, chunk: Chunk, leaves: IntArray) -> tuple[RowArray, IntArray]:
         """Ascending rows of some leaves of the last tree in a chunk, and where each leaf starts."""

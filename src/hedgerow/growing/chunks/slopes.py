@@ -16,14 +16,21 @@ After the step in which the last rank has a group, all ranks have its sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.core.slopes import LineLimits, fewest_nodes, slopes_of, terms_of_tree
+from hedgerow.growing.core.slopes import (
+    LineLimits,
+    LineOutput,
+    fewest_nodes,
+    slopes_of,
+    terms_of_tree,
+)
 from hedgerow.kernels.prediction.slope_fit import (
     STAGES,
     SUMS,
@@ -36,12 +43,19 @@ from hedgerow.kernels.prediction.slope_fit import (
     system_space,
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
-from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.threads import run_blocks
 
 RowsOf = Callable[[Chunk, IntArray], "tuple[RowArray, IntArray]"]
 """``rows_of(chunk, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
 int64 (n_leaves + 1,): where those of each leaf start."""
+
+
+class _Fit(NamedTuple):
+    """What is fitted for one output: its terms, and what they follow from besides the rows."""
+
+    terms: LeafTerms
+    rules: SlopeRules
+    units: tuple[float, float]
 
 
 class ChunkSlopes:
@@ -73,55 +87,50 @@ class ChunkSlopes:
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
-    def slopes(
-        self,
-        table: IntArray,
-        values: FloatArray,
-        rate: float,
-        units: tuple[float, float],
-        constraints: Constraints,
-    ) -> Slopes:
+    def slopes(self, table: IntArray, rate: float, outputs: Sequence[LineOutput]) -> Slopes:
         """The slopes of the last tree.
 
         Parameters
         ----------
         table : int64 (n_nodes, NODE_FIELDS)
             Nodes of the finished tree.
-        values : float64 (n_nodes,)
         rate : float
             Learning rate, which the values include.
-        units : two floats
-            What one counts for in the fixed g and h.
-        constraints : Constraints
-            With the bounds of these nodes.
+        outputs : sequence of LineOutput
+            Those that the tree is for; their gradients are those of a chunk, and not read here.
         """
         n_nodes = len(table)
-        terms, count = terms_of_tree(table, self._limits.usable)
-        rules, sums = self._limits.rules(rate, values, constraints), empty_sums(n_nodes)
-        with_terms = np.flatnonzero(terms.count > 0)
-        n_terms = int(terms.count.sum())
+        terms, count = terms_of_tree(table, self._limits.usable, len(outputs))
+        given = [self._limits.rules(rate, output.values, output.bounds) for output in outputs]
+        fits = [
+            _Fit(own, rules, output.units)
+            for own, rules, output in zip(terms, given, outputs, strict=True)
+        ]
+        sums = np.stack([empty_sums(n_nodes) for _ in outputs])
+        with_terms = np.flatnonzero(terms[0].count > 0)
+        n_terms = int(terms[0].count.sum())
         if n_terms == 0:
             return slopes_of(terms, n_nodes, n_terms)
         groups = divided(with_terms, count[with_terms], self._exchange.n_turns)
         for stage in range(STAGES):
 
             def visit(number: int, stage: int = stage) -> None:
-                self._visit(groups[number], terms, rules, stage, units, sums)
+                self._visit(groups[number], fits, stage, sums)
 
             self._exchange.take_turns(groups, sums, visit)
-            end_stage(terms, rules, stage, sums, system_space())
+            for fit, own_sums in zip(fits, sums, strict=True):
+                end_stage(fit.terms, fit.rules, stage, own_sums, system_space())
         return slopes_of(terms, n_nodes, n_terms)
 
     def _visit(
         self,
         leaves: IntArray,
-        terms: LeafTerms,
-        rules: SlopeRules,
+        fits: Sequence[_Fit],
         stage: int,
-        units: tuple[float, float],
         sums: FloatArray,
     ) -> None:
         """Do a stage for the rows of some leaves on this rank."""
+        terms = fits[0].terms  # all have the same columns
         n_nodes = len(terms.count)
         used = np.arange(TERMS) < terms.count[leaves, None]
         columns = np.unique(terms.column[leaves][used]).tolist()
@@ -131,14 +140,20 @@ class ChunkSlopes:
             assert chunk.numbers is not None
             rows, starts = self._rows_of(chunk, leaves)
             start[leaves], count[leaves] = starts[:-1], np.diff(starts)
-            data = LeafRows(
-                rows, start, count, chunk.work.quantized, *units, chunk.numbers, self._space
-            )
+            quantized = chunk.work.quantized.reshape(len(fits), -1)
+            for fit, of_output, own_sums in zip(fits, quantized, sums, strict=True):
+                data = LeafRows(
+                    rows, start, count, of_output, *fit.units, chunk.numbers, self._space
+                )
 
-            def add(first: int, stop: int, data: LeafRows = data) -> None:
-                add_part(data, terms, rules, stage, first, stop, sums, np.zeros(SUMS))
+                def add(
+                    first: int, stop: int, data: LeafRows = data, fit: _Fit = fit,
+                    own_sums: FloatArray = own_sums,
+                ) -> None:  # fmt: skip
+                    unused = np.zeros(SUMS)
+                    add_part(data, fit.terms, fit.rules, stage, first, stop, own_sums, unused)
 
-            run_blocks(add, n_nodes, self._n_threads, fewest_nodes(n_nodes, len(rows)))
+                run_blocks(add, n_nodes, self._n_threads, fewest_nodes(n_nodes, len(rows)))
 
 
 def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:

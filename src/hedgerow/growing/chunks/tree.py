@@ -24,11 +24,13 @@ from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.kept_nodes import copy_nodes, empty_block
+from hedgerow.growing.core.slopes import LineOutput, bounds_of, unit_sizes
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import uniform_sampler
 from hedgerow.growing.speculative.tree import SpeculativeTree
 from hedgerow.growing.vectors.gradients import choose_dropped
+from hedgerow.growing.vectors.grower import line_outputs
 from hedgerow.kernels.histograms.histogram import Bins
 from hedgerow.params import BoostParams
 
@@ -320,6 +322,19 @@ class ChunkTree:
         assert leaf_sums is not None
         tree, vectors = finish_vectors(self.nodes, self.vectors.outputs, leaf_sums)
         return self._finished(tree).with_vectors(vectors)
+
+    def line_outputs(self, tree: GrownTree) -> list[LineOutput]:
+        """What the lines of the finished tree are fitted to."""
+        nodes, table, vectors = self.nodes, self.table, self.vectors
+        constant = int(nodes.settings.constant_hessian)
+        constraints = nodes.constraints_of(nodes.found)
+        if vectors is None:
+            bounds = bounds_of(constraints, len(table))
+            return [LineOutput(unit_sizes(nodes.scalars, constant), tree.value, bounds)]
+        assert tree.vectors is not None
+        middles = vectors.outputs.vectors[nodes.found, len(self.scalars) :]
+        kept = np.column_stack((tree.vectors, middles))
+        return line_outputs(table, kept, self.scalars, constraints, constant)
 
     def _finished(self, tree: layout.Tree) -> GrownTree:
         self.table = tree.table

@@ -14,11 +14,12 @@ from hedgerow.growing.chunks.stages.nodes import FOUND_OWN
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.sampling.goss import follows_gradients, weighs_sample
 from hedgerow.growing.speculative.tree import SpeculativeTree
+from hedgerow.growing.vectors.bounds import bounds_of_outputs
 from hedgerow.growing.vectors.gradients import MOST_ROWS
 from hedgerow.growing.vectors.grower import make_sets, make_trial, numbers_of_node, scalars_of
 from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums
-from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints
+from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD
 from hedgerow.params import BoostParams
 
 OF_TREE = [layout.IS_TREE, layout.IS_ROUND, layout.IS_N_COLUMNS]
@@ -89,7 +90,7 @@ def finish_vectors(
     above = np.zeros(n_nodes, dtype=np.int64)
     above[nodes.left[inner]] = above[nodes.left[inner] + 1] = inner
     cover = np.zeros(n_nodes)
-    bounds = _bounds_of(tree.table, above, own, options.constraints, n_outputs)
+    bounds = bounds_of_outputs(tree.table, own, options.constraints, n_outputs)
     for output, sums in enumerate(leaf_sums):
         if bounds is not None:
             options.constraints.bounds[:, [LOW, HIGH]] = bounds[:, :, output]
@@ -100,26 +101,3 @@ def finish_vectors(
         vectors[:, output] = tree.numbers[:, layout.NUMBER_VALUE]
     tree.numbers[:, layout.NUMBER_COVER] = cover / n_outputs
     return tree, vectors
-
-
-def _bounds_of(
-    table: IntArray, above: IntArray, own: FloatArray, constraints: Constraints, n_outputs: int
-) -> FloatArray | None:
-    """Return the bounds of the leaf values, (n_nodes, 2, n_outputs); None if there are none.
-
-    As :func:`hedgerow.growing.vectors.bounds.bounds_above`, for the nodes that the tree takes.
-    """
-    if own.shape[1] == n_outputs:
-        return None
-    bounds = np.tile(np.array([[-np.inf], [np.inf]]), (len(table), 1, n_outputs))
-    for node, parent in enumerate(above[1:].tolist(), 1):  # parents come first
-        bounds[node] = bounds[parent]
-        row, (low, high) = table[parent], bounds[node]
-        sign = constraints.sign[row[layout.NODE_FEATURE]]
-        if sign != 0.0 and row[layout.NODE_BIN] != constraints.last_bin[row[layout.NODE_FEATURE]]:
-            middle, is_left = own[parent, n_outputs:], row[layout.NODE_LEFT] == node
-            if is_left == (sign > 0.0):
-                np.minimum(high, middle, out=high)
-            else:
-                np.maximum(low, middle, out=low)
-    return bounds

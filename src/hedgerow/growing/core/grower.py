@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
@@ -27,7 +27,13 @@ from hedgerow.growing.core.setup import (
     replace_columns,
     start_state,
 )
-from hedgerow.growing.core.slopes import LineLimits, SlopeFinder
+from hedgerow.growing.core.slopes import (
+    LineLimits,
+    LineOutput,
+    SlopeFinder,
+    bounds_of,
+    unit_sizes,
+)
 from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
 from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
@@ -96,7 +102,7 @@ class TreeGrower(CompiledGrower):
         self._slopes: SlopeFinder | None = None
         if numbers is not None:
             limits = LineLimits.of(matrix.spec, fit.params, fit.objective)
-            self._slopes = SlopeFinder(numbers, limits, fit.n_threads)
+            self._slopes = SlopeFinder(numbers, limits, fit.n_threads, self._n_lines(fit))
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 
@@ -108,11 +114,31 @@ class TreeGrower(CompiledGrower):
 
         The raw scores of its rows are updated if ``adds_scores``.
         """
-        grown = super().grow(tree, output)
+        return self._with_slopes(super().grow(tree, output), output)
+
+    def _with_slopes(self, grown: GrownTree, output: int) -> GrownTree:
+        """The last tree, which is for ``output`` and maybe more, with lines if these are asked for.
+
+        Lines are added to the raw scores if ``adds_scores``.
+        """
         if self._slopes is None:
             return grown
-        scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
-        return grown.with_slopes(self._slopes.slopes(self._state, scores))
+        quantized, outputs = self._line_outputs(len(grown.value))
+        raw = self._state.loss_data.raw[output : output + len(outputs)]
+        scores = raw if self._adds_lines else raw[:, :0]
+        return grown.with_slopes(self._slopes.slopes(self._state, quantized, outputs, scores))
+
+    def _n_lines(self, fit: Fit) -> int:
+        """Lines of a leaf."""
+        return 1
+
+    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
+        """What the lines of the last tree are fitted to; fixed g and h of each output."""
+        state = self._state
+        units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
+        values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
+        bounds = bounds_of(state.options.constraints, n_nodes)
+        return state.rows.quantized[None], [LineOutput(units, values, bounds)]
 
     @property
     def most_nodes(self) -> int:

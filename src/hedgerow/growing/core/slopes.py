@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +113,10 @@ def choose_columns(
 
 @kernel
 def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
-    """Write the terms one after the other, without terms whose slope is 0; return their number."""
+    """Write the terms of ``n_nodes`` lines one after the other, without terms whose slope is 0.
+
+    Return the number of terms.
+    """
     n, one = np.uint64(0), np.uint64(1)
     slopes.start[0] = 0
     for node in range(np.uint64(n_nodes)):
@@ -127,19 +131,63 @@ def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
     return n
 
 
-def slopes_of(terms: LeafTerms, n_nodes: int, most_terms: int) -> Slopes:
-    """Return the terms of the first ``n_nodes`` nodes, of which there are up to ``most_terms``."""
+def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
+    """Return the lines of the first ``n_nodes`` nodes.
+
+    Parameters
+    ----------
+    terms : sequence of LeafTerms
+        Those of each output.
+    n_nodes : int
+    most_terms : int
+        There are at most so many of each output.
+    """
+    n_lines, most_terms = len(terms) * n_nodes, len(terms) * most_terms
     slopes = Slopes(
-        np.empty(n_nodes + 1, dtype=np.int64),
+        np.empty(n_lines + 1, dtype=np.int64),
         np.empty(most_terms, dtype=np.int32),
         np.empty(most_terms),
         np.empty(most_terms),
-        np.empty(n_nodes),
-        np.empty(n_nodes),
+        np.empty(n_lines),
+        np.empty(n_lines),
     )
-    n_terms = pack_terms(terms, n_nodes, slopes)
+    n_terms = pack_terms(_side_by_side(terms, n_nodes), n_lines, slopes)
     start, column, slope, center, low, high = slopes
     return Slopes(start, column[:n_terms], slope[:n_terms], center[:n_terms], low, high)
+
+
+def _side_by_side(terms: Sequence[LeafTerms], n_nodes: int) -> LeafTerms:
+    """Return the terms of lines: node after node, with the outputs of a node side by side."""
+    first, n_outputs = terms[0], len(terms)
+    if n_outputs == 1:
+        return first
+    bounds = np.stack([of_output.bounds[:, :n_nodes] for of_output in terms], axis=-1)
+    return LeafTerms(
+        count=np.repeat(first.count[:n_nodes], n_outputs),
+        column=np.repeat(first.column[:n_nodes], n_outputs, axis=0),
+        slope=np.stack([t.slope[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
+        center=np.stack([t.center[:n_nodes] for t in terms], axis=1).reshape(-1, TERMS),
+        bounds=bounds.reshape(2, -1),
+    )
+
+
+class LineOutput(NamedTuple):
+    """What the lines of a tree follow from besides the rows, for one output.
+
+    Attributes
+    ----------
+    units : two floats
+        What one counts for in the fixed g and h (:func:`unit_sizes`).
+    values : float64, one per node
+        Values of the leaves.
+    bounds : float64 (2, n_nodes), optional
+        Lowest and highest value of each node, before the learning rate, where splits of ordered
+        columns set bounds.
+    """
+
+    units: tuple[float, float]
+    values: FloatArray
+    bounds: FloatArray | None
 
 
 class LineLimits(NamedTuple):
@@ -170,9 +218,9 @@ class LineLimits(NamedTuple):
             (longest_line(objective, params.reg_lambda), float(params.max_delta_step) or math.inf),
         )
 
-    def rules(self, rate: float, values: FloatArray, constraints: Constraints | None) -> SlopeRules:
-        """Return the rules for a tree with these values, grown at this learning rate."""
-        room = _room_of(rate, values, constraints)
+    def rules(self, rate: float, values: FloatArray, bounds: FloatArray | None) -> SlopeRules:
+        """Return the rules for a tree with these values and bounds, grown at this rate."""
+        room = _room_of(rate, values, bounds)
         return SlopeRules(self.penalty, float(rate), self.longest, values, room)
 
 
@@ -185,52 +233,70 @@ class SlopeFinder:
         Values of the rows that trees are grown on; read only.
     limits : LineLimits
     n_threads : int
+    n_outputs : int, default=1
+        Outputs of a tree.
 
     Attributes
     ----------
     limits : LineLimits
     """
 
-    def __init__(self, numbers: FloatArray, limits: LineLimits, n_threads: int) -> None:
+    def __init__(
+        self, numbers: FloatArray, limits: LineLimits, n_threads: int, n_outputs: int = 1
+    ) -> None:
         self._numbers, self.limits, self._n_threads = numbers, limits, n_threads
+        self._n_outputs = n_outputs
         self._space = np.empty((2 + TERMS, len(numbers)))
         self._make_room(_FEW_NODES)
 
     def _make_room(self, n_nodes: int) -> None:
         """Allocate scratch space for a tree of up to ``n_nodes`` nodes."""
         self._most_nodes = n_nodes
-        self._terms, self._leaves = empty_terms(n_nodes), leaf_space(n_nodes)
+        self._terms, self._leaves = terms_of_outputs(n_nodes, self._n_outputs), leaf_space(n_nodes)
 
-    def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:
+    def slopes(
+        self,
+        state: layout.State,
+        quantized: AnyArray,
+        outputs: Sequence[LineOutput],
+        scores: FloatArray,
+    ) -> Slopes:
         """The slopes of the last tree that was grown with ``state``.
 
         Parameters
         ----------
         state : State
-        scores : float64 (n_rows,)
+        quantized : int32 (n_outputs, 2 * n_rows)
+            Fixed g and h of each output that the tree is for.
+        outputs : sequence of LineOutput
+        scores : float64 (n_outputs, n_rows)
             Values and terms are added to those of the rows that the tree was grown on;
-            empty: they are left to the caller.
+            (n_outputs, 0): they are left to the caller.
         """
         n_nodes = int(state.scalars[layout.IS_N_NODES])
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))
-        terms, leaves, rows = self._terms, self._leaves, state.rows
-        most_terms = choose_columns(state.tree.table, n_nodes, self.limits.usable, leaves, terms)
-        units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
-        data = LeafRows(
-            rows.rows, leaves.start, leaves.count, rows.quantized, *units, self._numbers,
-            self._space,
-        )  # fmt: skip
-        values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
-        rate = float(state.settings.learning_rate)
-        rules = self.limits.rules(rate, values, state.options.constraints)
-        n_rows = int(state.scalars[layout.IS_N_ROWS])
+        table, leaves, rows = state.tree.table, self._leaves, state.rows.rows
+        n_rows, rate = int(state.scalars[layout.IS_N_ROWS]), float(state.settings.learning_rate)
+        usable, most_terms = self.limits.usable, 0
+        for terms, of_output, given, own in zip(
+            self._terms, quantized, outputs, scores, strict=True
+        ):
+            most_terms = choose_columns(table, n_nodes, usable, leaves, terms)
+            data = LeafRows(
+                rows, leaves.start, leaves.count, of_output, *given.units, self._numbers,
+                self._space,
+            )  # fmt: skip
+            rules = self.limits.rules(rate, given.values, given.bounds)
 
-        def fit(first: int, stop: int) -> None:
-            fit_terms(data, terms, rules, first, stop, *fit_space(), scores)
+            def fit(
+                first: int, stop: int, data: LeafRows = data, terms: LeafTerms = terms,
+                rules: SlopeRules = rules, own: FloatArray = own,
+            ) -> None:  # fmt: skip
+                fit_terms(data, terms, rules, first, stop, *fit_space(), own)
 
-        run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
-        return slopes_of(terms, n_nodes, most_terms)
+            run_blocks(fit, n_nodes, self._n_threads, fewest_nodes(n_nodes, n_rows))
+        return slopes_of(self._terms, n_nodes, most_terms)
 
 
 def leaf_space(n_nodes: int) -> LeafSpace:
@@ -239,10 +305,22 @@ def leaf_space(n_nodes: int) -> LeafSpace:
     return LeafSpace(np.zeros(n_nodes, dtype=np.uint64), start, count)
 
 
-def terms_of_tree(table: IntArray, usable: npt.NDArray[np.uint8]) -> tuple[LeafTerms, IntArray]:
-    """Return the terms of all nodes with their columns, and how many rows each leaf has."""
-    terms, space = empty_terms(len(table)), leaf_space(len(table))
-    choose_columns(table, len(table), usable, space, terms)
+def terms_of_outputs(n_nodes: int, n_outputs: int) -> list[LeafTerms]:
+    """Return the terms of nodes without any, for each output; all have the same columns."""
+    first = empty_terms(n_nodes)
+    shared = {"count": first.count, "column": first.column}
+    return [first, *(empty_terms(n_nodes)._replace(**shared) for _ in range(1, n_outputs))]
+
+
+def terms_of_tree(
+    table: IntArray, usable: npt.NDArray[np.uint8], n_outputs: int
+) -> tuple[list[LeafTerms], IntArray]:
+    """Return the terms of all nodes with their columns, and how many rows each leaf has.
+
+    There are terms for each output, which have the same columns.
+    """
+    terms, space = terms_of_outputs(len(table), n_outputs), leaf_space(len(table))
+    choose_columns(table, len(table), usable, space, terms[0])
     return terms, space.count
 
 
@@ -251,14 +329,21 @@ def fewest_nodes(n_nodes: int, n_rows: int) -> int:
     return 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
 
 
-def _room_of(rate: float, values: FloatArray, constraints: Constraints | None) -> FloatArray:
+def bounds_of(constraints: Constraints, n_nodes: int) -> FloatArray | None:
+    """Return lowest and highest value of each node, (2, n_nodes); None if no column is ordered."""
+    if not constraints.sign.any():
+        return None
+    return constraints.bounds[:n_nodes, LOW : HIGH + 1].T
+
+
+def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> FloatArray:
     """Return what the terms of each node may add, so that nodes keep to their bounds.
 
     Bounds keep the leaves on one side of a monotone split below those on the other.
     """
-    if constraints is None or not constraints.sign.any():
+    if bounds is None:
         return _ANY_ROOM
-    ends = rate * constraints.bounds[: len(values), LOW : HIGH + 1].T
+    ends = rate * bounds
     # The sum of value and terms must not be rounded beyond a bound, not even if DART scales both.
     rounding = _ROUNDING * (np.abs(values) + np.where(np.isfinite(ends), np.abs(ends), 0.0))
     return np.stack(

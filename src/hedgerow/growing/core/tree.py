@@ -45,7 +45,8 @@ class GrownTree:
     (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
     there is a threshold.  The three are empty where the tree was not grown on bins.
     ``vectors``, (n_nodes, n_outputs), hold what the tree adds to all outputs; ``value``
-    is then 0.  ``slopes`` are the terms of leaves that are lines.
+    is then 0.  ``slopes`` are the terms of leaves that are lines: of one line per node, or of one
+    per node and output.
     """
 
     feature: npt.NDArray[np.int32]
@@ -62,6 +63,22 @@ class GrownTree:
     left_bins: npt.NDArray[np.uint64]
     vectors: FloatArray | None = None
     slopes: Slopes | None = None
+
+    @property
+    def values_of_lines(self) -> FloatArray:
+        """The value of each line: of each node, or of each node and output."""
+        return self.value if self.vectors is None else self.vectors.reshape(-1)
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines there are."""
+        return len(self.values_of_lines)
+
+    def with_values_of_lines(self, values: FloatArray) -> GrownTree:
+        """The same tree with other values of its lines."""
+        if self.vectors is None:
+            return self.with_values(values)
+        return self.with_vectors(values.reshape(self.vectors.shape))
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
@@ -158,7 +175,7 @@ class TreeOfTable(GrownTree):
         numbers = self.nodes.numbers.copy()
         numbers[NUMBER_VALUE] = 0.0
         nodes = self.nodes._replace(numbers=numbers)
-        return TreeOfTable(nodes, 0, len(vectors), self.finish, vectors)
+        return TreeOfTable(nodes, 0, len(vectors), self.finish, vectors, self.slopes)
 
     def with_slopes(self, slopes: Slopes) -> GrownTree:
         return TreeOfTable(self.block, self.first, self.stop, self.finish, self.vectors, slopes)
@@ -285,19 +302,22 @@ def add_lines(
     scores: FloatArray,
     n_threads: int,
 ) -> None:
-    """The same for a tree whose leaves are lines in the ``numbers`` of the rows."""
+    """The same for a tree whose leaves are lines in the ``numbers`` of the rows.
+
+    ``scores`` have shape (n_outputs, n_rows), with the outputs that the tree is for.
+    """
     assert tree.slopes is not None
+    # The walk ends at the first line of a leaf.
     ends, node = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
-    _add_values(tree.steps(), node, matrix, rows, ends, n_threads)
-    value, slopes = tree.value, tree.slopes
-    run_blocks(
-        lambda start, stop: add_chosen_lines(
-            value, slopes, numbers, ends, rows, start, stop, scores
-        ),
-        len(rows) or matrix.n_rows,
-        n_threads,
-        ROWS_PER_WALK,
-    )
+    _add_values(tree.steps(), len(scores) * node, matrix, rows, ends, n_threads)
+    value, slopes = tree.values_of_lines, tree.slopes
+    for output, own in enumerate(scores):
+        chosen = ends if output == 0 else ends + output
+
+        def add(start: int, stop: int, chosen: FloatArray = chosen, own: FloatArray = own) -> None:
+            add_chosen_lines(value, slopes, numbers, chosen, rows, start, stop, own)
+
+        run_blocks(add, len(rows) or matrix.n_rows, n_threads, ROWS_PER_WALK)
 
 
 def add_tree(
@@ -322,11 +342,12 @@ def add_tree(
     output, n_threads : int
     """
     matrix, numbers = rows
-    if tree.vectors is not None:
-        add_vectors(tree, matrix, chosen, raw, n_threads)
-    elif tree.slopes is not None:
+    if tree.slopes is not None:
         assert numbers is not None
-        add_lines(tree, matrix, numbers, chosen, raw[output], n_threads)
+        own = raw[output : output + 1] if tree.vectors is None else raw
+        add_lines(tree, matrix, numbers, chosen, own, n_threads)
+    elif tree.vectors is not None:
+        add_vectors(tree, matrix, chosen, raw, n_threads)
     else:
         add_scores(tree, matrix, chosen, raw[output], n_threads)
 

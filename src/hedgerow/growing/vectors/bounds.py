@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import NODE_BIN, NODE_FEATURE, NODE_LEFT, Outputs
+from hedgerow.growing.core.state import (
+    NODE_BIN,
+    NODE_FEATURE,
+    NODE_LEFT,
+    NODE_RIGHT,
+    Outputs,
+)
 from hedgerow.kernels.splits.monotone import Constraints
 
 
@@ -33,3 +39,38 @@ def bounds_above(
                 low = max(low, middle)
         child, above = above, constraints.parent[above]
     return low, high
+
+
+def bounds_of_outputs(
+    table: IntArray, kept: FloatArray, constraints: Constraints, n_outputs: int
+) -> FloatArray | None:
+    """Return the bounds of :func:`bounds_above` for all nodes of a tree; None if there are none.
+
+    Parameters
+    ----------
+    table : int64 (n_nodes, NODE_FIELDS)
+    kept : float64 (n_nodes, n_outputs or 2 * n_outputs)
+        Values of each node, and middles where splits have them.
+    constraints : Constraints
+    n_outputs : int
+
+    Returns
+    -------
+    float64 (n_nodes, 2, n_outputs)
+    """
+    if kept.shape[1] == n_outputs:
+        return None
+    bounds = np.tile(np.array([[-np.inf], [np.inf]]), (len(table), 1, n_outputs))
+    for parent, row in enumerate(table):  # parents come first
+        left, right = int(row[NODE_LEFT]), int(row[NODE_RIGHT])
+        if left == 0:
+            continue
+        bounds[[left, right]] = bounds[parent]
+        sign = constraints.sign[row[NODE_FEATURE]]
+        if sign == 0.0 or row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]:
+            continue
+        middle = kept[parent, n_outputs:]
+        below, above = (left, right) if sign > 0.0 else (right, left)
+        bounds[below, 1] = np.minimum(bounds[below, 1], middle)
+        bounds[above, 0] = np.maximum(bounds[above, 0], middle)
+    return bounds

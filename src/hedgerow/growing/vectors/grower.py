@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Fit, refuse_layout
+from hedgerow.growing.core.slopes import LineOutput, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.growing.vectors.bounds import bounds_of_outputs
 from hedgerow.growing.vectors.sampling import scale_of_vectors
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.category_split import SCRATCH_SIZE
+from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
@@ -66,7 +69,48 @@ class VectorGrower(TreeGrower):
         self._run()
         grown = self._copy_tree()
         values = vectors.outputs.vectors[: len(grown.value), : len(scalars)]
-        return grown.with_vectors(values.copy())
+        return self._with_slopes(grown.with_vectors(values.copy()), 0)
+
+    def _n_lines(self, fit: Fit) -> int:
+        return len(fit.raw)
+
+    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
+        state, vectors = self._state, self._state.vectors
+        assert vectors is not None
+        outputs, constant = vectors.outputs, int(state.settings.constant_hessian)
+        table, kept = state.tree.table[:n_nodes], outputs.vectors[:n_nodes]
+        found = line_outputs(table, kept, outputs.scalars, state.options.constraints, constant)
+        return outputs.quantized, found
+
+
+def line_outputs(
+    table: IntArray,
+    kept: FloatArray,
+    scalars: IntArray,
+    constraints: Constraints,
+    constant: int,
+) -> list[LineOutput]:
+    """What the lines of a tree with vectors are fitted to.
+
+    Parameters
+    ----------
+    table : int64 (n_nodes, NODE_FIELDS)
+    kept : float64 (n_nodes, :func:`numbers_of_node`)
+        Values of the leaves, and what splits keep behind.
+    scalars : int64 (n_outputs, N_SCALARS)
+    constraints : Constraints
+    constant : int
+        1: every hessian is 1.
+    """
+    bounds = bounds_of_outputs(table, kept, constraints, len(scalars))
+    return [
+        LineOutput(
+            unit_sizes(own, constant),
+            kept[:, output].copy(),
+            None if bounds is None else bounds[:, :, output].T,
+        )
+        for output, own in enumerate(scalars)
+    ]
 
 
 def numbers_of_node(params: BoostParams, n_outputs: int) -> int:

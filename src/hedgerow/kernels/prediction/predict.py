@@ -37,7 +37,7 @@ child, so every row takes as many steps as the tree is deep
 (:func:`add_walked_trees`, :func:`find_leaves`).
 
 Where leaves hold vectors, one walk ends at a vector with a number for each output
-(:func:`add_vectors`); where leaves have slopes, it ends at a line
+(:func:`add_vectors`); where leaves have slopes, it ends at a line, or at one for each output
 (:mod:`hedgerow.kernels.prediction.slopes`).
 
 The score of a row is the sum in tree order, in both engines and for any block.
@@ -103,18 +103,23 @@ def add_leaves(
     """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows.
 
     ``leaves`` is ``(vectors, value, slopes, records, numbers)``: a vector for each node, float64
-    (n_nodes, n_outputs); if there are no vectors, the values and
-    :class:`hedgerow.kernels.prediction.slopes.Slopes` of the nodes, the same as records if they
+    (n_nodes, n_outputs), if there are vectors; and if leaves have slopes, the values and
+    :class:`hedgerow.kernels.prediction.slopes.Slopes` of their lines, the same as records if they
     fit, and the numbers of all rows.
     """
     vectors, value, slopes, records, numbers = leaves
-    output = tree % np.uint64(len(scores))
-    if len(vectors) > 0:
+    if len(value) == 0:
         add_vectors(vectors, chosen, n_rows, scores, first_row)
-    elif len(records[0]) > 0:
-        add_records(records, numbers, chosen, n_rows, scores[output], first_row)
-    else:
-        add_lines((value, slopes, numbers), chosen, n_rows, scores[output], first_row)
+        return
+    n_outputs = np.uint64(len(scores))
+    n_lines = n_outputs if len(vectors) > 0 else _ONE
+    first = tree % n_outputs if len(vectors) == 0 else np.uint64(0)
+    for k in range(n_lines):
+        own, place = scores[first + k], (n_lines, k)
+        if len(records[0]) > 0:
+            add_records(records, numbers, chosen, place, n_rows, own, first_row)
+        else:
+            add_lines((value, slopes, numbers), chosen, place, n_rows, own, first_row)
 
 
 @kernel

@@ -33,7 +33,7 @@ from hedgerow.kernels.prediction.slopes import lines_at, writable_slopes
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
-from hedgerow.model.predict import Predictor
+from hedgerow.model.predict import Predictor, values_of_lines
 from hedgerow.objectives import RANKING, Objective, SeveralTargets
 from hedgerow.objectives.precomputed import RowDerivatives, prepared_shape
 
@@ -240,8 +240,11 @@ def _scores_of_lines(
     for number in range(forest.n_trees):
         tree = forest.tree(number)
         assert tree.slopes is not None
-        lines = (np.array(tree.value), writable_slopes(tree.slopes), numbers)
-        raw[number % forest.n_outputs] += lines_at(lines, leaves[:, number].astype(np.int64))
+        lines = (values_of_lines(tree), writable_slopes(tree.slopes), numbers)
+        n_lines, first = tree.lines_of_node, number % forest.outputs_in_turn
+        for k in range(n_lines):
+            chosen = n_lines * leaves[:, number].astype(np.int64) + k
+            raw[first + k] += lines_at(lines, chosen)
     return raw
 
 

@@ -3,7 +3,7 @@
 Symmetric trees have one cut for all nodes of a level.  A tree for all outputs has vector leaves.
 ``multi_strategy`` is XGBoost's parameter, with the same values.  ``"auto"`` is
 ``"multi_output_tree"`` for several targets, if the other settings allow it, and
-``"one_output_per_tree"`` for classes and for symmetric trees.
+``"one_output_per_tree"`` for classes, for symmetric trees and for linear leaves.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def asks_for_vectors(params: BoostParams, several_targets: bool) -> bool:
         return holds_vectors(params)
     # A split that keeps the order of all outputs is rare: a tree for each output learns more.
     suits = not is_symmetric(params) and params.monotone_constraints is None
-    return several_targets and suits and obstacle_to_vectors(params) is None
+    return several_targets and suits and may_share_trees(params)
 
 
 def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:
@@ -111,7 +111,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
 
 
 _OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
-_OF_VECTORS: Mapping[str, Any] = {"tree_method": "hist", "linear_leaves": False}
+_OF_VECTORS: Mapping[str, Any] = {"tree_method": "hist"}
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
 
@@ -126,6 +126,15 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
     if other is not None:
         return other
     return asks_for_bundles(params)
+
+
+def may_share_trees(params: BoostParams) -> bool:
+    """Return whether outputs may share trees by default.
+
+    Linear leaves have a tree for each output: the columns of its splits are then those of its
+    slopes, too.
+    """
+    return not params.linear_leaves and obstacle_to_vectors(params) is None
 
 
 def asks_for_bundles(params: BoostParams) -> str | None:

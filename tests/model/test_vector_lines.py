@@ -1,0 +1,495 @@
+"""Lines in leaves with vectors: each output has the line of a tree of its own with these rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
+from hedgerow.cli.main import main
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
+from hedgerow.growing.vectors.grower import VectorGrower
+from hedgerow.io import container, model_from_bytes, model_to_bytes
+from hedgerow.io.json_form import model_document
+from hedgerow.io.slopes import check_slopes
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.model.forest import Forest
+from hedgerow.model.other_forests import joined_forests, without_vectors
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import make_objective
+from hedgerow.objectives.targets import several_targets
+from hedgerow.params import BoostParams
+from tests.helpers import engine
+from tests.helpers.examples import examples
+from tests.reference import naive_slopes
+
+LINES: dict[str, Any] = {"linear_leaves": True, "multi_strategy": "multi_output_tree"}
+FEW: dict[str, Any] = {**LINES, "early_stopping": False, "n_estimators": 8, "max_leaves": 8}
+SHAPES: dict[str, dict[str, Any]] = {
+    "leafwise": {},
+    "depthwise": {"grow_policy": "depthwise", "max_depth": 4},
+    "symmetric": {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 4},
+}
+
+
+def table(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Columns with gaps, and three targets of different columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)) * 10.0 ** np.arange(4)
+    y = np.column_stack([X[:, 0], X[:, 1] / 10.0 - X[:, 0], np.sin(X[:, 2] / 100.0) * X[:, 0]])
+    y += 0.1 * rng.normal(size=y.shape)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, y
+
+
+X, Y = table()
+CLASSES = np.digitize(Y[:, 0], [-0.5, 0.5])
+
+
+def bytes_of(booster: Booster) -> bytes:
+    return bytes(model_to_bytes(booster.model))
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def booster(request: pytest.FixtureRequest) -> Booster:
+    return train({**FEW, **SHAPES[request.param]}, Dataset(X, Y))
+
+
+# -- the naive twin -----------------------------------------------------------------
+
+
+def line_of(forest: Any, node: int, output: int) -> slice:
+    """Where the terms of a line are."""
+    line = forest.vectors.shape[1] * node + output
+    return slice(forest.slopes.start[line], forest.slopes.start[line + 1])
+
+
+def gradients(loss: str, y: np.ndarray, raw: np.ndarray, k: int, mass: np.ndarray) -> Any:
+    """What g and h of an output are."""
+    if loss == "softmax":
+        p = np.exp(raw - raw.max(axis=0))
+        p = p[k] / p.sum(axis=0)
+        # Twice the diagonal of the hessian for more than two classes, as in other libraries.
+        return mass * (p - (y == k)), mass * p * (1.0 - p) * 3.0 / 2.0
+    if loss == "poisson":
+        return mass * (np.exp(raw[k]) - y[:, k]), mass * np.exp(raw[k])
+    return mass * (raw[k] - y[:, k]), mass
+
+
+@contextlib.contextmanager
+def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **asked: Any) -> Iterator[Any]:
+    params = BoostParams(**{**LINES, "max_leaves": 8, **asked})
+    if loss == "softmax":
+        objective: Any = make_objective("softmax", 3)
+    else:
+        objective = several_targets(lambda _: make_objective(loss, 1), y, weight)
+    base = objective.initial_score(y, weight)
+    raw = np.repeat(base[:, None], len(X), axis=1)
+    matrix = engine.binned(X, weight=weight)
+    fit = Fit(y, weight, raw, objective, params, 1)
+    made = kind(matrix, fit, numbers=np.asfortranarray(X))
+    try:
+        yield made, raw
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("kind", [VectorGrower, SymmetricVectorGrower])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["squared_error", "softmax", "poisson"])
+def test_lines_equal_the_naive_ones(kind: Any, weighted: bool, loss: str) -> None:
+    y = {"squared_error": Y, "softmax": CLASSES.astype(float), "poisson": np.abs(Y)}[loss]
+    mass = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
+    asked: dict[str, Any] = {"subsample": 0.7, "linear_lambda": 0.1}
+    if kind is SymmetricVectorGrower:
+        asked |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
+    with grower(kind, loss, y, mass if weighted else None, **asked) as (made, raw):
+        before = raw.copy()
+        tree = made.grow(0)
+        inside, leaves, start = made.leaf_segments()
+        outside = np.setdiff1d(np.arange(len(X)), inside)
+    assert len(tree.slopes.slope) > 0
+    above, longest = naive_slopes.paths(tree.feature, tree.left, tree.right), np.inf
+    if loss == "poisson":  # a step of 1, times the learning rate
+        longest = 0.1
+    for k in range(3):
+        g, h = gradients(loss, y, before, k, mass)
+        for number, leaf in enumerate(leaves):
+            here, line = inside[start[number] : start[number + 1]], 3 * leaf + k
+            chosen, center, slope = naive_slopes.fit_leaf(
+                X[here], g[here], h[here], above[leaf], 0.1
+            )
+            there = np.flatnonzero(slope)
+            own = line_of(tree, leaf, k)
+            assert tree.slopes.column[own].tolist() == [chosen[t] for t in there]
+            np.testing.assert_allclose(tree.slopes.center[own], center[there], rtol=1e-6)
+            scale = np.nanstd(X[here][:, tree.slopes.column[own]], axis=0)
+            found, naive = scale * tree.slopes.slope[own], 0.1 * scale * slope[there]
+            np.testing.assert_allclose(found, naive, rtol=1e-3, atol=1e-8)
+            terms = naive_slopes.terms_of(
+                X[here], tree.slopes.column[own], tree.slopes.slope[own], tree.slopes.center[own]
+            )
+            terms = np.clip(terms, -longest, longest)
+            bounds = tree.slopes.low[line], tree.slopes.high[line]
+            np.testing.assert_allclose(bounds, (terms.min(), terms.max()), rtol=1e-9, atol=1e-15)
+            # Rows of the sample have their scores already.
+            expected = before[k, here] + tree.vectors[leaf, k] + np.clip(terms, *bounds)
+            np.testing.assert_allclose(raw[k, here], expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(raw[:, outside], before[:, outside])
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("n_outputs", [2, 5])
+def test_equal_targets_have_the_lines_of_one(shape: dict[str, Any], n_outputs: int) -> None:
+    params = {**FEW, **shape, "objective": "squared_error"}
+    alone = train({**params, "multi_strategy": "auto"}, Dataset(X, Y[:, 0])).model.forest
+    several = train(params, Dataset(X, np.repeat(Y[:, :1], n_outputs, axis=1))).model.forest
+    np.testing.assert_array_equal(several.feature, alone.feature)
+    np.testing.assert_array_equal(several.threshold, alone.threshold)
+    assert len(alone.slopes.slope) > 0
+    for k in range(n_outputs):
+        np.testing.assert_array_equal(several.vectors[:, k], alone.value)
+        lines = np.arange(len(alone.feature)) * n_outputs + k
+        counts = np.diff(several.slopes.start)[lines]
+        np.testing.assert_array_equal(counts, np.diff(alone.slopes.start))
+        np.testing.assert_array_equal(several.slopes.low[lines], alone.slopes.low)
+        np.testing.assert_array_equal(several.slopes.high[lines], alone.slopes.high)
+        terms = np.concatenate([several.slopes.start[n] + np.arange(c) for n, c in
+                                zip(lines, counts, strict=True)]).astype(int)  # fmt: skip
+        for name in ("column", "slope", "center"):
+            found = getattr(several.slopes, name)[terms]
+            np.testing.assert_array_equal(found, getattr(alone.slopes, name))
+
+
+# -- predictions --------------------------------------------------------------------
+
+
+def expected_scores(booster: Booster, rows: np.ndarray) -> np.ndarray:
+    """What the lines of the leaves say, tree after tree."""
+    forest, leaves = booster.model.forest, booster.predict(rows, kind="leaf")
+    raw = np.repeat(forest.base_score[:, None], len(rows), axis=1)
+    for t in range(forest.n_trees):
+        tree = forest.tree(t)
+        for row, node in enumerate(leaves[:, t]):
+            for k in range(forest.n_outputs):
+                own, line, total = line_of(tree, node, k), forest.n_outputs * node + k, 0.0
+                for term in range(own.start, own.stop):
+                    x = rows[row, tree.slopes.column[term]]
+                    if np.isfinite(x):
+                        total += tree.slopes.slope[term] * (x - tree.slopes.center[term])
+                total = 0.0 if np.isnan(total) else total
+                total = min(max(total, tree.slopes.low[line]), tree.slopes.high[line])
+                raw[k, row] += tree.vectors[node, k] + total
+    return raw
+
+
+@given(st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
+@settings(max_examples=examples(15), deadline=None)
+def test_every_engine_predicts_the_same_bits(booster: Booster, seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    rows = (rng.normal(size=(30, 4)) * 10.0 ** rng.integers(-3, 7, (30, 4))).astype(dtype)
+    odd = rng.random(rows.shape)
+    rows[odd < 0.1], rows[odd > 0.95] = np.nan, np.inf
+    rows[(odd > 0.9) & (odd < 0.95)] = -np.inf
+    expected = expected_scores(booster, rows.astype(float))
+    np.testing.assert_array_equal(booster.raw_scores(rows), expected)
+    np.testing.assert_array_equal([booster.predict(row[None])[0] for row in rows], expected.T)
+    np.testing.assert_array_equal(list(booster.staged_raw_scores(rows))[-1], expected)
+    forest, kinds = booster.model.forest, ["float"] * 4
+    no_records = Predictor(forest, kinds)
+    no_records._leaves = (*no_records._leaves[:3], (np.zeros(0, np.uint64), np.zeros(0)))
+    np.testing.assert_array_equal(no_records.raw_scores(rows), expected)
+    apart = Predictor(without_vectors(forest), kinds)
+    np.testing.assert_array_equal(apart.raw_scores(rows), expected)
+
+
+def test_parts_of_forests_keep_their_lines(booster: Booster) -> None:
+    forest, kinds = booster.model.forest, ["float"] * 4
+
+    def scores(part: Forest) -> np.ndarray:
+        return Predictor(part, kinds).raw_scores(X)
+
+    whole = scores(forest)
+    np.testing.assert_array_equal(scores(joined_forests([forest], forest.base_score)), whole)
+    everything = forest.some_trees(np.arange(forest.n_trees), forest.base_score)
+    np.testing.assert_array_equal(scores(everything), whole)
+    np.testing.assert_array_equal(
+        scores(forest.first_rounds(3)), list(booster.staged_raw_scores(X))[2]
+    )
+    turned = forest.some_trees(np.arange(forest.n_trees)[::-1], forest.base_score)
+    np.testing.assert_allclose(scores(turned), whole, rtol=1e-12)
+    parts = [scores(forest.tree(t)) for t in range(forest.n_trees)]
+    np.testing.assert_allclose(sum(parts) + forest.base_score[:, None], whole, rtol=1e-12)
+
+
+def test_rows_that_stop_at_unknown_categories() -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["town"] = pd.Categorical(np.resize(list("uvwxyz"), len(X)))
+    y = Y + (frame["town"].cat.codes.to_numpy() % 3)[:, None]
+    params = {**FEW, "max_cat_to_onehot": 1, "min_data_per_group": 5}
+    booster = train(params, Dataset(frame, y, unknown_category="backoff"))
+    rows = frame.head(40).assign(town="nowhere")
+    stopped = booster.raw_scores(rows)
+    assert (stopped != booster.raw_scores(frame.head(40))).any()
+    apart = Predictor(without_vectors(booster.model.forest), booster.model.split_schema.kinds)
+    encoded = booster.model.schema.n_features  # every column is an input
+    assert encoded == 5
+    single = np.stack([booster.raw_scores(rows.iloc[[k]])[:, 0] for k in range(40)], axis=1)
+    np.testing.assert_array_equal(single, stopped)
+    assert apart.forest.n_trees == 3 * booster.model.forest.n_trees
+
+
+# -- fits ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_any_number_of_threads_gives_the_same_bytes(shape: dict[str, Any]) -> None:
+    rows, y = table(30_000, 3)
+    params = {**FEW, "n_estimators": 2, "subsample": 0.9, **shape}
+    one, two = (train({**params, "n_jobs": n}, Dataset(rows, y)) for n in (1, 2))
+    assert bytes_of(one) == bytes_of(two)
+    np.testing.assert_array_equal(
+        one.raw_scores(rows[:5000], n_jobs=2), two.raw_scores(rows[:5000], n_jobs=1)
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"boosting": "dart", "drop_rate": 0.5},
+        {"boosting": "rf", "subsample": 0.7},
+        {"objective": "poisson", "boosting": "rf", "subsample": 0.7},
+        {"sampling": "goss"},
+        {"num_parallel_tree": 2, "subsample": 0.7},
+        {"leaf_estimation": "gradient"},
+    ],
+    ids=str,
+)
+def test_history_and_predictions_agree(more: dict[str, Any]) -> None:
+    y = np.exp(Y / np.abs(Y).max()) if "objective" in more else Y
+    rows, unseen = Dataset(X[:200], y[:200]), Dataset(X[200:], y[200:])
+    model = train({**FEW, **more, "eval_metric": "loss"}, rows, {"train": rows, "unseen": unseen})
+    history = model.model.training["history"]
+    name = more.get("objective", "squared_error")
+    loss = several_targets(lambda _: make_objective(name, 1), y[:200], None)
+    for of_rows, part in (("train", slice(200)), ("unseen", slice(200, None))):
+        told = history[of_rows]["loss"][-1]
+        assert told == pytest.approx(loss.loss(y[part], model.raw_scores(X[part]), None), rel=1e-9)
+    constant = train({**FEW, **more, "linear_leaves": False}, rows)
+    assert bytes_of(constant) != bytes_of(model)
+
+
+@pytest.mark.parametrize("longest", [0.01, 0.3])
+def test_no_line_is_longer_than_max_delta_step(longest: float) -> None:
+    model = train({**FEW, "learning_rate": 0.5, "max_delta_step": longest}, Dataset(X, Y))
+    before = np.repeat(model.model.forest.base_score[:, None], len(X), axis=1)
+    for raw in model.staged_raw_scores(np.nan_to_num(10.0 * X)):
+        assert np.abs(raw - before).max() <= 0.5 * longest * (1.0 + 1e-12)
+        before = raw
+
+
+def test_columns_of_lines_keep_to_interaction_constraints() -> None:
+    groups = [["x0", "x1"], ["x2", "x3"]]
+    forest = train({**FEW, "interaction_constraints": groups}, Dataset(X, Y)).model.forest
+    for t in range(forest.n_trees):
+        tree = forest.tree(t)
+        for leaf, above in naive_slopes.paths(tree.feature, tree.left, tree.right).items():
+            terms = [tree.slopes.column[line_of(tree, leaf, k)] for k in range(3)]
+            assert set(np.concatenate(terms).tolist()) <= set(above)
+
+
+def test_fits_that_go_on() -> None:
+    rows = Dataset(X, Y)
+    whole = train(FEW, rows)
+    first = train({**FEW, "n_estimators": 3}, rows)
+    again = train({**FEW, "n_estimators": 5, "multi_strategy": "auto"}, rows, init_model=first)
+    assert again.model.forest.vectors is not None
+    np.testing.assert_array_equal(again.raw_scores(X), whole.raw_scores(X))
+    for before, after in ((False, True), (True, False)):
+        start = train({**FEW, "n_estimators": 3, "linear_leaves": before}, rows)
+        mixed = train({**FEW, "n_estimators": 3, "linear_leaves": after}, rows, init_model=start)
+        assert mixed.model.forest.n_trees == 6
+        np.testing.assert_array_equal(list(mixed.staged_raw_scores(X))[2], start.raw_scores(X))
+        back, _ = model_from_bytes(bytes_of(mixed))
+        assert bytes(model_to_bytes(back)) == bytes_of(mixed)
+
+
+def test_a_checkpoint_gives_the_same_bytes(tmp_path: Any) -> None:
+    rows, keep = Dataset(X, Y), {"checkpoint": tmp_path, "checkpoint_every": 0.0}
+    train({**FEW, "n_estimators": 3}, rows, **keep)
+    assert bytes_of(train(FEW, rows, **keep)) == bytes_of(train(FEW, rows))
+
+
+def test_folds_and_their_mean() -> None:
+    model = HedgerowRegressor(**{**FEW, "early_stopping": "cv"}).fit(X, Y)
+    assert model.booster_.model.forest.slopes is not None
+    made = cross_fit(HedgerowRegressor(**FEW), X, Y, cv=2).model.booster_
+    parts = made.model.forest
+    assert parts.vectors is not None
+    half = Predictor(parts.first_rounds(8), ["float"] * 4).raw_scores(X)
+    rest = parts.some_trees(np.arange(8, 16), np.zeros(3))
+    other = Predictor(rest, ["float"] * 4).raw_scores(X)
+    np.testing.assert_allclose(half + other, made.raw_scores(X), rtol=1e-12)
+
+
+def test_automatic_trees_with_lines_have_one_output() -> None:
+    model = train({**FEW, "multi_strategy": "auto"}, Dataset(X, Y))
+    assert model.model.forest.vectors is None
+    assert model.model.forest.slopes is not None
+
+
+def test_refits_and_sparse_rows_are_refused(booster: Booster) -> None:
+    with pytest.raises(ParameterError, match="vector leaves cannot be refitted"):
+        booster.refit(X, Y)
+    with pytest.raises(ParameterError, match="path_smooth"):
+        train({**FEW, "path_smooth": 1.0}, Dataset(X, Y))
+
+
+def test_split_tables_are_of_the_scores_with_lines(booster: Booster) -> None:
+    found = booster.split_table(3, 0, Dataset(X, Y))
+    best = int(np.argmax(np.where(found["allowed"], found["gain"], -np.inf)))
+    tree = booster.model.forest.tree(3)
+    assert found["feature"][best] == f"x{tree.feature[0]}"
+    np.testing.assert_allclose(found["gain"][best], tree.gain[0], rtol=1e-3)
+
+
+# -- files and texts ----------------------------------------------------------------
+
+
+def test_a_file_keeps_the_lines(booster: Booster, tmp_path: Any) -> None:
+    path = tmp_path / "m.hedgerow"
+    booster.save(path)
+    back = load(path)
+    assert bytes_of(back) == bytes_of(booster)
+    np.testing.assert_array_equal(back.raw_scores(X), booster.raw_scores(X))
+    assert b'"schema_version":"9"' in bytes_of(booster)[:4000]
+    for other, version in (({"linear_leaves": False}, 3), ({"multi_strategy": "auto"}, 4)):
+        written = bytes_of(train({**FEW, **other}, Dataset(X, Y)))[:4000]
+        assert f'"schema_version":"{version}"'.encode() in written
+
+
+@pytest.mark.parametrize("version", ["3", "4", "7", "8"])
+def test_earlier_versions_cannot_hold_them(booster: Booster, version: str) -> None:
+    data = bytes_of(booster)
+    length = container.header_length(data, len(data))
+    header = container.parse_header(data[container.LENGTH_BYTES : container.LENGTH_BYTES + length])
+    payload = memoryview(data)[container.LENGTH_BYTES + length :]
+    arrays = {name: container.array_at(header, name, payload) for name in header.entries}
+    metadata = {k: v for k, v in header.metadata.items() if k != "checksum"}
+    parts = container.pack(metadata | {"schema_version": version}, arrays)
+    forged = b"".join(map(bytes, parts))
+    with pytest.raises(ModelFormatError):
+        model_from_bytes(forged)
+
+
+def spoiled(forest: Forest, **parts: Any) -> Forest:
+    slopes = forest.slopes
+    assert slopes is not None
+    made = {name: np.array(getattr(slopes, name)) for name in Slopes._fields}
+    for name, (at, value) in parts.items():
+        made[name][at] = value
+    return replace(forest, slopes=Slopes(**made))
+
+
+SPOILED: dict[str, dict[str, Any]] = {
+    "terms of an inner node": {"start": (slice(1, -1), -1)},
+    "start falls": {"start": (2, 10**6)},
+    "column": {"column": (0, 99)},
+    "negative column": {"column": (0, -1)},
+    "slope": {"slope": (0, np.nan)},
+    "center": {"center": (0, np.inf)},
+    "bounds": {"low": (0, 1.0)},
+    "high": {"high": (-1, np.nan)},
+    "no bounds": {"low": (-1, -np.inf), "high": (-1, np.inf)},
+}
+
+
+@pytest.mark.parametrize("parts", SPOILED.values(), ids=SPOILED)
+def test_spoiled_lines_are_refused(parts: dict[str, Any], booster: Booster) -> None:
+    with pytest.raises(ModelFormatError, match="slope"):
+        check_slopes(spoiled(booster.model.forest, **parts))
+
+
+def test_lines_of_one_output_are_not_those_of_vectors(booster: Booster) -> None:
+    """Arrays with a line for each node are too short."""
+    forest = booster.model.forest
+    few = train({**FEW, "n_estimators": 8}, Dataset(X, Y[:, :2])).model.forest
+    with pytest.raises(ModelFormatError, match="slope_start must hold"):
+        check_slopes(replace(forest, slopes=few.slopes))
+
+
+def test_damaged_files_are_refused(booster: Booster) -> None:
+    data, rng = bytes_of(booster), np.random.default_rng(0)
+    for at in rng.integers(0, len(data), 40):
+        hurt = bytearray(data)
+        hurt[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(ModelFormatError):
+            model_from_bytes(bytes(hurt))
+
+
+def test_texts_frames_and_documents_show_the_terms(booster: Booster) -> None:
+    forest = booster.model.forest
+    assert " (x" in booster.to_text(0)
+    assert any(rule.count("within [") >= 2 for rule in booster.to_rules(0))
+    frame, nodes = booster.to_frame(), model_document(booster.model)["trees"]
+    assert json.loads(json.dumps(nodes)) == nodes
+    for node in np.flatnonzero(forest.feature < 0):
+        lines = frame["terms"][node]
+        assert len(lines) == len(frame["terms_low"][node]) == 3
+        for k, terms in enumerate(lines):
+            own = line_of(forest, int(node), k)
+            assert [slope for _, slope, _ in terms] == forest.slopes.slope[own].tolist()
+            assert len(terms) <= TERMS
+            assert frame["terms_low"][node][k] == forest.slopes.low[3 * node + k]
+    leaf = nodes[0]["root"]
+    while "left" in leaf:
+        leaf = leaf["left"]
+    assert len(leaf["values"]) == 3
+    assert len(leaf.get("lines", [0, 0, 0])) == 3
+
+
+def test_an_explanation_of_pairs_adds_up(booster: Booster) -> None:
+    rows = X[:12]
+    for background in (None, X[50:60]):
+        found = booster.explain(rows, interactions=True, background=background)
+        total = found.values.sum(axis=(1, 2)) + found.base_values
+        np.testing.assert_allclose(total, booster.raw_scores(rows).T, atol=1e-11)
+
+
+def test_the_command_line_takes_them(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
+    pd.DataFrame(X, columns=list("abcd")).assign(y=CLASSES).to_csv(path, index=False)
+    code = main([
+        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
+        "--set", "objective=softmax", "--set", "n_estimators=3", "--set", "linear_leaves=true",
+        "--set", "multi_strategy=multi_output_tree",
+    ])  # fmt: skip
+    assert code == 0, capsys.readouterr().err
+    forest = load(model).model.forest
+    assert forest.slopes is not None
+    assert forest.vectors is not None
+
+
+def test_lines_of_classes_learn_more_than_constants() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 4))
+    classes = np.argmax(rows[:, :3] + 0.3 * rng.normal(size=(1500, 3)), axis=1)
+    losses = []
+    for lines in (False, True):
+        model = HedgerowClassifier(**{**FEW, "linear_leaves": lines, "learning_rate": 0.3})
+        p = model.fit(rows[:750], classes[:750]).predict_proba(rows[750:])
+        losses.append(-np.mean(np.log(p[np.arange(750), classes[750:]])))
+    assert losses[1] < 0.9 * losses[0]
