@@ -99,7 +99,8 @@ multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="
     ``"multi_output_tree"``: a round grows one tree, whose leaves hold a value for each
     output and whose splits maximise the sum of the gains.  ``"auto"``:
     ``"multi_output_tree"`` for several targets and labels unless there are monotone
-    constraints or another parameter rules it out (docs/several-targets.md), and
+    constraints or linear leaves, or another parameter rules it out
+    (docs/several-targets.md), and
     ``"one_output_per_tree"`` for classes.
 drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
     With ``boosting="dart"``: probability that an earlier round is dropped, and
@@ -159,7 +160,7 @@ linear_leaves : bool or "auto", default="auto"
     With True, a leaf adds a linear function of the numeric columns split last on its
     path, at most three (docs/linear-leaves.md).  ``"auto"`` uses linear leaves if a recipe
     applies, for squared error on 100 rows or more.  Not available for sparse tables,
-    monotone columns, line search, and vector leaves.
+    monotone columns, and line search.  In vector leaves each output has a function.
 linear_lambda : float >= 0, default=1.0
     Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
     ``n / (n + linear_lambda)`` times the least-squares slope, whatever the scale of the
