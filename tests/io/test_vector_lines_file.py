@@ -1,0 +1,140 @@
+"""Files and texts of trees whose leaves have a line for each output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Booster, Dataset, load, train
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import container, model_from_bytes
+from hedgerow.io.json_form import model_document
+from hedgerow.io.slopes import check_slopes
+from hedgerow.kernels.prediction.slopes import TERMS, Slopes
+from hedgerow.model.forest import Forest
+from tests.model.test_vector_lines import FEW, X, Y, bytes_of, line_of
+
+
+@pytest.fixture(scope="module")
+def booster() -> Booster:
+    return train(FEW, Dataset(X, Y))
+
+
+def test_a_file_keeps_the_lines(booster: Booster, tmp_path: Any) -> None:
+    path = tmp_path / "m.hedgerow"
+    booster.save(path)
+    back = load(path)
+    assert bytes_of(back) == bytes_of(booster)
+    np.testing.assert_array_equal(back.raw_scores(X), booster.raw_scores(X))
+    assert b'"schema_version":"9"' in bytes_of(booster)[:4000]
+    for other, version in (({"linear_leaves": False}, 3), ({"multi_strategy": "auto"}, 4)):
+        written = bytes_of(train({**FEW, **other}, Dataset(X, Y)))[:4000]
+        assert f'"schema_version":"{version}"'.encode() in written
+
+
+EXTRAS: dict[str, dict[str, Any]] = {
+    "trees in parallel": {"num_parallel_tree": 2, "subsample": 0.7},
+    "crosses": {"feature_crosses": [(0, 1, "product"), (2, 3, "ratio")]},
+    "statistics": {"target_statistics": True},
+    "two parameters": {"objective": "normal"},
+}
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_files_of_lines_beside_other_features(name: str) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(X)), unit="D")
+    frame["town"] = pd.Categorical(np.resize([f"t{k}" for k in range(40)], len(X)))
+    rows = X if name == "crosses" else frame
+    y = Y[:, 0] if name == "two parameters" else Y
+    booster = train({**FEW, **EXTRAS[name]}, Dataset(rows, y))
+    assert b'"schema_version":"9"' in bytes_of(booster)[:8000]
+    back = Booster(model_from_bytes(bytes_of(booster))[0])
+    assert bytes_of(back) == bytes_of(booster)
+    np.testing.assert_array_equal(back.raw_scores(rows), booster.raw_scores(rows))
+    assert len(back.model.forest.slopes.slope) > 0
+
+
+@pytest.mark.parametrize("version", ["3", "4", "7", "8"])
+def test_earlier_versions_cannot_hold_them(booster: Booster, version: str) -> None:
+    data = bytes_of(booster)
+    length = container.header_length(data, len(data))
+    header = container.parse_header(data[container.LENGTH_BYTES : container.LENGTH_BYTES + length])
+    payload = memoryview(data)[container.LENGTH_BYTES + length :]
+    arrays = {name: container.array_at(header, name, payload) for name in header.entries}
+    metadata = {k: v for k, v in header.metadata.items() if k != "checksum"}
+    parts = container.pack(metadata | {"schema_version": version}, arrays)
+    forged = b"".join(map(bytes, parts))
+    with pytest.raises(ModelFormatError):
+        model_from_bytes(forged)
+
+
+def spoiled(forest: Forest, **parts: Any) -> Forest:
+    slopes = forest.slopes
+    assert slopes is not None
+    made = {name: np.array(getattr(slopes, name)) for name in Slopes._fields}
+    for name, (at, value) in parts.items():
+        made[name][at] = value
+    return replace(forest, slopes=Slopes(**made))
+
+
+SPOILED: dict[str, dict[str, Any]] = {
+    "terms of an inner node": {"start": (slice(1, -1), -1)},
+    "start falls": {"start": (2, 10**6)},
+    "column": {"column": (0, 99)},
+    "negative column": {"column": (0, -1)},
+    "slope": {"slope": (0, np.nan)},
+    "center": {"center": (0, np.inf)},
+    "bounds": {"low": (0, 1.0)},
+    "high": {"high": (-1, np.nan)},
+    "no bounds": {"low": (-1, -np.inf), "high": (-1, np.inf)},
+}
+
+
+@pytest.mark.parametrize("parts", SPOILED.values(), ids=SPOILED)
+def test_spoiled_lines_are_refused(parts: dict[str, Any], booster: Booster) -> None:
+    with pytest.raises(ModelFormatError, match="slope"):
+        check_slopes(spoiled(booster.model.forest, **parts))
+
+
+def test_lines_of_one_output_are_not_those_of_vectors(booster: Booster) -> None:
+    """Arrays with a line for each node are too short."""
+    forest = booster.model.forest
+    few = train({**FEW, "n_estimators": 8}, Dataset(X, Y[:, :2])).model.forest
+    with pytest.raises(ModelFormatError, match="slope_start must hold"):
+        check_slopes(replace(forest, slopes=few.slopes))
+
+
+def test_damaged_files_are_refused(booster: Booster) -> None:
+    data, rng = bytes_of(booster), np.random.default_rng(0)
+    for at in rng.integers(0, len(data), 40):
+        hurt = bytearray(data)
+        hurt[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(ModelFormatError):
+            model_from_bytes(bytes(hurt))
+
+
+def test_texts_frames_and_documents_show_the_terms(booster: Booster) -> None:
+    forest = booster.model.forest
+    assert " (x" in booster.to_text(0)
+    assert any(rule.count("within [") >= 2 for rule in booster.to_rules(0))
+    frame, nodes = booster.to_frame(), model_document(booster.model)["trees"]
+    assert json.loads(json.dumps(nodes)) == nodes
+    for node in np.flatnonzero(forest.feature < 0):
+        lines = frame["terms"][node]
+        assert len(lines) == len(frame["terms_low"][node]) == 3
+        for k, terms in enumerate(lines):
+            own = line_of(forest, int(node), k)
+            assert [slope for _, slope, _ in terms] == forest.slopes.slope[own].tolist()
+            assert len(terms) <= TERMS
+            assert frame["terms_low"][node][k] == forest.slopes.low[3 * node + k]
+    leaf = nodes[0]["root"]
+    while "left" in leaf:
+        leaf = leaf["left"]
+    assert len(leaf["values"]) == 3
+    assert len(leaf.get("lines", [0, 0, 0])) == 3
