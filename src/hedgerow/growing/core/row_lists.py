@@ -38,7 +38,8 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
             counts[tile] = count_cells(matrix.by_row, tile, resting[tile], row_start[tile])
 
     run_blocks(count, n_tiles, n_threads, 1)
-    listed[:] = counts < _FILLED * n_rows * per_tile
+    most = np.iinfo(row_start.dtype).max
+    listed[:] = (counts < _FILLED * n_rows * per_tile) & (counts <= most)
     base[1:] = np.cumsum(np.where(listed == 1, counts, 0))
     cells = np.empty(base[-1], dtype=np.uint16)
 
