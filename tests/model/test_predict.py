@@ -18,7 +18,9 @@ from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.prediction.traverse import add_tree_scores, walk_space
 from hedgerow.kernels.tables.keys import keys_of_floats
+from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest
+from hedgerow.model.other_forests import joined_forests
 from hedgerow.model.predict import FEW_ROWS, Predictor
 from tests.helpers.examples import examples
 from tests.reference import naive_predict as naive
@@ -264,6 +266,44 @@ def test_ranks_are_taken_where_they_pay():
     assert predictor._tables.masks(False, 1.0)[0][2].dtype == np.int32
     assert predictor._tables.masks(False, 1 / 400)[0][2].dtype == np.int64
     assert predictor._tables.masks(True, 1.0)[1] is None
+
+
+def test_costs_are_those_of_each_tree():
+    rng = np.random.default_rng(3)
+    sizes = [1, 2, 31, 300]
+    one = [random_forest(rng, [size], np.arange(9), 3, chain=0.5) for size in sizes]
+    tables = EngineTables(joined_forests(one, np.zeros(1)))
+    alone = [EngineTables(each) for each in one]
+    assert tables.walk_cost == pytest.approx(sum(each.walk_cost for each in alone))
+    assert tables.mask_cost == pytest.approx(sum(each.mask_cost for each in alone))
+    assert [each.walk_cost for each in alone] == [1.0 + 0.6 * depth(each) for each in one]
+
+
+def depth(forest, node=0):
+    """Splits of the longest path of the first tree."""
+    if forest.feature[node] < 0:
+        return 0
+    return 1 + max(depth(forest, child) for child in (forest.left[node], forest.right[node]))
+
+
+@pytest.mark.parametrize(("n_leaves", "walks"), [(31, False), (4_000, True)])
+def test_large_trees_are_walked(n_leaves, walks):
+    forest, _ = case(2, "float64", [n_leaves] * 3)
+    tables = EngineTables(forest)
+    assert (tables.walk_cost < tables.mask_cost) == walks
+
+
+def test_levels_depend_on_the_leaves_of_the_whole_forest():
+    """Default trees of squared error have few leaves here and there."""
+    rng = np.random.default_rng(0)
+    values = random_values(rng, "float64", 400, 4)
+    full = forest_of_levels(rng, values, "float64", [7] * 4, 0.0)
+    drawn = (forest_of_levels(rng, values, "float64", [7], 0.4) for _ in range(100))
+    sparse = next(forest for forest in drawn if EngineTables(forest).levels64 is None)
+    both = joined_forests([full, sparse], full.base_score)
+    assert EngineTables(both).levels64 is not None
+    predictor = Predictor(both, ["float"] * 4)
+    assert same_bits(predictor.raw_scores(values), naive.raw_scores(both, values))
 
 
 @settings(max_examples=examples(30), deadline=None)

@@ -13,13 +13,15 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.kernels.prediction.levels import FUSED
 from hedgerow.model.forest import Forest
-from hedgerow.model.layout import Splits, holds_numbers
+from hedgerow.model.layout import Splits, equal_rows, holds_numbers
 
 MOST_LEVELS = 9
 """Deeper trees use the other engines, because their tables would not stay in the cache."""
 
 _LARGEST_TABLE = 4
-"""Most codes per leaf.  Small trees without levels, of 8 leaves and 7 splits, have 16."""
+"""Most codes per leaf of the forest.  Default trees of squared error, of seven levels, have 2 to
+3.  Small trees without levels, of 8 leaves and 7 splits, have 16: up to 32 leaves are one part of
+the mask engine, which is as fast."""
 
 
 class LevelTables(NamedTuple):
@@ -120,17 +122,13 @@ def _levels(forest: Forest, splits: Splits, threshold: AnyArray) -> _Levels | No
     if len(splits.levels) > MOST_LEVELS or _n_splits(forest, splits, largest) > MOST_LEVELS:
         return None  # most forests of other trees, without a look at all nodes
     inner = np.flatnonzero(forest.feature >= 0)
-    keys = (threshold[inner], splits.slot[inner], splits.tree[inner])
-    order = np.lexsort(keys)
-    fresh = np.ones(len(inner), dtype=np.bool_)
-    if len(inner):
-        fresh[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    order, fresh = equal_rows(splits.tree[inner], splits.slot[inner], threshold[inner])
     split = np.full(len(splits.tree), -1, dtype=np.int64)
     split[inner[order]] = np.cumsum(fresh) - 1
     leader = inner[order][fresh]
     depth = np.bincount(splits.tree[leader], minlength=forest.n_trees)
-    n_leaves = np.diff(forest.tree_start) - np.bincount(splits.tree[inner], minlength=len(depth))
-    if depth.max() > MOST_LEVELS or (1 << depth > _LARGEST_TABLE * n_leaves).any():
+    n_leaves = len(splits.tree) - len(inner)
+    if depth.max() > MOST_LEVELS or (1 << depth).sum() > _LARGEST_TABLE * n_leaves:
         return None
     rank = _ranks(len(leader), split, inner, splits)
     if rank is None:
