@@ -143,7 +143,8 @@ def train(
             continuing = replace(options, start=start_from(init_model))
             return _train_stored(settings, trees, continuing, dataset, valid, kept)
         except AllRowsNeededError as reason:
-            dataset, valid = _in_memory(dataset, valid, trees, reason)
+            name = settings.get("objective")
+            dataset, valid = _in_memory(dataset, valid, trees, reason, name)
     spec = fit_spec(settings, dataset, valid, init_model)
     model = fit(
         spec.train,
@@ -331,15 +332,20 @@ def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
 
 
 def _in_memory(
-    dataset: FileDataset, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
+    dataset: FileDataset,
+    valid: ValidRows,
+    trees: BoostParams,
+    reason: AllRowsNeededError,
+    objective: object,
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
     from hedgerow.boosting.external.dataset.resident import in_memory
 
-    rows = in_memory(dataset, trees, reason)
+    rows = in_memory(dataset, trees, reason, objective)
+    given = reason, objective, dataset.times is not None and dataset.times.has_intervals
     if isinstance(valid, Mapping):
-        return rows, {name: in_memory(each, trees, reason) for name, each in valid.items()}
-    return rows, None if valid is None else in_memory(valid, trees, reason)
+        return rows, {name: in_memory(each, trees, *given) for name, each in valid.items()}
+    return rows, None if valid is None else in_memory(valid, trees, *given)
 
 
 def _train_stored(

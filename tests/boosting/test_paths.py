@@ -51,6 +51,9 @@ def table() -> pd.DataFrame:
     rows["class"] = np.clip(rows.y // 3, 0, 2).astype(int)
     rows["time"] = np.exp(rows.a)
     rows["lower"], rows["upper"] = rows.time, rows.time + 1.0 + rows.b
+    rows["died"], rows["flag"] = (rows.b < 7.0).astype(int), rows.b < 7.0
+    rows["left"], rows["right"] = rows.time, rows.time.where(rows.flag, np.inf)
+    rows["z1"], rows["z2"] = rows.time, rows.upper
     days = pd.to_timedelta((rows.y * 9 + 200).round(), unit="D")
     rows["when"] = (pd.Timestamp("2024-01-01", tz="Asia/Tokyo") + days).mask(rows.b == 3.0)
     rows["span"] = (days * rows.d).dt.round("s")
@@ -257,6 +260,58 @@ FEATURES: dict[str, dict[str, Any]] = {
     "intervals of times": {
         "params": {"objective": "aft"},
         "target": ["lower", "upper"],
+    },
+    "intervals of times with infinite ends, by rows left out": {
+        "params": {
+            "objective": "aft",
+            "early_stopping": "oob",
+            "subsample": 0.6,
+            "eval_metric": ["loss", "concordance"],
+        },
+        "target": ["right", "left"],
+        "weight": "w",
+    },
+    "intervals of times in any order, with a line search": {
+        "params": {
+            "objective": "aft",
+            "leaf_estimation": "line_search",
+            "early_stopping": True,
+            "patience": 2,
+            "n_estimators": 2,
+        },
+        "target": ["upper", "lower"],
+    },
+    "intervals of times by folds": {
+        "params": {"objective": "aft", "early_stopping": "cv"},
+        "target": ["lower", "upper"],
+        "groups": "q",
+    },
+    "intervals of times without telling names": {
+        "params": {"objective": "aft"},
+        "target": ["z1", "z2"],
+    },
+    "AFT of events and times": {
+        "params": {"objective": "aft", "early_stopping": True, "patience": 2},
+        "target": ["died", "time"],
+        "weight": "w",
+    },
+    "Cox of events and times": {
+        "params": {"objective": "cox", "early_stopping": "oob", "subsample": 0.6},
+        "target": ["time", "died"],
+    },
+    "Cox of times and truth values": {
+        "params": {"objective": "cox"},
+        "target": ["z1", "flag"],
+    },
+    "exact by Cox of events and times": {
+        "params": {"objective": "cox", "tree_method": "exact"},
+        "target": ["time", "died"],
+        "columns": NUMBERS,
+    },
+    "exact of intervals of times": {
+        "params": {"objective": "aft", "tree_method": "exact"},
+        "target": ["lower", "upper"],
+        "columns": NUMBERS,
     },
     "exact": {"params": {"tree_method": "exact"}, "columns": NUMBERS},
     "exact with constraints": {
@@ -692,7 +747,6 @@ FEATURES: dict[str, dict[str, Any]] = {
 NOT_IN_CHUNKS = {
     "symmetric trees with bundles",
     "symmetric trees with conflicts in bundles",
-    "intervals of times",
     "exact with target statistics",
     "bundles",
     "bundles with conflicts",
@@ -703,6 +757,7 @@ NOT_IN_CHUNKS = {
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
     "early stopping by folds",
+    "intervals of times by folds",
     "groups",
     "target statistics",
     "target statistics of several targets",
@@ -711,6 +766,8 @@ ON_ONE_WORKER = {
     "exact with constraints",
     "exact by GOSS",
     "exact by Cox",
+    "exact by Cox of events and times",
+    "exact of intervals of times",
     "exact rankings",
     "approx",
     "approx with constraints and MVS",
@@ -728,9 +785,9 @@ def parts_of(feature: dict[str, Any]) -> tuple[dict[str, Any], list[str], Any, d
 
 
 def in_memory(feature: dict[str, Any]) -> Dataset:
-    params, columns, target, roles = parts_of(feature)
+    _, columns, target, roles = parts_of(feature)
     known = {role: ROWS[name].to_numpy() for role, name in roles.items()}
-    has_names = isinstance(target, list) and params.get("objective") not in SURVIVAL
+    has_names = isinstance(target, list)
     return Dataset(ROWS[columns], ROWS[target] if has_names else ROWS[target].to_numpy(), **known)
 
 
@@ -767,7 +824,7 @@ def test_files_give_the_bytes_of_memory(name: str, paths: list[Path]) -> None:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make chunks of 128 rows that are never joined, and tables of them an error."""
 
-    def refused(rows: Any, params: Any, reason: AllRowsNeededError) -> Dataset:
+    def refused(rows: Any, params: Any, reason: AllRowsNeededError, *more: Any) -> Dataset:
         raise reason
 
     never_join_chunks(monkeypatch)
@@ -791,7 +848,9 @@ def test_read_only_arrays(name: str) -> None:
     params, columns, target, roles = parts_of(FEATURES[name])
     params = {**params, "early_stopping": False} if "groups" in roles else params
     roles.pop("groups", None)
-    y = ROWS[target].to_numpy().astype(float)
+    y: Any = ROWS[target].to_numpy().astype(float)
+    if isinstance(target, list) and params.get("objective") in SURVIVAL:
+        y = {column: ROWS[column].to_numpy().copy() for column in target}  # with their names
     X = ROWS[[column for column in columns if column in NUMBERS]].to_numpy().astype(float)
     if "street" in columns:  # numbers that are categories
         X = np.column_stack([X, ROWS.street.astype(float)])
@@ -804,7 +863,7 @@ def test_read_only_arrays(name: str) -> None:
         params["interaction_constraints"] = [["a", "b"], ["d"]]
     rows = Dataset(X, y, feature_names=names, **more, **known)
     expected = train(params, rows).to_bytes()
-    for array in (X, y, *known.values()):
+    for array in (X, *(y.values() if isinstance(y, dict) else [y]), *known.values()):
         array.flags.writeable = False
     assert train(params, Dataset(X, y, feature_names=names, **more, **known)).to_bytes() == expected
 

@@ -59,8 +59,12 @@ class TableData(FileDataset):
     def target_names(self) -> None:
         return None
 
-    def match_targets(self, objective) -> None:
+    def match_targets(self, objective, times=None) -> None:
         pass
+
+    @property
+    def times(self) -> None:
+        return None
 
     @property
     def group(self) -> np.ndarray | None:

@@ -100,7 +100,7 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
     labels, n_rows = _Labels(), 0
     several = data.n_targets > 1
     used: set[float] = set()
-    for rows in data.scan(numeric_target if several else labels.read):
+    for rows in data.scan(_not_read if several else labels.read):
         n_rows += rows.n_rows
         if not several:
             used.update(np.unique(rows.target).tolist())
@@ -117,6 +117,11 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
     order = np.argsort(array, kind="stable")
     counted = np.array([number in used for number in range(len(values))], dtype=np.bool_)
     return TargetFacts(n_rows, bool(labels.is_text), array[order], counted[order], labels.has_more)
+
+
+def _not_read(column: ReadColumn, name: str) -> FloatArray:
+    """Return zeros in place of several targets, which are not classes."""
+    return np.zeros(len(column))
 
 
 def fit_files(

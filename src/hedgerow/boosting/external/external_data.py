@@ -84,7 +84,7 @@ class TargetSurvey:
         self.n_rows = 0
         self._loss, self._largest = loss, -np.inf
         self._others, self._checks_rows = others or Alone(), others is None
-        self._first: FloatArray = np.zeros((0, loss.n_targets) if loss.n_targets > 1 else 0)
+        self._first: FloatArray = np.zeros((0, loss.n_targets) if loss.has_several else 0)
         self._objective: Objective | None = None
         if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
@@ -108,6 +108,7 @@ class TargetSurvey:
             return
         if self.n_rows == 0:
             self._origin = target[0].reshape(-1).copy()
+            self._first = target[:0]
         if len(self._first) < TRIED:
             self._first = np.concatenate([self._first, target])[:TRIED]
         if self._checks_rows:
@@ -265,6 +266,8 @@ def _plan_of(
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     others, may_stop = data.communicator, bool(stopping.early_stopping) and not has_validation
     may_stop = may_stop and not stopping.by_out_of_bag and not stopping.by_folds
+    if loss.is_survival:
+        data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()
@@ -304,6 +307,7 @@ def _plan_of(
         objective=objective,
         start=options.start,
         by_folds=stopping.by_folds,
+        times=data.times,
     )
     return plan, divided, stopping
 
@@ -344,7 +348,7 @@ def _binned(
 def _validation(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
     """Return validation rows in chunks; a table in memory is one chunk."""
     if reads_batches(valid):
-        valid.match_targets(plan.objective)
+        valid.match_targets(plan.objective, plan.times)
         sample = valid.stored_like(trained, plan)
         return replace(sample, query=valid.query)
     return _of_table(valid, trained, plan)
@@ -353,7 +357,8 @@ def _validation(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Ext
 def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
     """Return validation rows of a table."""
     table = valid.table(trained.schema)
-    sample = valid.sample(table, targets_like(valid, table.n_rows, plan.objective), plan.n_outputs)
+    target = targets_like(valid, table.n_rows, plan.objective, plan.intervals)
+    sample = valid.sample(table, target, plan.n_outputs)
     sample = sample.without_zero_weights()
     offset = sample.offset
     if trained.first is not None:

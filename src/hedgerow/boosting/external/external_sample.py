@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.dataset.time_columns import TimeColumns
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
@@ -157,6 +158,8 @@ class StorePlan:
         Model to continue.
     by_folds : bool, default=False
         Whether folds of these rows are to choose the number of rounds.
+    times : TimeColumns or None
+        How two columns of targets are read as times of events; None for other targets.
     """
 
     params: BoostParams
@@ -166,6 +169,7 @@ class StorePlan:
     objective: Objective | None = None
     start: Start | None = None
     by_folds: bool = False
+    times: TimeColumns | None = None
 
     @property
     def work(self) -> WorkShape:
@@ -176,6 +180,11 @@ class StorePlan:
         shares = asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
         n_vectors = objective.n_outputs if shares and objective.n_outputs > 1 else 1
         return WorkShape(self.n_outputs, objective.name == "softmax", n_vectors=n_vectors)
+
+    @property
+    def intervals(self) -> bool:
+        """Whether the targets are ends of intervals of times."""
+        return self.times is not None and self.times.has_intervals
 
     def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are held out."""

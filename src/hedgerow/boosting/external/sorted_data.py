@@ -202,9 +202,9 @@ def _validation(
     if not isinstance(valid, FileDataset):
         check_both_offset(train.offset is not None, valid.offset is not None)
         seen = valid.table(schema)
-        target = targets_like(valid, seen.n_rows, objective)
+        target = targets_like(valid, seen.n_rows, objective, plan.intervals)
         return valid.sample(seen, target, objective.n_outputs)
-    valid.match_targets(objective)
+    valid.match_targets(objective, plan.times)
     check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
     given = replace(plan, set_aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)

@@ -127,7 +127,9 @@ class Evaluation(ABC):
 
         if self._classes is not None:
             dataset.read_targets_by(class_reader(self._classes, is_strict=True))
-        if self._objective.name not in SURVIVAL:  # both ends of intervals are one target
+        if self._objective.name in SURVIVAL:
+            dataset.read_times(self._objective.name)
+        else:
             dataset.match_targets(self._objective)
         plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
         dataset.survey(lambda target: None, plan.params, sets_aside=True)

@@ -18,7 +18,7 @@ of only 0 and 1 may be an event or an end: that is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -97,20 +97,82 @@ def read_times(
         return check_vector(y, n_rows, name)
     for column, what in zip(columns, ("first", "second"), strict=True):
         check_length(len(column.values), n_rows, f"{name} ({column.name or what + ' column'})")
-    ends = _named_ends(columns)
-    if ends is None:
-        found = _event_and_time(columns, name)
-        if found is not None:
-            return _signed(*found, n_rows, name)
+    names = columns[0].name, columns[1].name
+    truths = _is_truth(columns[0].values), _is_truth(columns[1].values)
+    form = form_of(names, truths, name, objective)
+    found = times_of(form, names, (columns[0].values, columns[1].values), n_rows, name)
+    if form.is_doubtful and not intervals:
+        refuse_doubtful(*may_be_events(found), name)
+    return found
+
+
+class Form(NamedTuple):
+    """What two columns of a target are.
+
+    has_events   whether they are event and time; otherwise they are ends of intervals
+    first        position of the event, or of the lower end
+    is_doubtful  whether neither names nor types tell, so that values must not leave doubt
+    """
+
+    has_events: bool
+    first: int
+    is_doubtful: bool = False
+
+
+def form_of(
+    names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str, objective: str
+) -> Form:
+    """Return what two columns are, by their names and types.
+
+    Parameters
+    ----------
+    names : tuple of str or None
+        None for columns without names.
+    truths : tuple of bool
+        Whether all values of a column are True or False.
+    name : str
+        Name of the target in messages.
+    objective : {"cox", "aft"}
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If the columns cannot be times of events.
+
+    Examples
+    --------
+    >>> form_of(("days", "died"), (False, False), "y", "aft")
+    Form(has_events=True, first=1, is_doubtful=False)
+    """
+    first = first_end(names)
+    if first is None:
+        event = _event_of(names, truths, name)
+        if event is not None:
+            return Form(True, event)
     if objective == "cox":
         raise DataError(
             f"{name} has two columns of numbers, but objective 'cox' does not support intervals: "
             f"give times, negative for censored rows. {_SPELLINGS}."
         )
-    found_ends = _intervals(*(ends or columns), name)
-    if ends is None and not intervals:
-        _refuse_doubtful(found_ends, name)
-    return found_ends
+    for label, is_truth in zip(names, truths, strict=True):
+        if is_truth:
+            raise DataTypeError(
+                f"{name} ({label}) is an end of intervals, but holds booleans: give numbers."
+            )
+    return Form(False, first or 0, first is None)
+
+
+def times_of(
+    form: Form,
+    names: tuple[str | None, str | None],
+    columns: tuple[AnyArray, AnyArray],
+    n_rows: int,
+    name: str,
+) -> FloatArray:
+    """Return the times of rows from two columns of a known form; see :func:`read_times`."""
+    pair = _Column(names[0], columns[0]), _Column(names[1], columns[1])
+    one, other = pair if form.first == 0 else pair[::-1]
+    return (_signed if form.has_events else _intervals)(one, other, n_rows, name)
 
 
 def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
@@ -129,12 +191,17 @@ def _two_columns(y: Any, name: str) -> tuple[_Column, _Column] | None:
     if named is None or (len(named) == 1 and hasattr(y, "columns")):
         return None
     if len(named) != 2:
-        shown = ", ".join(repr(column.name) for column in named if column.name is not None)
-        raise DataTypeError(
-            f"{name} needs one column, or two fields (event and time, or lower and upper end), but "
-            f"has {len(named)}{f': {shown}' if shown else ''}. {_BOTH_SPELLINGS}"
-        )
+        raise not_two([column.name for column in named], name)
     return named[0], named[1]
+
+
+def not_two(names: Sequence[str | None], name: str) -> DataTypeError:
+    """Return the error for times in more than two columns, or in one that is a field."""
+    shown = ", ".join(repr(label) for label in names if label is not None)
+    return DataTypeError(
+        f"{name} needs one column, or two fields (event and time, or lower and upper end), but "
+        f"has {len(names)}{f': {shown}' if shown else ''}. {_BOTH_SPELLINGS}"
+    )
 
 
 def _columns_of_frame(y: Any) -> list[_Column]:
@@ -157,38 +224,37 @@ def _role(name: str | None) -> _Role:
     return next((role for role, known in _WORDS.items() if words & known), None)
 
 
-def _named_ends(columns: tuple[_Column, _Column]) -> tuple[_Column, _Column] | None:
-    """Return lower and upper end if the column names identify them, else None."""
-    first, second = columns
+def first_end(names: tuple[str | None, str | None]) -> int | None:
+    """Return the position of the lower end if the column names identify both, else None."""
     for low, high in _ENDS:
-        for lower, upper in ((first, second), (second, first)):
-            if low in _words(lower.name) and high in _words(upper.name):
-                return lower, upper
+        for lower in (0, 1):
+            if low in _words(names[lower]) and high in _words(names[1 - lower]):
+                return lower
     return None
 
 
-def _event_and_time(columns: tuple[_Column, _Column], name: str) -> tuple[_Column, _Column] | None:
-    """Return event and time if types or names identify them, else None.
+def _event_of(
+    names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str
+) -> int | None:
+    """Return the position of the event if types or names identify event and time, else None.
 
     Raise ``DataError`` if a column tells which rows are *censored*, or if both columns are
     boolean.
     """
-    first, second = columns
-    truths = [_is_truth(column.values) for column in columns]
-    roles = [_role(column.name) for column in columns]
+    roles = [_role(label) for label in names]
     if all(truths):
         raise DataError(f"both columns of {name} hold booleans: one must hold times.")
     if "censored" in roles:
-        label = columns[roles.index("censored")].name
+        label = names[roles.index("censored")]
         raise DataError(
             f"column {label!r} of {name} tells which rows are censored, or in some tables which "
             f"are not: {_SPELLINGS}."
         )
     if any(truths):
-        return (first, second) if truths[0] else (second, first)
+        return truths.index(True)
     if roles[0] == roles[1]:
         return None
-    return (first, second) if roles[0] == "event" or roles[1] == "time" else (second, first)
+    return 0 if roles[0] == "event" or roles[1] == "time" else 1
 
 
 def _is_truth(values: AnyArray) -> bool:
@@ -223,13 +289,8 @@ def _happened(event: _Column, n_rows: int, name: str) -> BoolArray:
     return values == 1.0
 
 
-def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
+def _intervals(lower: _Column, upper: _Column, n_rows: int, name: str) -> FloatArray:
     """Return both ends as one array; upper ends may be infinite."""
-    for end in (lower, upper):
-        if _is_truth(end.values):
-            raise DataTypeError(
-                f"{name} ({end.name}) is an end of intervals, but holds booleans: give numbers."
-            )
     ends = np.column_stack(
         [numbers_of_rows(end.values, f"{name} ({end.name})") for end in (lower, upper)]
     )
@@ -242,12 +303,21 @@ def _intervals(lower: _Column, upper: _Column, name: str) -> FloatArray:
     return ends
 
 
-def _refuse_doubtful(ends: FloatArray, name: str) -> None:
-    """Raise ``DataError`` if two numeric columns may be event and time."""
-    if np.isinf(ends).any():  # event times are finite, so these are ends
+def may_be_events(columns: FloatArray) -> tuple[BoolArray, bool]:
+    """Return which of two columns hold nothing but 0 and 1, and whether all times are finite."""
+    codes = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
+    return codes, not bool(np.isinf(columns).any())
+
+
+def refuse_doubtful(codes: BoolArray, is_finite: bool, name: str) -> None:
+    """Raise ``DataError`` if two numeric columns may be event and time.
+
+    The first two arguments are those of :func:`may_be_events` for all rows.
+    """
+    if not is_finite:  # event times are finite, so these are ends
         return
-    for column, what in enumerate(("first", "second")):
-        if ((ends[:, column] == 0.0) | (ends[:, column] == 1.0)).all():
+    for is_code, what in zip(codes.tolist(), ("first", "second"), strict=True):
+        if is_code:
             raise DataError(
                 f"{name} has two columns of numbers, and the {what} holds nothing but 0 and 1: "
                 "they may be an event and its time, or the ends of an interval. "

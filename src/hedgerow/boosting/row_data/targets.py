@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector, values_of_rows
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
@@ -152,12 +153,21 @@ def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: st
         raise DataError(f"{name} lacks the column {missing[0]!r}, a target of the training rows.")
 
 
-def targets_like(rows: Dataset, n_rows: int, objective: Objective | None) -> FloatArray:
+def targets_like(
+    rows: Dataset, n_rows: int, objective: Objective | None, intervals: bool = False
+) -> FloatArray:
     """Return the targets of validation rows in memory, as a loss of rows in batches has them.
 
-    Raise ``DataError`` if there are more or fewer targets than those of the loss.
+    ``intervals`` tells whether those of the training rows are ends of intervals.  Raise
+    ``DataError`` if there are more or fewer targets than those of the loss.
     """
-    found = rows.targets(n_rows, None if objective is None else objective.name)
+    name = None if objective is None else objective.name
+    if name in SURVIVAL:
+        seen = Targets(np.empty((0, 2)) if intervals else np.empty(0), None)
+        times = rows.targets(n_rows, name, seen)
+        check_intervals(times.several, intervals)
+        return times.values
+    found = rows.targets(n_rows, name)
     check_n_targets(found.values.shape[1] if found.several else 1, objective)
     if not isinstance(objective, SeveralTargets) or not objective.named:
         return found.values
@@ -173,6 +183,19 @@ def check_n_targets(n_targets: int, objective: Objective | None) -> None:
             f"y of the validation rows has {_columns(n_targets)}, but the training rows have "
             f"{_columns(n_trained)}: give the same number."
         )
+
+
+def check_intervals(has_intervals: bool, trained: bool) -> None:
+    """Raise ``DataError`` unless validation rows have intervals if the training rows have them."""
+    if has_intervals != trained:
+        raise DataError(
+            f"y of the validation rows has {_times(has_intervals)}, but the training rows have "
+            f"{_times(trained)}: give the same."
+        )
+
+
+def _times(intervals: bool) -> str:
+    return "intervals of times" if intervals else "times"
 
 
 def _columns(n_targets: int) -> str:

@@ -12,11 +12,9 @@ results of pass one in the same way, so all have the same cuts.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,22 +25,21 @@ from hedgerow.boosting.external.dataset.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.dataset.file_checks import (
     check_backoff,
     check_bundles,
-    targets_in_order,
 )
-from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.dataset.row_facts import RowFacts
+from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data import dataset_view
-from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
-from hedgerow.comm.base import Alone, Communicator, count_rows
+from hedgerow.comm.base import count_rows
 from hedgerow.data.binning.bins import BinSpec, fit_bins
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.disk_store import DiskStore
-from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
@@ -50,30 +47,20 @@ from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     BatchReader,
     Found,
-    ReadRequest,
-    Source,
     Survey,
-    TextTypes,
-    find_text_types,
     keep_as_text,
-    set_text_types,
 )
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
-from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
-LEAST_MEMORY = 32 * 10**6
-"""The smallest memory limit: with less, batches are too small to be efficient."""
-
-_BATCH_SHARE = 1 / 16
 _SPOOL_SHARE = 1 / 16
 _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
 """Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
 
 
-class FileDataset(Dataset):
+class FileDataset(SourceRows):
     """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
 
     Parameters
@@ -88,85 +75,10 @@ class FileDataset(Dataset):
     communicator : Communicator
     """
 
-    reads_batches: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        source: Source,
-        requested: ReadRequest,
-        *,
-        memory_limit: int,
-        cache_dir: Sequence[str],
-        read_target: ReadTarget = numeric_target,
-        communicator: Communicator | None = None,
-    ) -> None:
-        super().__init__(
-            None,
-            feature_names=requested.feature_names,
-            categorical_features=requested.categorical,
-            unknown_category=requested.unknown,
-        )
-        if memory_limit < LEAST_MEMORY:
-            raise ParameterError(
-                f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
-                f"{shown_bytes(LEAST_MEMORY)}."
-            )
-        self.source, self.requested = source, requested
-        self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
-        self.communicator: Communicator = communicator or Alone()
-        self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
-        self._counted: RowFacts | None = None
-        self._survey: Survey | None = None
-        self._has_types = False
-        self._names: tuple[str, ...] = ()
-        self._types_known = False
-
-    def __repr__(self) -> str:
-        return dataset_view.repr_of_files(self.source)
-
-    def _repr_html_(self) -> str:
-        return dataset_view.view_of_files(self.source, self.feature_names)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns, once they are known; those of files are known at once."""
-        return self.requested.feature_names or self._reader.features()
-
-    @property
-    def offset_names(self) -> tuple[str, ...]:
-        """Columns that hold the offset."""
-        return self.source.roles.offset
-
-    def table(
-        self,
-        schema: Schema | None = None,
-        zero_missing: bool = False,
-        *,
-        more_levels: bool = False,
-    ) -> Any:
-        """Raise ``DataError``: rows in files are not a table in memory."""
-        raise DataError(
-            "rows from files or batches are not held in memory, which is necessary here: read them "
-            "into a frame and give Dataset(X, y)."
-        )
-
-    def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
-        """Yield rows with targets and weights only."""
-        self._find_types()
-        room = int(_BATCH_SHARE * self.memory_limit)
-        return RowReader(self.source, room, read_target).read(features=False)
-
-    def read_targets_by(self, read_target: ReadTarget) -> None:
-        """Use another function to parse targets from now on."""
-        self._reader = RowReader(self.source, int(_BATCH_SHARE * self.memory_limit), read_target)
-        self.close()
-
-    def match_targets(self, objective: Objective | None) -> None:
-        """Read the targets in the order of those of ``objective``; call this before a survey."""
-        roles = targets_in_order(self.source.roles, objective)
-        if roles != self.source.roles:
-            self.source = replace(self.source, roles=roles)
-            self.read_targets_by(self._reader.read_target)
+    _counted: RowFacts | None = None
+    _survey: Survey | None = None
+    _names: tuple[str, ...] = ()
+    _types_known = False
 
     def survey(
         self,
@@ -216,17 +128,6 @@ class FileDataset(Dataset):
             n_total=n_total,
             largest_weight=largest_weight,
         )
-
-    def _find_types(self) -> None:
-        """Infer the types of text columns from all files of all processes."""
-        if self._has_types:
-            return
-        own = find_text_types(self.source.parts, int(_BATCH_SHARE * self.memory_limit))
-        types = TextTypes()
-        for message in self.communicator.allgather(json.dumps(own.to_json()).encode("ascii")):
-            types.merge(TextTypes.from_json(json.loads(message)))
-        set_text_types(self.source.parts, types)
-        self._has_types = True
 
     def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
         """Bin all rows; return training rows and held-out rows, whose stores the caller closes."""
@@ -390,22 +291,6 @@ class FileDataset(Dataset):
     def positions(self) -> Positions | None:
         """Position of each row of positive weight, after the survey; None without."""
         return None if self._counted is None else self._counted.position
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether the rows have queries, for rankings."""
-        return self.source.roles.qid is not None
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets of a row."""
-        return max(1, len(self.source.roles.targets))
-
-    @property
-    def target_names(self) -> tuple[str, ...] | None:
-        """The user's names of several targets."""
-        roles = self.source.roles
-        return roles.targets if roles.further and roles.named else None
 
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""

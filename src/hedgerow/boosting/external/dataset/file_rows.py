@@ -26,6 +26,9 @@ from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageErr
 ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
 """Converts a target column of this name to float64: numbers, or class indices."""
 
+ReadTimes: TypeAlias = Callable[[Sequence[ReadColumn]], FloatArray]
+"""Converts all target columns together to times of events."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
@@ -107,12 +110,18 @@ class RowReader:
     max_bytes : int
         Largest memory of a batch.
     read_target : callable
+    read_times : callable, optional
+        Reads the targets in place of ``read_target``.
     """
 
     def __init__(
-        self, source: Source, max_bytes: int, read_target: ReadTarget = numeric_target
+        self,
+        source: Source,
+        max_bytes: int,
+        read_target: ReadTarget = numeric_target,
+        read_times: ReadTimes | None = None,
     ) -> None:
-        self.source, self.read_target = source, read_target
+        self.source, self.read_target, self.read_times = source, read_target, read_times
         self._max_bytes = max_bytes
         self._known: dict[int, tuple[int, int]] = {}
         self._columns: tuple[str, ...] | None = None
@@ -229,13 +238,17 @@ class RowReader:
 
     def _targets(self, batch: Batch) -> FloatArray:
         """Return the target of each row of a batch, or several as columns in Fortran order."""
-        roles, columns = self._roles, []
+        roles, given, columns = self._roles, list[ReadColumn](), list[FloatArray]()
         for name in roles.targets or (None,):
             target = self._vector(batch, batch.target, name, "target")
             if target is None:
                 raise ParameterError(
                     "the batches contain no target: name a column (target=), or give tuples X, y."
                 )
+            given.append(target)
+        if self.read_times is not None:
+            return self.read_times(given)
+        for target, name in zip(given, roles.targets or (None,), strict=True):
             columns.append(self.read_target(target, name or "y"))
             check_finite(columns[-1], "y" if len(roles.targets) < 2 else f"y (column {name!r})")
         return columns[0] if len(columns) == 1 else np.asfortranarray(np.column_stack(columns))

@@ -42,9 +42,20 @@ class ResidentRows(Dataset):
         Only ``zero_as_missing`` and ``seed`` are used.
     why : str
         Text on what needs all rows, for the message if they are too large.
+    objective : object
+        As for :func:`hedgerow.train`; losses of survival read two columns of times.
+    intervals : bool
+        Whether these are validation rows, and the times of the training rows intervals.
     """
 
-    def __init__(self, data: FileDataset, params: BoostParams, why: str) -> None:
+    def __init__(
+        self,
+        data: FileDataset,
+        params: BoostParams,
+        why: str,
+        objective: object = None,
+        intervals: bool = False,
+    ) -> None:
         requested = data.requested
         super().__init__(
             None,
@@ -52,6 +63,8 @@ class ResidentRows(Dataset):
             unknown_category=requested.unknown,
         )
         self._data, self._why = data, why
+        if isinstance(objective, str) and objective in SURVIVAL:
+            data.read_times(objective, intervals=intervals)
         # Only the table is made here: it is divided and binned later, so trees do not matter.
         outputs = max(1, len(data.source.roles.offset))
         plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
@@ -104,10 +117,11 @@ class ResidentRows(Dataset):
         """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
         if self.y is None:
             self.table()
+        if self._data.times is not None:
+            assert self.y is not None
+            return Targets(self.y, None)
         found = super().targets(n_rows, objective, like)
-        if not found.several or objective in SURVIVAL:  # both ends of intervals are one target
-            return found
-        return found._replace(names=self._data.target_names)
+        return found._replace(names=self._data.target_names) if found.several else found
 
     def _check_size(self) -> None:
         self._data.survey(lambda target: None, self._plan.params, sets_aside=False)
@@ -150,8 +164,16 @@ class ResidentRows(Dataset):
         return stack_tables(parts)
 
 
-def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dataset:
+def in_memory(
+    rows: Any,
+    params: BoostParams,
+    reason: AllRowsNeededError,
+    objective: object = None,
+    intervals: bool = False,
+) -> Dataset:
     """Return rows of files as a Dataset in memory; leave other Datasets unchanged.
+
+    The last two arguments are those of :class:`ResidentRows`.
 
     Raises
     ------
@@ -163,7 +185,7 @@ def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dat
     if isinstance(rows, FileDataset):
         if rows.communicator.size > 1:
             raise reason
-        return ResidentRows(rows, params, str(reason))
+        return ResidentRows(rows, params, str(reason), objective, intervals)
     if isinstance(rows, Dataset):
         return rows
     raise reason

@@ -238,7 +238,9 @@ class LeafSums:
         )
         for chunk in self._store.chunks(uses=uses):
             rows, _, starts = self._grower.leaf_segments(chunk)
-            target, raw = chunk.target_of(output), self._scores(chunk, output)
+            raw, target = self._scores(chunk, output), chunk.target
+            if isinstance(self._objective, SeveralTargets):
+                target = chunk.target_of(output)
             for first in range(0, len(rows), _ROWS_AT_ONCE):
                 some = rows[first : first + _ROWS_AT_ONCE]
                 ends = np.clip(starts, first, first + len(some))
@@ -267,5 +269,5 @@ def _values_of(part: _Part, step: FloatArray, values: Values) -> Sequence[FloatA
     """
     if len(part.target) > 1:
         return values(part.target, part.raw, step)
-    twice = np.repeat(part.target, 2), np.repeat(part.raw, 2, axis=1), np.repeat(step, 2)
+    twice = np.repeat(part.target, 2, axis=0), np.repeat(part.raw, 2, axis=1), np.repeat(step, 2)
     return [of_value[:1] for of_value in values(*twice)]

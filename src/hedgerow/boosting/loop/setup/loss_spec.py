@@ -21,7 +21,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import (
     OBJECTIVES,
     RANKING,
@@ -69,14 +69,12 @@ class LossSpec:
     has_queries : bool
         Whether the query of each row is known, so that rankings can be trained.
     target_names : tuple of str, or None
-        The user's names of several targets.
+        The user's names of several targets, or of two columns of times.
     labelled : str
         Name of the estimator that accepts labels other than 0, 1, ..., for messages.
 
     Raises
     ------
-    AllRowsNeededError
-        For survival times in several columns, which are read from a table.
     ParameterError
         For an unknown name or a value out of range, or queries for a loss that does not rank.
     DataError
@@ -93,11 +91,6 @@ class LossSpec:
     labelled: str = "HedgerowClassifier"
 
     def __post_init__(self) -> None:
-        if self.n_targets > 1 and self.objective in SURVIVAL:
-            raise AllRowsNeededError(
-                f"objective {self.objective!r} with times in {self.n_targets} columns needs all "
-                "rows in memory: give one column of times, negative for censored rows."
-            )
         if isinstance(self.objective, str):
             named = self._named(2 if self.n_classes is None else self.n_classes)
             check_queries_given(named, self.has_queries)
@@ -105,6 +98,16 @@ class LossSpec:
     def for_targets(self, rows: RowsWithTargets) -> LossSpec:
         """Return the loss of all targets of these rows."""
         return replace(self, n_targets=rows.n_targets, target_names=rows.target_names)
+
+    @property
+    def is_survival(self) -> bool:
+        """Whether the targets are times of events: in one column, or in two."""
+        return isinstance(self.objective, str) and self.objective in SURVIVAL
+
+    @property
+    def has_several(self) -> bool:
+        """Whether outputs learn targets of their own."""
+        return self.n_targets > 1 and not self.is_survival
 
     @property
     def counts_classes(self) -> bool:
@@ -120,9 +123,9 @@ class LossSpec:
 
         It is 1 if the number of classes follows from the targets.
         """
-        if self.counts_classes or not asks_for_vectors(params, self.n_targets > 1):
+        if self.counts_classes or not asks_for_vectors(params, self.has_several):
             return 1
-        if self.n_targets > 1:
+        if self.has_several:
             return self.n_targets
         if isinstance(self.objective, str):
             return self._named(self.n_classes or 1).n_outputs
@@ -131,7 +134,7 @@ class LossSpec:
     @property
     def stratifies(self) -> bool:
         """Whether held-out rows are stratified by class, as :func:`hedgerow.metrics.task_of`."""
-        if self.n_targets > 1:
+        if self.has_several:
             return False
         if not isinstance(self.objective, str):
             return getattr(self.objective, "task", self.task) != "regression"
@@ -152,7 +155,7 @@ class LossSpec:
         largest : float
             Largest target.
         """
-        if self.n_targets > 1:
+        if self.has_several:
             if self.counts_classes:
                 raise not_for_several(str(self.objective))
             single = replace(self, n_targets=1)
