@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external.dataset import bundling, resident
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import AllRowsNeededError, DataError
 from tests.helpers.chunked import never_join_chunks
@@ -29,6 +29,7 @@ N_ROWS = 600
 RNG = np.random.default_rng(0)
 NUMBERS = ["a", "b", "d"]
 COLUMNS = [*NUMBERS, "town"]
+SPARSE = [f"s{k}" for k in range(9)]
 
 
 def table() -> pd.DataFrame:
@@ -58,6 +59,10 @@ def table() -> pd.DataFrame:
     rows["when"] = (pd.Timestamp("2024-01-01", tz="Asia/Tokyo") + days).mask(rows.b == 3.0)
     rows["span"] = (days * rows.d).dt.round("s")
     rows["month"] = (pd.Timestamp("2024-01-01") + days.dt.floor("28D")).astype("category")
+    chosen = RNG.integers(0, len(SPARSE) + 3, (N_ROWS, 3))  # columns that are not 0 in a row
+    for k, name in enumerate(SPARSE):
+        values = np.where(RNG.random(N_ROWS) < 0.1, np.nan if k < 2 else -1.0, rows.b + 1.0)
+        rows[name] = np.where((chosen[:, : 1 + k // 4] == k).any(axis=1), values, 0.0)
     rows["high"], rows["low"] = (rows.y > 3.0).astype(int), (rows.y2 < 4.0).astype(int)
     return rows
 
@@ -384,6 +389,66 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
     "bundles": {"params": {"bundle_features": True}, "columns": NUMBERS},
     "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
+    "bundles of sparse columns": {
+        "params": {"bundle_features": True, "colsample_bytree": 0.7},
+        "columns": ["a", *SPARSE],
+    },
+    "bundles of sparse columns with conflicts": {
+        "params": {"max_conflict_rate": 0.05, "train_scores": True, "eval_metric": "mae"},
+        "columns": ["a", *SPARSE],
+        "weight": "w",
+    },
+    "bundles with conflicts in order of degrees that stop early": {
+        "params": {
+            "bundle_features": True,
+            "max_conflict_rate": 0.1,
+            "bundle_order": "degree",
+            "bundle_conflicts": "max",
+            "zero_as_missing": True,
+            "early_stopping": True,
+            "patience": 2,
+            "sampling": "goss",
+        },
+        "columns": [*SPARSE, "b", "a"],
+    },
+    "bundles with conflicts by rows left out": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "objective": "softmax",
+            "early_stopping": "oob",
+            "subsample": 0.6,
+            "linear_leaves": True,
+        },
+        "target": "class",
+        "columns": ["a", *SPARSE],
+    },
+    "bundles with conflicts in a random forest": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "boosting": "rf",
+            "subsample": 0.6,
+            "oob_score": True,
+            "grow_policy": "symmetric",
+        },
+        "columns": ["a", *SPARSE],
+    },
+    "bundles with conflicts of target statistics": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "target_statistics": True,
+            "feature_crosses": [("a", "b", "product")],
+        },
+        "columns": ["a", "b", *SPARSE, "street"],
+    },
+    "bundles with conflicts by folds": {
+        "params": {"max_conflict_rate": 0.1, "early_stopping": "cv"},
+        "columns": ["a", *SPARSE],
+    },
+    "bundles with conflicts by Cox": {
+        "params": {"max_conflict_rate": 0.1, "objective": "cox"},
+        "columns": ["a", *SPARSE],
+        "target": "time",
+    },
     "linear leaves": {"params": {"linear_leaves": True}},
     "crosses": {"params": {"feature_crosses": [(0, 1, "ratio"), (1, 0, "difference")]}},
     "crosses with options of columns": {
@@ -745,11 +810,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
 }
 NOT_IN_CHUNKS = {
-    "symmetric trees with bundles",
-    "symmetric trees with conflicts in bundles",
     "exact with target statistics",
-    "bundles",
-    "bundles with conflicts",
+    "bundles with conflicts by folds",
+    "bundles with conflicts by Cox",
     "crosses, exact",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
@@ -761,6 +824,7 @@ ON_ONE_WORKER = {
     "groups",
     "target statistics",
     "target statistics of several targets",
+    "bundles with conflicts of target statistics",
     "several targets, exact",
     "exact",
     "exact with constraints",
@@ -942,9 +1006,16 @@ def test_offsets_of_files(paths: list[Path]) -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [{"grow_policy": "symmetric"}, {"sampling": "goss"}, {"early_stopping": "cv"}],
+    [
+        {"grow_policy": "symmetric"},
+        {"sampling": "goss"},
+        {"early_stopping": "cv"},
+        {"max_conflict_rate": 0.1, "early_stopping": True},
+    ],
 )
-def test_sparse_batches(params: dict[str, Any]) -> None:
+def test_sparse_batches(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    if "max_conflict_rate" in params:
+        never_join_chunks(monkeypatch)
     dense = RNG.normal(size=(300, 12)) * (RNG.random((300, 12)) < 0.2)
     X, y = csr_array(dense), dense.sum(axis=1)
 
@@ -964,10 +1035,11 @@ def test_rows_that_do_not_fit_say_what_needs_them() -> None:
             yield X, X[:, 0]
 
     rows = Dataset.from_batches(batches, memory_limit="32 MB")
+    params = {"tree_method": "exact", "feature_crosses": [(0, 1, "ratio")]}
     with pytest.raises(
-        hedgerow.ParameterError, match=r"bundle_features=True.* 33.6 MB, and memory_limit is 32"
+        hedgerow.ParameterError, match=r"feature_crosses.* 33.6 MB, and memory_limit is 32"
     ):
-        train({"n_estimators": 2, "bundle_features": True}, rows)
+        train({"n_estimators": 2, **params}, rows)
     assert train({"n_estimators": 2}, rows).num_rounds == 2
 
 
@@ -1011,6 +1083,22 @@ def test_rows_that_do_not_fit_are_sampled_by_gradients(params: dict[str, Any]) -
     rows = Dataset.from_batches(batches, memory_limit="32 MB")  # 33.6 MB as a table
     X, y = (np.concatenate(parts) for parts in zip(*batches(), strict=True))
     assert train(params, rows).to_bytes() == train(params, Dataset(X, y)).to_bytes()
+
+
+def test_bundles_with_conflicts_say_what_memory_they_need(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch, small_chunks: None
+) -> None:
+    monkeypatch.setattr(bundling, "_SHARE", 1e-4)  # of 32 MB
+    rows = Dataset.from_files(paths, "y", features=SPARSE, memory_limit="32 MB")
+    with pytest.raises(AllRowsNeededError, match=r"max_conflict_rate=0.1 .* memory_limit of 1"):
+        train({"n_estimators": 2, "max_conflict_rate": 0.1}, rows)
+    assert train({"n_estimators": 2, "bundle_features": True}, rows).num_rounds == 2
+
+
+def test_bundles_of_categories_in_files_are_refused_as_in_memory(paths: list[Path]) -> None:
+    for rows in (Dataset.from_files(paths, "y", features=COLUMNS), in_memory({})):
+        with pytest.raises(hedgerow.ParameterError, match="column 'town' is a category"):
+            train({"n_estimators": 2, "bundle_features": True}, rows)
 
 
 def test_reasons_are_parameter_errors() -> None:

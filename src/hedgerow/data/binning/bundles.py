@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, RowArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, RowArray
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec, cuts_as
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
@@ -180,16 +180,88 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
         return one_each(spec)
     default_bin = default_codes(spec)
     counts = count_rows(table, spec, default_bin, n_threads)
-    active = counts.sum(axis=0)
-    cells = _cells_needed(table, spec)
-    bundle = np.where(active > 0, np.arange(table.n_features), -1)
-    tried = (active > 0) & (active <= _DENSEST * table.n_rows) & (cells <= MOST_CELLS)
-    n_conflicts = 0
-    if np.count_nonzero(tried) > 1:
-        features = np.flatnonzero(tried)
-        found, n_conflicts = _search(table, spec, rules, default_bin, counts, cells, features)
-        bundle[features] = table.n_features + found
-    return _finish(spec, default_bin, cells, bundle, n_conflicts)
+    active = ActiveRows(
+        table.n_rows, default_bin, counts.sum(axis=0), cells_needed(spec, missing_in(table))
+    )
+    if len(features := active.tried()) < 2:
+        return active.layout(spec)
+    start, rows = list_rows(table, spec, default_bin, counts, features)
+    return active.layout(spec, rules, start, rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ActiveRows:
+    """What decides which features share a column.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of training rows.
+    default_bin : int32 (n_features,)
+    count : int64 (n_features,)
+        Number of active rows of each feature.
+    cells : int64 (n_features,)
+        Cells that each feature needs.
+    """
+
+    n_rows: int
+    default_bin: npt.NDArray[np.int32]
+    count: IntArray
+    cells: IntArray
+
+    def tried(self) -> IntArray:
+        """Return the features that may be bundled; fewer than two never are."""
+        sparse = (self.count > 0) & (self.count <= _DENSEST * self.n_rows)
+        return np.flatnonzero(sparse & (self.cells <= MOST_CELLS))
+
+    def layout(
+        self,
+        spec: BinSpec,
+        rules: BundleRules | None = None,
+        start: IntArray | None = None,
+        rows: RowArray | None = None,
+    ) -> Layout:
+        """Return the layout, with a column for each active feature unless rules are given.
+
+        ``start`` and ``rows`` are the active rows of the features tried, as of :func:`list_rows`.
+        """
+        bundle, n_conflicts = np.where(self.count > 0, np.arange(len(self.count)), -1), 0
+        if rules is not None:
+            assert start is not None
+            assert rows is not None
+            features = self.tried()
+            found, n_conflicts = self._search(rules, features, start, rows)
+            bundle[features] = len(self.count) + found
+        return _finish(spec, self.default_bin, self.cells, bundle, n_conflicts)
+
+    def _search(
+        self, rules: BundleRules, features: IntArray, start: IntArray, rows: RowArray
+    ) -> tuple[IntArray, int]:
+        """Return the bundle of each of ``features`` and the number of conflicts of all bundles."""
+        weight = self.count[features]
+        if rules.order == "degree":
+            weight = degrees(start, rows, self.n_rows)[features]
+        order = features[np.argsort(-weight, kind="stable")]
+        bundle, conflicts = np.zeros((2, len(self.count)), dtype=np.int64)
+        put_in_bundles(
+            order,
+            start,
+            rows,
+            self.cells,
+            self.n_rows,
+            conflicts_allowed(rules, self.n_rows),
+            int(rules.conflicts == "sum"),
+            np.zeros((N_OPEN, (self.n_rows + 63) // 64), dtype=np.uint64),
+            np.empty((5, N_OPEN), dtype=np.int64),
+            bundle,
+            conflicts,
+        )
+        return bundle[features], int(conflicts.sum())
+
+
+def conflicts_allowed(rules: BundleRules, n_rows: int) -> int:
+    """Return the largest number of conflicts of a bundle, or of a feature in one."""
+    return int(rules.max_conflict_rate * n_rows)
 
 
 def may_pay(table: Table, rules: BundleRules) -> bool:
@@ -300,49 +372,20 @@ def _default_range(
     return low, high
 
 
-def _cells_needed(table: SparseTable, spec: BinSpec) -> IntArray:
-    """Count the cells of each feature: codes except the default, with missing only if used."""
-    if spec.schema.zero_missing:
-        return spec.bin_counts.copy()
+def missing_in(table: SparseTable) -> BoolArray:
+    """Return the features with a missing value among the entries."""
     missing = np.zeros(table.n_features, dtype=np.bool_)
     value = table.value
     gone = np.isnan(value) if value.dtype.kind == "f" else value == MISSING_KEY
     missing[table.column[gone]] = True
+    return missing
+
+
+def cells_needed(spec: BinSpec, missing: BoolArray) -> IntArray:
+    """Count the cells of each feature: codes except the default, with missing only if used."""
+    if spec.schema.zero_missing:
+        return spec.bin_counts.copy()
     return spec.bin_counts - 1 + missing
-
-
-def _search(
-    table: SparseTable,
-    spec: BinSpec,
-    rules: BundleRules,
-    default_bin: npt.NDArray[np.int32],
-    counts: IntArray,
-    cells: IntArray,
-    features: IntArray,
-) -> tuple[IntArray, int]:
-    """Return the bundle of each of ``features`` and the number of conflicts in all bundles."""
-    start, rows = list_rows(table, spec, default_bin, counts, features)
-    if rules.order == "degree":
-        weight = degrees(start, rows, table.n_rows)[features]
-    else:
-        weight = counts.sum(axis=0)[features]
-    order = features[np.argsort(-weight, kind="stable")]
-    bundle = np.zeros(table.n_features, dtype=np.int64)
-    conflicts = np.zeros(table.n_features, dtype=np.int64)
-    put_in_bundles(
-        order,
-        start,
-        rows,
-        cells,
-        table.n_rows,
-        int(rules.max_conflict_rate * table.n_rows),
-        int(rules.conflicts == "sum"),
-        np.zeros((N_OPEN, (table.n_rows + 63) // 64), dtype=np.uint64),
-        np.empty((5, N_OPEN), dtype=np.int64),
-        bundle,
-        conflicts,
-    )
-    return bundle[features], int(conflicts.sum())
 
 
 def degrees(start: IntArray, rows: RowArray, n_rows: int) -> IntArray:

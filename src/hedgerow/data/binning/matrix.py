@@ -274,18 +274,23 @@ def bin_bundled(
     if isinstance(table, SparseTable):
         layout = lay_out(table, spec, rules, n_threads)
         return bin_table(table, spec, n_threads, layout=layout)
-    if spec.is_category.any() and rules.when is True:
-        name = spec.schema.names[int(np.argmax(spec.is_category))]
-        raise ParameterError(
-            f"bundle_features=True needs columns of numbers, but column {name!r} is a category: "
-            "use bundle_features='auto', or encode the column as numbers."
-        )
+    check_bundled(spec, rules)
     if may_pay(table, rules):
         entries = sparse_of(table)
         layout = lay_out(entries, spec, rules, n_threads)
         if layout.has_bundles:
             return bin_table(entries, spec, n_threads, layout=layout)
     return bin_table(table, spec, n_threads)
+
+
+def check_bundled(spec: BinSpec, rules: BundleRules) -> None:
+    """Raise ``ParameterError`` if bundles are requested of columns of which one is a category."""
+    if spec.is_category.any() and rules.when is True:
+        name = spec.schema.names[int(np.argmax(spec.is_category))]
+        raise ParameterError(
+            f"bundle_features=True needs columns of numbers, but column {name!r} is a category: "
+            "use bundle_features='auto', or encode the column as numbers."
+        )
 
 
 def bin_unseen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.continued import scores_before
 from hedgerow.boosting.external.dataset.encoded import EncodedRows
 from hedgerow.boosting.external.dataset.file_rows import Rows
@@ -11,8 +12,11 @@ from hedgerow.boosting.loop.setup.slopes import numbers_for
 from hedgerow.boosting.row_data.statistics import share_of_copy
 from hedgerow.data import Table, bin_table
 from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bundles import Layout
+from hedgerow.data.binning.unbundled import spread_bundles
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.sparse import AnyTable
+from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.model.forest import Forest
 from hedgerow.params import BoostParams
 
@@ -31,6 +35,8 @@ class RowBinning:
     params : BoostParams
         Linear leaves need the values of the rows beside the bins.
     n_threads : int
+    layout : Layout or None
+        Bundles of features, whose conflicts hide values of training rows.
     """
 
     spec: BinSpec
@@ -38,6 +44,12 @@ class RowBinning:
     encoded: EncodedRows | None
     params: BoostParams
     n_threads: int
+    layout: Layout | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the user's columns."""
+        return self.spec.schema if self.encoded is None else self.encoded.encoding.schema
 
     @property
     def n_copies(self) -> int:
@@ -59,18 +71,30 @@ class RowBinning:
         """
         if rows.n_rows == 0:
             return 0
-        table, offset = rows.of(table), rows.offset
+        offset = rows.offset
         if self.first is not None:
-            offset = scores_before(self.first, table, rows.target, offset, self.n_threads)
-        weight = rows.weight
-        if self.encoded is not None:
-            assert isinstance(table, Table)
-            if number is None:
-                table = self.encoded.of_new(table.values)
-            else:
-                numbered = slice(number, number + rows.n_rows)
-                table = self.encoded.of_training(table.values, numbered)
-                weight = share_of_copy(weight, rows.n_rows, self.encoded.n_copies)
-        matrix = bin_table(table, self.spec, self.n_threads)
-        sink.append(matrix, rows.target, weight, offset, numbers_for(self.params, table))
+            own = rows.of(table)
+            offset = scores_before(self.first, own, rows.target, offset, self.n_threads)
+        inputs, weight = self.inputs(table, rows, number)
+        if self.layout is None or number is None:
+            matrix = bin_table(inputs, self.spec, self.n_threads)
+        else:
+            entries = inputs if isinstance(inputs, SparseTable) else sparse_of(inputs)
+            bundled = bin_table(entries, self.spec, self.n_threads, layout=self.layout)
+            matrix = spread_bundles(bundled)
+        sink.append(matrix, rows.target, weight, offset, numbers_for(self.params, inputs))
         return rows.n_rows
+
+    def inputs(
+        self, table: AnyTable, rows: Rows, number: int | None
+    ) -> tuple[AnyTable, FloatArray | None]:
+        """Return rows as trees see them, with their weights; the arguments are as for append."""
+        table = rows.of(table)
+        if self.encoded is None:
+            return table, rows.weight
+        assert isinstance(table, Table)
+        if number is None:
+            return self.encoded.of_new(table.values), rows.weight
+        numbered = slice(number, number + rows.n_rows)
+        weight = share_of_copy(rows.weight, rows.n_rows, self.encoded.n_copies)
+        return self.encoded.of_training(table.values, numbered), weight

@@ -21,17 +21,6 @@ def check_device(params: BoostParams) -> None:
         )
 
 
-def check_bundles(params: BoostParams) -> None:
-    """Reject bundle options that need the complete table in memory."""
-    if params.bundle_features is True or params.max_conflict_rate > 0.0:
-        name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
-        raise AllRowsNeededError(
-            f"{name}={getattr(params, name)!r} needs the complete table in memory to choose which "
-            "features share a column, but these rows are read from files. Leave it at its default; "
-            "without conflicts, bundles do not affect the model."
-        )
-
-
 def targets_in_order(roles: Roles, objective: Objective | None) -> Roles:
     """Return the roles with the targets in the order of those of ``objective``.
 
@@ -66,7 +55,6 @@ def check_parts(data: object, params: BoostParams) -> None:
             f"tree_method={params.tree_method!r} sorts complete columns, which no worker of a "
             "cluster has: use tree_method='hist', or one worker."
         )
-    check_bundles(params)
 
 
 def check_backoff(table: AnyTable) -> None:

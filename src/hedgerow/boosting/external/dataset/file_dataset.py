@@ -20,11 +20,11 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
+from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.continued import as_in_model, bins_to_continue
 from hedgerow.boosting.external.dataset.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.dataset.file_checks import (
     check_backoff,
-    check_bundles,
 )
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.dataset.row_facts import RowFacts
@@ -36,7 +36,7 @@ from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
-from hedgerow.data.binning.bins import BinSpec, fit_bins
+from hedgerow.data.binning.bins import fit_bins
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory
@@ -134,10 +134,13 @@ class FileDataset(SourceRows):
         self._count(plan)
         self._bytes_for_loss(plan)  # an error here saves two passes
         with ExitStack() as stack:
-            spec, encoded, first_row = self._bins(plan, stack)
+            binning, first_row, n_rows = self._binning(plan, stack)
             give_back_memory()
-            spec, first = bins_to_continue(spec, plan)
-            binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
+            binning = with_layout(
+                binning, lambda: self.tables(binning.schema, plan), first_row, n_rows, plan,
+                self.communicator, self.memory_limit,
+            )  # fmt: skip
+            give_back_memory()
             samples = self._binned(binning, plan, first_row)
         give_back_memory()
         return samples
@@ -162,10 +165,12 @@ class FileDataset(SourceRows):
         """Survey the rows, unless that has been done."""
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
-        check_bundles(plan.params)
 
-    def _bins(self, plan: StorePlan, stack: ExitStack) -> tuple[BinSpec, EncodedRows | None, int]:
-        """Return cuts, computed inputs, and the number of training rows on earlier ranks."""
+    def _binning(self, plan: StorePlan, stack: ExitStack) -> tuple[RowBinning, int, int]:
+        """Return how rows are binned, and the training rows on earlier ranks and on all ranks.
+
+        The latter include copies.
+        """
         found, first_row = self._found(plan)
         table, weight, encoded = found.table, found.weight, None
         if plan.start is not None:
@@ -185,7 +190,9 @@ class FileDataset(SourceRows):
         most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
         sampled = np.arange(table.n_rows)
         spec = fit_bins(table, most_bins, weight, params.seed, plan.n_threads, forced, rows=sampled)
-        return spec, encoded, first_row
+        spec, first = bins_to_continue(spec, plan)
+        binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
+        return binning, first_row, binning.n_copies * found.n_rows
 
     def close(self) -> None:
         """Release the results of the survey."""
@@ -308,7 +315,7 @@ class FileDataset(SourceRows):
         self, binning: RowBinning, plan: StorePlan, first_row: int
     ) -> tuple[ExternalSample, ExternalSample | None]:
         spec, n_train, n_aside = binning.spec, 0, 0
-        schema = spec.schema if binning.encoded is None else binning.encoded.encoding.schema
+        schema = binning.schema
         with ExitStack() as stack:
             room = int(_TRAIN_SHARE * self.memory_limit)
             room -= self._bytes_for_loss(plan, binning.n_copies)

@@ -64,19 +64,23 @@ def prepare_rows(
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
-    rules = BundleRules(
-        params.bundle_features if params.device != "cuda" else False,
-        params.bundle_order,
-        params.bundle_conflicts,
-        params.max_conflict_rate,
-    )
-    matrix = bin_bundled(train.table, spec, rules, n_threads)
+    matrix = bin_bundled(train.table, spec, bundle_rules(params), n_threads)
     if may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
     if validation is None:
         return data(train, matrix), None, first
     unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
     return data(train, matrix), unseen, first
+
+
+def bundle_rules(params: BoostParams) -> BundleRules:
+    """Return the rules of feature bundling; a GPU has a column for each feature."""
+    return BundleRules(
+        params.bundle_features if params.device != "cuda" else False,
+        params.bundle_order,
+        params.bundle_conflicts,
+        params.max_conflict_rate,
+    )
 
 
 def of_a_kind(forest: Forest, params: BoostParams) -> Forest:
