@@ -63,6 +63,7 @@ def table() -> pd.DataFrame:
     for k, name in enumerate(SPARSE):
         values = np.where(RNG.random(N_ROWS) < 0.1, np.nan if k < 2 else -1.0, rows.b + 1.0)
         rows[name] = np.where((chosen[:, : 1 + k // 4] == k).any(axis=1), values, 0.0)
+    rows["v"], rows["q2"] = 0.5 + rows.q % 3, RNG.integers(0, 40, N_ROWS)
     rows["high"], rows["low"] = (rows.y > 3.0).astype(int), (rows.y2 < 4.0).astype(int)
     return rows
 
@@ -665,6 +666,49 @@ FEATURES: dict[str, dict[str, Any]] = {
     "distributions": {"params": {"objective": "normal"}},
     "early stopping": {"params": {"early_stopping": True, "patience": 2}},
     "early stopping by folds": {"params": {"early_stopping": "cv"}},
+    "early stopping by folds with weights of a random forest": {
+        "params": {"early_stopping": "cv", "boosting": "rf", "subsample": 0.6},
+        "weight": "w",
+    },
+    "Cox by folds": {
+        "params": {"objective": "cox", "early_stopping": "cv", "eval_metric": ["concordance"]},
+        "target": ["died", "time"],
+        "weight": "w",
+    },
+    "a loss of all rows by folds": {
+        "params": {"objective": absolute_of_all, "early_stopping": "cv"},
+        "groups": "q",
+    },
+    "several targets of a loss of all rows by folds": {
+        "params": {
+            "multi_strategy": "one_output_per_tree",
+            "objective": absolute_of_all,
+            "early_stopping": "cv",
+        },
+        "target": ["y", "y2"],
+    },
+    "rankings by folds": {
+        "params": {"objective": "lambdarank", "early_stopping": "cv"},
+        "target": "class",
+        "qid": "q",
+        "weight": "v",
+    },
+    "rankings of few columns by folds": {
+        "params": {
+            "objective": "rank_xendcg",
+            "early_stopping": "cv",
+            "eval_metric": ["map", "loss", "ndcg@3"],
+        },
+        "target": "class",
+        "qid": "q2",
+        "columns": ["b"],
+    },
+    "rankings with positions by folds": {
+        "params": {"objective": "lambdarank", "early_stopping": "cv"},
+        "target": "class",
+        "qid": "q",
+        "position": "place",
+    },
     "early stopping by rows left out": {"params": {"early_stopping": "oob", "subsample": 0.6}},
     "scores of the training rows": {"params": {"train_scores": True, "eval_metric": "mae"}},
     "weights": {"weight": "w"},
@@ -819,7 +863,7 @@ NOT_IN_CHUNKS = {
 
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
-    "early stopping by folds",
+    *(name for name in FEATURES if "by folds" in name),
     "intervals of times by folds",
     "groups",
     "target statistics",

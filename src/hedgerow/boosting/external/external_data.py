@@ -275,7 +275,7 @@ def _plan_of(
         if on_cluster or others.size > 1:
             stopping.check_without_table("on a cluster")
         check_folds(stopping, has_validation, options.start)
-        check_folds_in_chunks(stopping, objective, params)
+        check_folds_in_chunks(stopping, params)
     check_positions(data.positions, objective, params)
     divided, set_aside = None, None
     if data.group is not None:
@@ -294,7 +294,12 @@ def _plan_of(
         if not on_cluster:
             warn_of_single_rows(data.query)
         divided = DividedQueries.of(
-            data.query, stopping, params.seed, has_validation, others, data.positions
+            data.query,
+            stopping,
+            params.seed,
+            has_validation or stopping.by_folds,
+            others,
+            data.positions,
         )
         set_aside, stopping = divided.set_aside, divided.stopping
     elif may_stop:

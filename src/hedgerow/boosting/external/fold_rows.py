@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,8 +16,13 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
-from hedgerow.boosting.validation.folds import Fold, deal_observations, fold_numbers
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.folds import (
+    ORDER_STREAM,
+    Fold,
+    deal_observations,
+    fold_numbers,
+)
+from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.data import SparseTable, Table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory import shown_bytes
@@ -30,7 +36,9 @@ from hedgerow.data.external.row_store import (
     WorkShape,
 )
 from hedgerow.errors import ParameterError
-from hedgerow.metrics import task_of
+from hedgerow.kernels.ranking import QueryRows
+from hedgerow.metrics import Metric, metrics_of_queries, task_of
+from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.objectives import Objective
 
 _DRAW_BYTES, _DRAW_SHARE = 64, 0.75
@@ -72,6 +80,17 @@ class Division:
     number: AnyArray | None
     folds: list[Fold]
 
+    def rows(self, fold: int) -> tuple[IntArray, IntArray]:
+        """Return the training rows and the test rows of a fold."""
+        if self.number is not None:
+            tested = self.number == fold
+            return np.flatnonzero(~tested), np.flatnonzero(tested)
+        return self.folds[fold].train, self.folds[fold].test
+
+    def n_train(self, fold: int) -> int:
+        """Return the number of training rows of a fold."""
+        return len(self.rows(fold)[0])
+
     def parts(self, fold: int, start: int, stop: int) -> tuple[Part, Part]:
         """Return the training rows and the test rows of a fold among the rows of a range."""
         if self.number is not None:
@@ -109,8 +128,10 @@ def divide_rows(
     target, weight = _targets_of(train)
     stratify, seed = task_of(objective) in ("two classes", "classes"), plan.params.seed
     n_folds = stopping.folds[0]
-    if data.group is not None:
-        groups = data.group.view(np.int64)
+    groups = None if data.group is None else data.group.view(np.int64)
+    if train.query is not None:
+        groups, stratify = train.query, False
+    if groups is not None:
         return _numbered(fold_numbers(target, n_folds, stratify, seed, groups))
     repeats = _find_repeats(train, data, plan, target, weight, stratify)
     if repeats is None:
@@ -184,10 +205,49 @@ def _columns(train: ExternalSample, data: FileDataset, plan: StorePlan) -> Itera
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldSamples:
-    """Rows of a fold in stores of their own."""
+    """Rows of a fold in stores of their own.
+
+    Attributes
+    ----------
+    train, test : ExternalSample
+    order : int64 (n_test,), or None
+        For rankings, the test rows in the order of a hash: rows with equal scores keep their order,
+        which must not be that of the table.
+    """
 
     train: ExternalSample
     test: ExternalSample
+    order: IntArray | None = None
+
+    def bound(self, metrics: Sequence[Metric], objective: Objective) -> tuple[Metric, ...]:
+        """Bind metrics of a ranking to the queries of the test rows; leave others unchanged."""
+        if self.order is None:
+            return tuple(metrics)
+        found = metrics_of_queries(metrics, objective, self._queries())
+        return tuple(in_order(metric, self.order) for metric in found)
+
+    def mass(self) -> float:
+        """Return the sum of the weights of the test rows or of their queries, rounded once."""
+        weight = _targets_of(self.test)[1]
+        if self.order is None:
+            return float(self.test.n_rows) if weight is None else math.fsum(weight)
+        queries = self._queries()
+        weights = query_weights(queries, None if weight is None else weight[self.order])
+        return float(len(queries.starts) - 1) if weights is None else math.fsum(weights)
+
+    def _queries(self) -> QueryRows:
+        assert self.test.query is not None
+        return query_rows(self.test.query[self.order], self.test.n_rows)
+
+
+def in_order(metric: Metric, order: IntArray) -> Metric:
+    """Return a metric that sees the rows in another order; it needs all rows at once."""
+
+    def reordered(target: FloatArray, given: AnyArray, weight: FloatArray | None) -> float:
+        some = given[:, order] if metric.from_raw else given[order]
+        return metric.function(target[order], some, None if weight is None else weight[order])
+
+    return replace(metric, function=reordered, sums=None)
 
 
 def store_folds(
@@ -195,19 +255,43 @@ def store_folds(
     division: Division,
     n_tested: int,
     work: WorkShape,
+    own_bytes: int,
     data: FileDataset,
     stack: ExitStack,
+    seed: int,
 ) -> list[FoldSamples]:
-    """Copy the rows of the first ``n_tested`` folds to stores, which ``stack`` closes."""
+    """Copy the rows of the first ``n_tested`` folds to stores, which ``stack`` closes.
+
+    ``own_bytes`` is the memory that the loss keeps beside them.
+    """
     weighted = _weighted(train, division, n_tested)
-    rooms = _rooms(train, n_tested, work, data)
+    rooms = _rooms(train, n_tested, work, own_bytes, data)
     folds = []
     for number in range(n_tested):
         samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
         for sample in samples:
             stack.callback(sample.store.close)
-        folds.append(FoldSamples(*samples))
+        folds.append(_with_queries(*samples, train, division.rows(number), seed))
     return folds
+
+
+def _with_queries(
+    seen: ExternalSample,
+    tested: ExternalSample,
+    train: ExternalSample,
+    rows: tuple[IntArray, IntArray],
+    seed: int,
+) -> FoldSamples:
+    """Return the rows of a fold with their queries and positions, if they have some."""
+    query, position = train.query, train.position
+    if query is None:
+        return FoldSamples(seen, tested)
+    hashes = hash_rows(seed, ORDER_STREAM, len(query))[rows[1]]
+    return FoldSamples(
+        replace(seen, query=query[rows[0]], position=position and position.take(rows[0])),
+        replace(tested, query=query[rows[1]], position=None),
+        np.argsort(hashes),
+    )
 
 
 def _weighted(train: ExternalSample, division: Division, n_tested: int) -> list[tuple[bool, bool]]:
@@ -232,13 +316,13 @@ def _weight_of(chunk: Chunk, part: Part) -> FloatArray | None:
 
 
 def _rooms(
-    train: ExternalSample, n_tested: int, work: WorkShape, data: FileDataset
+    train: ExternalSample, n_tested: int, work: WorkShape, own_bytes: int, data: FileDataset
 ) -> tuple[int, int]:
     """Return the memory limits of a store of training rows and of one of test rows.
 
     What a store needs beside its chunks is counted once, because folds grow in turn.
     """
-    each = int((_STORE_SHARE * data.memory_limit - RESERVE) / n_tested)
+    each = int((_STORE_SHARE * data.memory_limit - own_bytes - RESERVE) / n_tested)
     sizes = MetadataSizes()
     for chunk in train.store.chunks([0], TARGETS_ONLY):
         sizes = MetadataSizes.of(Metadata(chunk.target, np.ones(0), chunk.offset, chunk.numbers))
@@ -249,7 +333,7 @@ def _rooms(
     )
     of_test = max(smallest_test, int(_TEST_SHARE * each))
     if each - of_test < smallest:
-        least = (n_tested * (smallest + smallest_test) + RESERVE) / _STORE_SHARE
+        least = (n_tested * (smallest + smallest_test) + own_bytes + RESERVE) / _STORE_SHARE
         raise ParameterError(
             f"memory_limit of {shown_bytes(data.memory_limit)} is too small: early_stopping='cv' "
             f"grows {n_tested} folds side by side, and needs at least {shown_bytes(int(least))}; "

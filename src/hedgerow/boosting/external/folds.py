@@ -23,17 +23,23 @@ from hedgerow.boosting.automatic.model_selection import share_of_folds
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.fit_external import begin_stores, check_chunks, row_metrics
-from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
+from hedgerow.boosting.external.fold_rows import (
+    Division,
+    FoldSamples,
+    divide_rows,
+    store_folds,
+)
+from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.rounds.scores import ScoredSample
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
-from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.loop.watch import Watch
+from hedgerow.boosting.row_data.positions import with_positions
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross_stopping import (
@@ -47,25 +53,21 @@ from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.data.external.memory import give_back_memory
-from hedgerow.data.external.row_store import TARGETS_ONLY
+from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, LossError
 from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.chunks.space import Spaces
 from hedgerow.metrics import Metric
-from hedgerow.objectives import RANKING, Objective
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 
-def check_folds_in_chunks(
-    stopping: StoppingParams, objective: Objective, params: BoostParams
-) -> None:
+def check_folds_in_chunks(stopping: StoppingParams, params: BoostParams) -> None:
     """Raise ``AllRowsNeededError`` for folds that need a table in memory."""
     why = ""
     if not stopping.only_counts_rounds:
         why = "which compares parameters,"
-    elif objective.name in RANKING or needs_all_rows(objective):
-        why = f"with objective {objective.name!r}, which compares rows,"
     elif params.tree_method != "hist":
         why = f"with tree_method={params.tree_method!r}"
     if why:
@@ -119,7 +121,8 @@ def choose_rounds_in_chunks(
     work = work_of(objective, own, outputs_of_tree(own, objective.n_outputs))
     give_back_memory()
     with ExitStack() as stack:
-        stores = store_folds(train, division, n_tested, work, data, stack)
+        own_bytes = _bytes_for_loss(division, n_tested, objective, work, data.memory_limit)
+        stores = store_folds(train, division, n_tested, work, own_bytes, data, stack, params.seed)
         give_back_memory()
         given = objective, own, metrics, n_threads, Spaces()
         fits = [
@@ -130,6 +133,14 @@ def choose_rounds_in_chunks(
         fewest = min(fold.train.n_rows for fold in stores)
     give_back_memory()
     return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
+
+
+def _bytes_for_loss(
+    division: Division, n_tested: int, objective: Objective, work: WorkShape, memory_limit: int
+) -> int:
+    """Return the memory that the loss keeps of the training rows of all folds."""
+    n_rows = sum(division.n_train(number) for number in range(n_tested))
+    return bytes_for_loss(objective, n_rows, n_rows, memory_limit, work.n_vectors)
 
 
 def _grow(
@@ -182,11 +193,13 @@ class _ChunkFold:
         n_threads: int,
         spaces: Spaces,
     ) -> None:
+        objective = with_positions(objective, fold.train.position, params)
+        metrics = fold.bound(metrics, objective)
         self._number, self._fold, self._objective = number, fold, objective
         self._params, self._n_threads, self._spaces = params, n_threads, spaces
         self._states: Generator[BoostState, None, None] | None = None
         self.curve: list[float] = []
-        self.mass = _mass(fold.test)
+        self.mass = fold.mass()
         self.best_round, self.next_end = 0, NOT_KNOWN
         self.watch = Watch(objective, {ONLY: metrics}, None, (), params.n_estimators)
 
@@ -220,12 +233,3 @@ class _ChunkFold:
         """End the threads of the grower."""
         if self._states is not None:
             self._states.close()
-
-
-def _mass(test: ExternalSample) -> float:
-    """Return the sum of weights of the test rows, rounded once."""
-    weights = (
-        [1.0] * chunk.n_rows if chunk.weight is None else chunk.weight.tolist()
-        for chunk in test.store.chunks(uses=TARGETS_ONLY)
-    )
-    return math.fsum(weight for part in weights for weight in part)
