@@ -863,9 +863,6 @@ NOT_IN_CHUNKS = {
 
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
-    *(name for name in FEATURES if "by folds" in name),
-    "intervals of times by folds",
-    "groups",
     "target statistics",
     "target statistics of several targets",
     "bundles with conflicts of target statistics",
@@ -1165,10 +1162,10 @@ def client() -> Iterator[Any]:
         yield found
 
 
-def divided(values: Any) -> Any:
+def divided(values: Any, n_parts: int = 3) -> Any:
     import dask.dataframe as dd
 
-    return dd.from_pandas(values, npartitions=3, sort=False)
+    return dd.from_pandas(values, npartitions=n_parts, sort=False)
 
 
 @pytest.mark.parametrize("name", ON_CLUSTERS)
@@ -1188,6 +1185,41 @@ def test_clusters_give_the_bytes_of_memory(
     assert (
         found.to_bytes() == train(params, Dataset(ROWS[columns], ROWS[target], **known)).to_bytes()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "parallelism", "n_parts"),
+    [
+        ("early stopping by folds", "features", 3),
+        ("rankings by folds", "features", 3),
+        pytest.param("Cox by folds", "features", 3, marks=pytest.mark.slow),
+        ("early stopping by folds", "data", 1),
+        ("rankings of few columns by folds", "data", 1),
+        pytest.param(
+            "several targets of a loss of all rows by folds", "data", 1, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_folds_on_workers_that_hold_all_rows_or_none(
+    name: str, parallelism: Any, n_parts: int, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hedgerow.distributed import training
+
+    monkeypatch.setattr(training, "run_alone", None)  # all workers, not one
+    params, columns, target, roles = parts_of(FEATURES[name])
+    known = {role: divided(ROWS[column], n_parts) for role, column in roles.items()}
+    X, y = divided(ROWS[columns], n_parts), divided(ROWS[target], n_parts)
+    found = training.train(client, params, X, y, parallelism=parallelism, **known)
+    assert found.to_bytes() == bytes_in_memory(name)
+
+
+def test_folds_on_workers_end_in_time(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hedgerow.distributed import training
+
+    monkeypatch.setattr(training, "run_alone", None)
+    params = {"n_estimators": 10**6, "early_stopping": "cv", "patience": 10**6, "time_budget": 4.0}
+    model = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y)).model
+    assert 0 < model.training["best_round"] == model.forest.n_rounds < 10**6
 
 
 @pytest.mark.parametrize("trees", [{}, {"linear_leaves": True}])

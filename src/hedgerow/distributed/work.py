@@ -10,6 +10,7 @@ from typing import Any
 
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint
@@ -87,7 +88,8 @@ class TrainWork:
     start: bytes | None = None
 
     def __post_init__(self) -> None:
-        self.stopping.check_without_table("on a cluster")
+        if self.stopping.by_folds:
+            check_folds_in_chunks(self.stopping, self.params)
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the other ranks; return the bytes of the model."""

@@ -225,7 +225,9 @@ def fit_data(
             chosen = None
             if plan.by_folds:
                 named = resolve_external(params, objective, train)
-                chosen = choose_rounds_in_chunks(train, data, plan, objective, named, options)
+                chosen = choose_rounds_in_chunks(
+                    train, data, plan, objective, named, options, ranks or Alone(), mode
+                )
             return fit_external(
                 train,
                 objective,
@@ -272,8 +274,6 @@ def _plan_of(
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()
     if stopping.by_folds:
-        if on_cluster or others.size > 1:
-            stopping.check_without_table("on a cluster")
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, params)
     check_positions(data.positions, objective, params)

@@ -14,6 +14,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, repeats_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.rounds.scores import rows_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
 from hedgerow.boosting.validation.folds import (
@@ -23,6 +24,7 @@ from hedgerow.boosting.validation.folds import (
     fold_numbers,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
+from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.data import SparseTable, Table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory import shown_bytes
@@ -87,9 +89,9 @@ class Division:
             return np.flatnonzero(~tested), np.flatnonzero(tested)
         return self.folds[fold].train, self.folds[fold].test
 
-    def n_train(self, fold: int) -> int:
-        """Return the number of training rows of a fold."""
-        return len(self.rows(fold)[0])
+    def n_train(self, fold: int, start: int, stop: int) -> int:
+        """Return the number of training rows of a fold among the rows of a range."""
+        return len(self.parts(fold, start, stop)[0].rows)
 
     def parts(self, fold: int, start: int, stop: int) -> tuple[Part, Part]:
         """Return the training rows and the test rows of a fold among the rows of a range."""
@@ -124,14 +126,16 @@ def divide_rows(
     ParameterError
         If the memory limit is too small.
     """
-    _check_memory(train.n_rows, data.memory_limit)
-    target, weight = _targets_of(train)
+    others = data.communicator
+    _check_memory(count_rows(train.n_rows, others)[1], data.memory_limit)
+    target, weight = rows_of(train, others).gathered()
     stratify, seed = task_of(objective) in ("two classes", "classes"), plan.params.seed
     n_folds = stopping.folds[0]
     groups = None if data.group is None else data.group.view(np.int64)
     if train.query is not None:
         groups, stratify = train.query, False
     if groups is not None:
+        groups = gather_numbers(groups, others)
         return _numbered(fold_numbers(target, n_folds, stratify, seed, groups))
     repeats = _find_repeats(train, data, plan, target, weight, stratify)
     if repeats is None:
@@ -157,15 +161,6 @@ def _check_memory(n_rows: int, memory_limit: int) -> None:
         )
 
 
-def _targets_of(train: ExternalSample) -> tuple[FloatArray, FloatArray | None]:
-    targets, weights = list[FloatArray](), list[FloatArray]()
-    for chunk in train.store.chunks(uses=TARGETS_ONLY):
-        targets.append(chunk.target.copy())
-        if chunk.weight is not None:
-            weights.append(chunk.weight.copy())
-    return np.concatenate(targets), np.concatenate(weights) if weights else None
-
-
 def _find_repeats(
     train: ExternalSample,
     data: FileDataset,
@@ -175,29 +170,43 @@ def _find_repeats(
     stratify: bool,
 ) -> Repeats | None:
     """Return the repeated rows; None if all are equal, or there are too many values to compare."""
-    n_values, parts, is_sparse = 0, [], False
+    others = data.communicator
+    n_values, parts, is_sparse = 0, [np.zeros(0, dtype=np.uint64)], False
     for table, rows, _ in data.tables(train.schema, plan):
         own = rows.of(table)
         n_values, is_sparse = n_values + n_recorded(own), isinstance(own, SparseTable)
         if n_values > MOST_CELLS:
-            return None
+            break
         parts.append(keys_of_rows(own, plan.params.seed))
-    keys = np.concatenate(parts)
-    few = is_sparse or train.schema.n_features < 2
+    n_values, n_sparse = others.allreduce(np.array([n_values, is_sparse], dtype=np.int64)).tolist()
+    if n_values > MOST_CELLS:
+        return None
+    keys = gather_numbers(np.concatenate(parts), others)
+    few = n_sparse > 0 or train.schema.n_features < 2
     columns = () if few else _columns(train, data, plan)
     return repeats_of(keys, target, weight, columns, plan.params.seed, stratify)
 
 
 def _columns(train: ExternalSample, data: FileDataset, plan: StorePlan) -> Iterator[AnyArray]:
     """Yield the values of each column, in one pass over the files for several columns."""
-    step = max(1, int(_COLUMN_SHARE * data.memory_limit) // (8 * train.n_rows))
+    others = data.communicator
+    room = int(_COLUMN_SHARE * data.memory_limit) // (8 * count_rows(train.n_rows, others)[1])
+    step = max(1, -int(others.allreduce(np.array([-room], dtype=np.int64), "max")[0]))
     for first in range(0, train.schema.n_features, step):
         blocks = []
         for table, rows, _ in data.tables(train.schema, plan):
             own = rows.of(table)
             assert isinstance(own, Table)
             blocks.append(own.values[:, first : first + step].copy())  # not a view of the batch
-        yield from np.concatenate(blocks).T
+        yield from _of_all_ranks(blocks, min(step, train.schema.n_features - first), others).T
+
+
+def _of_all_ranks(blocks: Sequence[AnyArray], n_columns: int, others: Communicator) -> AnyArray:
+    """Concatenate the rows of all ranks, of which some may have none."""
+    own = b"" if not blocks else blocks[0].dtype.str.encode()
+    dtype = np.dtype(next(found for found in others.allgather(own) if found).decode())
+    rows = np.concatenate([np.zeros((0, n_columns), dtype), *blocks])
+    return gather_numbers(rows.reshape(-1), others).reshape(-1, n_columns)
 
 
 # -- stores ----------------------------------------------------------------------------
@@ -210,6 +219,9 @@ class FoldSamples:
     Attributes
     ----------
     train, test : ExternalSample
+        Rows of this rank.
+    others : Communicator
+        The ranks with the other rows.
     order : int64 (n_test,), or None
         For rankings, the test rows in the order of a hash: rows with equal scores keep their order,
         which must not be that of the table.
@@ -217,10 +229,11 @@ class FoldSamples:
 
     train: ExternalSample
     test: ExternalSample
+    others: Communicator
     order: IntArray | None = None
 
     def bound(self, metrics: Sequence[Metric], objective: Objective) -> tuple[Metric, ...]:
-        """Bind metrics of a ranking to the queries of the test rows; leave others unchanged."""
+        """Bind metrics of a ranking to the queries of the test rows of all ranks."""
         if self.order is None:
             return tuple(metrics)
         found = metrics_of_queries(metrics, objective, self._queries())
@@ -228,16 +241,18 @@ class FoldSamples:
 
     def mass(self) -> float:
         """Return the sum of the weights of the test rows or of their queries, rounded once."""
-        weight = _targets_of(self.test)[1]
+        target, weight = rows_of(self.test, self.others).gathered()
         if self.order is None:
-            return float(self.test.n_rows) if weight is None else math.fsum(weight)
+            return float(len(target)) if weight is None else math.fsum(weight)
         queries = self._queries()
         weights = query_weights(queries, None if weight is None else weight[self.order])
         return float(len(queries.starts) - 1) if weights is None else math.fsum(weights)
 
     def _queries(self) -> QueryRows:
+        assert self.order is not None
         assert self.test.query is not None
-        return query_rows(self.test.query[self.order], self.test.n_rows)
+        query = gather_numbers(self.test.query, self.others)
+        return query_rows(query[self.order], len(query))
 
 
 def in_order(metric: Metric, order: IntArray) -> Metric:
@@ -264,14 +279,14 @@ def store_folds(
 
     ``own_bytes`` is the memory that the loss keeps beside them.
     """
-    weighted = _weighted(train, division, n_tested)
+    weighted = _weighted(train, division, n_tested, data.communicator)
     rooms = _rooms(train, n_tested, work, own_bytes, data)
     folds = []
     for number in range(n_tested):
         samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
         for sample in samples:
             stack.callback(sample.store.close)
-        folds.append(_with_queries(*samples, train, division.rows(number), seed))
+        folds.append(_with_queries(*samples, train, division.rows(number), data.communicator, seed))
     return folds
 
 
@@ -280,21 +295,26 @@ def _with_queries(
     tested: ExternalSample,
     train: ExternalSample,
     rows: tuple[IntArray, IntArray],
+    others: Communicator,
     seed: int,
 ) -> FoldSamples:
     """Return the rows of a fold with their queries and positions, if they have some."""
-    query, position = train.query, train.position
+    query, position, first = train.query, train.position, train.store.first_row
     if query is None:
-        return FoldSamples(seen, tested)
-    hashes = hash_rows(seed, ORDER_STREAM, len(query))[rows[1]]
+        return FoldSamples(seen, tested, others)
+    own, test = (_between(some, None, first, first + len(query)).rows for some in rows)
+    hashes = hash_rows(seed, ORDER_STREAM, count_rows(len(query), others)[1])[rows[1]]
     return FoldSamples(
-        replace(seen, query=query[rows[0]], position=position and position.take(rows[0])),
-        replace(tested, query=query[rows[1]], position=None),
+        replace(seen, query=query[own], position=position and position.take(own)),
+        replace(tested, query=query[test], position=None),
+        others,
         np.argsort(hashes),
     )
 
 
-def _weighted(train: ExternalSample, division: Division, n_tested: int) -> list[tuple[bool, bool]]:
+def _weighted(
+    train: ExternalSample, division: Division, n_tested: int, others: Communicator
+) -> list[tuple[bool, bool]]:
     """Return whether training and test rows of each fold have weights other than 1."""
     found = np.zeros((n_tested, 2), dtype=np.bool_)
     for chunk in train.store.chunks(uses=TARGETS_ONLY):
@@ -302,7 +322,8 @@ def _weighted(train: ExternalSample, division: Division, n_tested: int) -> list[
             for which, part in enumerate(_parts_of(division, number, chunk)):
                 weight = _weight_of(chunk, part)
                 found[number, which] |= weight is not None and bool((weight != 1.0).any())
-    return [(bool(seen), bool(tested)) for seen, tested in found]
+    all_ranks = others.allreduce(found.astype(np.int64).reshape(-1), "max").reshape(found.shape)
+    return [(bool(seen), bool(tested)) for seen, tested in all_ranks]
 
 
 def _parts_of(division: Division, number: int, chunk: Chunk) -> tuple[Part, Part]:
@@ -324,7 +345,7 @@ def _rooms(
     """
     each = int((_STORE_SHARE * data.memory_limit - own_bytes - RESERVE) / n_tested)
     sizes = MetadataSizes()
-    for chunk in train.store.chunks([0], TARGETS_ONLY):
+    for chunk in train.store.chunks([0] if train.n_rows else [], TARGETS_ONLY):
         sizes = MetadataSizes.of(Metadata(chunk.target, np.ones(0), chunk.offset, chunk.numbers))
     n_columns, n_slots = train.store.spec.n_features, len(data.cache_dir) + 2
     smallest, smallest_test = (
@@ -357,15 +378,17 @@ def _store_fold(
             stack.enter_context(ChunkSink(spec, data.cache_dir, room, work=shape))
             for room, shape in zip(rooms, (work, scores), strict=True)
         ]
-        uses = ALL_BINS._replace(numbers=range(spec.n_features))
+        uses, counts = ALL_BINS._replace(numbers=range(spec.n_features)), [0, 0]
         for chunk in train.store.chunks(uses=uses):
             parts = _parts_of(division, number, chunk)
-            for sink, part, has_weight in zip(sinks, parts, weighted, strict=True):
+            for which, (sink, part) in enumerate(zip(sinks, parts, strict=True)):
                 if len(part.rows) > 0:
-                    _append(sink, chunk, part, has_weight)
-        seen = replace(train, store=sinks[0].finish())
+                    _append(sink, chunk, part, weighted[which])
+                    counts[which] += len(part.rows)
+        first, first_tested = (count_rows(n, data.communicator)[0] for n in counts)
+        seen = replace(train, store=sinks[0].finish(first))
         try:
-            return seen, replace(train, store=sinks[1].finish())
+            return seen, replace(train, store=sinks[1].finish(first_tested))
         except BaseException:
             seen.store.close()
             raise

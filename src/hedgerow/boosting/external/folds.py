@@ -19,6 +19,8 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+import numpy as np
+
 from hedgerow.boosting.automatic.model_selection import share_of_folds
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
@@ -32,6 +34,7 @@ from hedgerow.boosting.external.fold_rows import (
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
+from hedgerow.boosting.external.rounds.queries import positions_of_all
 from hedgerow.boosting.external.rounds.scores import ScoredSample
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
@@ -51,10 +54,11 @@ from hedgerow.boosting.validation.cross_stopping import (
 from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
-from hedgerow.comm.base import Alone
+from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, LossError
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.chunks.space import Spaces
 from hedgerow.metrics import Metric
@@ -84,13 +88,15 @@ def choose_rounds_in_chunks(
     objective: Objective,
     params: BoostParams,
     options: FitOptions,
+    ranks: Communicator,
+    mode: GrowMode,
 ) -> ChosenRounds:
     """Choose the number of rounds, as ``choose_rounds`` does for a table in memory.
 
     Parameters
     ----------
     train : ExternalSample
-        All rows; no fit has begun on them.
+        All rows of this rank; no fit has begun on them.
     data : FileDataset
         The files of these rows.
     plan : StorePlan
@@ -98,6 +104,8 @@ def choose_rounds_in_chunks(
     params : BoostParams
         Resolved.
     options : FitOptions
+    ranks, mode
+        As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
 
     Raises
     ------
@@ -121,42 +129,63 @@ def choose_rounds_in_chunks(
     work = work_of(objective, own, outputs_of_tree(own, objective.n_outputs))
     give_back_memory()
     with ExitStack() as stack:
-        own_bytes = _bytes_for_loss(division, n_tested, objective, work, data.memory_limit)
+        own_bytes = _bytes_for_loss(division, n_tested, objective, work, train, data)
         stores = store_folds(train, division, n_tested, work, own_bytes, data, stack, params.seed)
         give_back_memory()
-        given = objective, own, metrics, n_threads, Spaces()
+        given = objective, own, metrics, n_threads, Spaces(), ranks, mode
         fits = [
             stack.enter_context(_ChunkFold(number, fold, *given))
             for number, fold in enumerate(stores)
         ]
-        pool, interrupted = _grow(fits, metrics[0], stopping)
-        fewest = min(fold.train.n_rows for fold in stores)
+        pool, interrupted = _grow(fits, metrics[0], stopping, ranks)
+        fewest = min(fit.n_rows for fit in fits)
     give_back_memory()
     return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
 
 
 def _bytes_for_loss(
-    division: Division, n_tested: int, objective: Objective, work: WorkShape, memory_limit: int
+    division: Division,
+    n_tested: int,
+    objective: Objective,
+    work: WorkShape,
+    train: ExternalSample,
+    data: FileDataset,
 ) -> int:
     """Return the memory that the loss keeps of the training rows of all folds."""
-    n_rows = sum(division.n_train(number) for number in range(n_tested))
-    return bytes_for_loss(objective, n_rows, n_rows, memory_limit, work.n_vectors)
+    first = train.store.first_row
+    n_all = count_rows(train.n_rows, data.communicator)[1]
+    n_rows, n_own = (
+        sum(division.n_train(number, *ends) for number in range(n_tested))
+        for ends in ((0, n_all), (first, first + train.n_rows))
+    )
+    has_positions = train.position is not None
+    return bytes_for_loss(
+        objective, n_own, n_rows, data.memory_limit, work.n_vectors, has_positions
+    )
 
 
 def _grow(
-    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams
+    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams, ranks: Communicator
 ) -> tuple[Pool, bool]:
-    """Grow all folds until the pooled score no longer improves."""
-    best = BestRound(metric, stopping.patience, stopping.min_delta)
-    limits = FoldStopping(pooled=True, best=best, may_end=lambda: not is_second())
+    """Grow all folds until the pooled score no longer improves.
+
+    With other ranks, all agree on the time, and an interrupt ends the fit: the others would wait.
+    """
+    best, alone = BestRound(metric, stopping.patience, stopping.min_delta), ranks.size == 1
+    limits = FoldStopping(pooled=True, best=best, may_end=lambda: alone and not is_second())
     with budget_of(stopping) as budget:
         if budget is not None:
-            limits = replace(limits, is_late=budget.deadline(share_of_folds(stopping)))
+            late = budget.deadline(share_of_folds(stopping))
+            limits = replace(limits, is_late=lambda: _any_rank(late(), ranks))
         pool = Pool(fits, metric, limits)
         interrupted = pool.grow(at_once=1)  # each fold has all threads
     for fit in fits:
         fit.watch.cut(pool.n_rounds)
     return pool, interrupted
+
+
+def _any_rank(one: bool, ranks: Communicator) -> bool:
+    return bool(ranks.allreduce(np.array([one], dtype=np.int64), "max")[0])
 
 
 def _chosen(
@@ -192,11 +221,16 @@ class _ChunkFold:
         metrics: tuple[Metric, ...],
         n_threads: int,
         spaces: Spaces,
+        ranks: Communicator,
+        mode: GrowMode,
     ) -> None:
-        objective = with_positions(objective, fold.train.position, params)
+        positions = positions_of_all(fold.train, fold.others)
+        objective = with_positions(objective, positions, params)
         metrics = fold.bound(metrics, objective)
         self._number, self._fold, self._objective = number, fold, objective
         self._params, self._n_threads, self._spaces = params, n_threads, spaces
+        self._ranks, self._mode = ranks, mode
+        self.n_rows = count_rows(fold.train.n_rows, fold.others)[1]
         self._states: Generator[BoostState, None, None] | None = None
         self.curve: list[float] = []
         self.mass = fold.mass()
@@ -219,12 +253,13 @@ class _ChunkFold:
     def _rows(self) -> FitRows:
         train, test, params = self._fold.train, self._fold.test, self._params
         begin_stores(train, [test], self._objective, params, False)
-        scored = {ONLY: ScoredSample(test, self.watch.metrics, test.n_rows)}
+        n_tested = count_rows(test.n_rows, self._fold.others)[1]
+        scored = {ONLY: ScoredSample(test, self.watch.metrics, n_tested)}
         given = (train, self._objective, params, scored, self._n_threads)
-        if is_one_chunk(train, Alone()):
+        if is_one_chunk(train, self._ranks):
             return OneChunkRows(*given)
         check_chunks(params, self._objective)
-        return ChunkRows(*given, train.n_rows, Alone(), spaces=self._spaces)
+        return ChunkRows(*given, self.n_rows, self._ranks, self._mode, self._spaces)
 
     def __enter__(self) -> _ChunkFold:
         return self

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
@@ -173,14 +173,6 @@ class StoppingParams:
             time_budget=None,
             train_scores=False,
         ) == StoppingParams(self.early_stopping)
-
-    def check_without_table(self, where: str) -> None:
-        """Raise ``AllRowsNeededError`` for folds; they are not for rows that are ``where``."""
-        if self.by_folds:
-            raise AllRowsNeededError(
-                f"early_stopping='cv' trains folds in one memory or from files, but the rows are "
-                f"{where}: use early_stopping=True, which holds rows out, or 'oob'."
-            )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
         """Return whether a fit of ``n_rows`` rows stops early."""
