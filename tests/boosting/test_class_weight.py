@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
+from tests.helpers.chunked import never_join_chunks
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -170,3 +172,69 @@ def test_the_split_table_is_of_the_weighted_rows() -> None:
         gains = [g for g, allowed in zip(table["gain"], table["allowed"], strict=True) if allowed]
         node = model.booster_.model.forest.tree_start[tree]
         assert max(gains) == pytest.approx(model.booster_.model.forest.gain[node], rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows in three files, with weights of which some are 0, and validation rows."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow", reason="files need pyarrow")
+    rng, n = np.random.default_rng(5), 900
+    rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    rows["class"] = np.where(rows.a + rng.normal(size=n) > 1.5, "yes", "no")
+    rows["several"] = np.clip(np.round(rows.a * 2), -1, 2).astype(int)
+    rows["w"] = rng.integers(0, 3, n) * 0.3
+    path = tmp_path_factory.mktemp("classes")
+    for part in range(3):
+        rows[250 * part : 250 * part + 250].to_parquet(path / f"{part}.parquet")
+    path = path / "valid"
+    path.mkdir()
+    rows[750:].to_parquet(path / "3.parquet")
+    return path.parent
+
+
+@pytest.mark.parametrize("objective", ["auto", "hinge"])
+@pytest.mark.parametrize(
+    ("target", "weights"),
+    [
+        ("class", "balanced"),
+        ("class", {"yes": 3.0}),
+        ("several", "balanced"),
+        ("several", {-1: 2.0, 2: 0.5}),
+    ],
+)
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_rows_in_files_are_weighted_as_in_memory(
+    objective: str, target: str, weights, weight: str | None, folder: Path, monkeypatch
+) -> None:
+    import pandas as pd
+
+    from hedgerow import Dataset
+    from hedgerow.estimators.file_fit import fit_files, summarize_targets
+
+    if target == "several":
+        objective = "one_vs_all" if objective == "hinge" else objective
+    never_join_chunks(monkeypatch)
+    paths = [folder / f"{part}.parquet" for part in range(3)]
+    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    valid = pd.read_parquet(folder / "valid")
+    settings = {"n_estimators": 6, "early_stopping": True, "patience": 2, "learning_rate": 0.1}
+
+    def local(model=None, **more):
+        made = HedgerowClassifier(**settings, objective=objective, class_weight=weights)
+        mass = None if weight is None else table[weight]
+        return made.fit(table[["a", "b"]], table[target], mass, init_model=model, **more)
+
+    def of_files(model=None, rows=None):
+        made = HedgerowClassifier(**settings, objective=objective, class_weight=weights)
+        data = Dataset.from_files(paths, target, features=["a", "b"], weight=weight)
+        fit_files(made, data, summarize_targets(data), rows, init_model=model)
+        return made
+
+    expected, found = local(), of_files()
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+    assert expected.booster_.model.training["class_weight"]["weights"] != [1.0, 1.0]
+    more = local(expected, X_val=valid[["a", "b"]], y_val=valid[target])
+    rows = Dataset.from_files(folder / "valid", target, features=["a", "b"])
+    found = of_files(found, rows)
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(more.booster_.model)

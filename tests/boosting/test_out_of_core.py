@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from hedgerow import Booster, DataError, Dataset, ParameterError, train
+from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
@@ -153,8 +153,8 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
 def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
     path = write(simple(200), tmp_path / "a.parquet")
     for params, match in (
-        ({"bundle_features": True}, "bundle_features=True"),
-        ({"max_conflict_rate": 0.1}, "max_conflict_rate=0.1"),
+        ({"tree_method": "exact", "feature_crosses": [(0, 1, "ratio")]}, "feature_crosses"),
+        ({"tree_method": "exact", "early_stopping": "cv"}, "tree_method='exact'"),
     ):
         data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
         monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**9)
@@ -167,7 +167,7 @@ def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: A
     data = Dataset.from_files(
         path, "y", unknown_category="backoff", cache_dir=tmp_path, memory_limit=LIMIT
     )
-    with pytest.raises(DataError, match="'c': a validation row has a category"):
+    with pytest.raises(ParameterError, match=r"'c': a validation row has a category.*Read into"):
         train({"early_stopping": True, "target_statistics": False}, data)
 
 
@@ -206,6 +206,8 @@ def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 COMMANDS = [
     ["--target", "label", "--drop", "k", "--weight", "w"],
+    ["--target", "label", "--weight", "w", "--set", "class_weight=balanced"],
+    ["--target", "k", "--drop", "label", "--set", "class_weight={1: 3}"],
     ["--target", "k", "--drop", "w", "--set", "early_stopping=True"],
     ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b', 'c']"],
 ]
@@ -312,8 +314,8 @@ def test_command_line_errors(
         ([folder / "all.csv", "--target", "why", *limit], "no column 'why'"),
         ([folder / "all.csv", "--target", "y", "--memory-limit", "much"], "--memory-limit must be"),
         (
-            [folder / "all.csv", "--target", "label", "--set", "class_weight=balanced", *limit],
-            "class_weight='balanced' needs rows in memory",
+            [folder / "all.csv", "--target", "label", "--set", "class_weight={'a': 2}", *limit],
+            "class_weight names 'a', which is not in y",
         ),
         ([folder / "all.csv", "--target", "b", *limit], "target 'b' is missing in"),
         (

@@ -1026,6 +1026,20 @@ def test_intervals_of_files_are_scored_as_one_target(tmp_path: Path) -> None:
     assert model.eval(files) == pytest.approx(model.eval(memory))
 
 
+def test_unknown_categories_that_end_at_inner_nodes_are_read_into_memory(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never_join_chunks(monkeypatch)
+    params = {"n_estimators": 4, "early_stopping": True, "target_statistics": False}
+    columns, unknown = ["a", "street"], {"unknown_category": "backoff"}
+    files = Dataset.from_files(paths, "y", features=columns, **unknown)
+    memory = Dataset(ROWS[columns], ROWS.y.to_numpy(), **unknown)
+    assert train(params, files).to_bytes() == train(params, memory).to_bytes()
+    valid = Dataset(ROWS[columns].assign(street="elsewhere"), ROWS.y.to_numpy(), **unknown)
+    expected = train(params, memory, valid).to_bytes()
+    assert train(params, files, valid).to_bytes() == expected
+
+
 def test_going_on_from_files_with_new_categories(paths: list[Path], tmp_path: Path) -> None:
     first = train({"n_estimators": 3}, Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()))
     more = ROWS[COLUMNS].copy()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
@@ -365,7 +366,7 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
     codes[counted] = indices_of(y[counted], known.classes, "y", "the first pass")
     if weight is not None and not weight.any():
         return codes, weight
-    return codes, labels.weights_by_class(weight, codes, known.weights)
+    return codes, weights_by_class(weight, codes, known.weights)
 
 
 def label_array(partition: Partition) -> AnyArray:

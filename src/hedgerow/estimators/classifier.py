@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.resume.continuing import targets_as_continued
-from hedgerow.boosting.row_data.class_weights import corrected, rescaled
+from hedgerow.boosting.row_data.class_weights import corrected, rescaled, weights_by_class
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
@@ -382,7 +382,7 @@ def _sample(
     table: AnyTable, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
 ) -> Sample:
     """Build a sample whose row weights include the class weights."""
-    return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))
+    return Sample(table, codes, weights_by_class(weight, codes, by_class))
 
 
 def _classes_of(booster: Booster, raw: FloatArray) -> AnyArray:

@@ -14,6 +14,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns
@@ -48,7 +49,7 @@ class ClassWeights:
         by_class = self.of(train)
 
         def weighted(sample: Sample) -> Sample:
-            weight = labels.weights_by_class(sample.weight, sample.target, by_class)
+            weight = weights_by_class(sample.weight, sample.target, by_class)
             return replace(sample, weight=weight)
 
         return weighted(train), weighted(test)

@@ -5,7 +5,7 @@ The estimator has the same bytes as one that is fitted to the table in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,13 +19,14 @@ from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.labels import balanced_weights
 from hedgerow.estimators.multilabel import check_indicator, classes_of_labels, label_objective
 from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.estimators.regressor import HedgerowRegressor
@@ -52,6 +53,8 @@ class TargetFacts:
         Whether there are more than ``MOST_VALUES`` distinct targets; ``values`` then lacks some.
     n_targets : int, default=1
         Of several targets no values are recorded.
+    masses : float64, or int64 without weights
+        Sum of the weights of the rows of each value, or their number.
     """
 
     n_rows: int
@@ -60,11 +63,21 @@ class TargetFacts:
     counted: AnyArray
     has_more: bool
     n_targets: int = 1
+    masses: AnyArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def classes(self) -> AnyArray:
         """Labels of the rows with positive weight."""
         return self.values[self.counted]
+
+    def class_weights(self, class_weight: Any, classes: AnyArray) -> FloatArray | None:
+        """Return the weight of each of ``classes``, which include those of the rows."""
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            mass = np.zeros(len(classes), dtype=self.masses.dtype)
+            places = indices_of(self.classes, classes, "y", "the model to continue")
+            mass[places.astype(np.intp)] = self.masses[self.counted]
+            return balanced_weights(mass)
+        return labels.class_weights(class_weight, classes, np.arange(float(len(classes))), None)
 
 
 class _Labels:
@@ -91,19 +104,45 @@ class _Labels:
         return self.number_of.setdefault(value, len(self.number_of))
 
 
+class _Masses:
+    """Sums of the weights of the rows of each label, added in row order, or numbers of rows."""
+
+    def __init__(self) -> None:
+        self._sums: AnyArray = np.zeros(0, dtype=np.int64)
+
+    def add(self, target: FloatArray, weight: FloatArray | None) -> None:
+        """Add rows; ``target`` holds the numbers of their labels, -1 for others."""
+        known = target >= 0.0
+        codes = target[known].astype(np.intp)
+        n_labels = max(len(self._sums), int(codes.max(initial=-1)) + 1)
+        if weight is None:
+            counts = np.bincount(codes, minlength=n_labels)
+            counts[: len(self._sums)] += self._sums
+            self._sums = counts
+            return
+        # One after the other, so that sums equal those of one table.
+        places = np.concatenate((np.arange(len(self._sums)), codes))
+        self._sums = np.bincount(places, np.concatenate((self._sums, weight[known])), n_labels)
+
+    def of(self, n_labels: int) -> AnyArray:
+        """Return the mass of each label."""
+        found = np.zeros(n_labels, dtype=self._sums.dtype)
+        found[: len(self._sums)] = self._sums
+        return found
+
+
 def summarize_targets(data: FileDataset) -> TargetFacts:
     """Read all targets once.
 
     Raise ``DataError`` or ``DataTypeError`` for missing or infinite targets, or text in one
     file and numbers in another.
     """
-    labels, n_rows = _Labels(), 0
+    labels, n_rows, masses = _Labels(), 0, _Masses()
     several = data.n_targets > 1
-    used: set[float] = set()
     for rows in data.scan(_not_read if several else labels.read):
         n_rows += rows.n_rows
         if not several:
-            used.update(np.unique(rows.target).tolist())
+            masses.add(rows.target, rows.weight)
     if n_rows == 0:
         raise DataError("the data have no rows of weight above 0: check the column of weights.")
     if several:
@@ -115,8 +154,10 @@ def summarize_targets(data: FileDataset) -> TargetFacts:
         integers = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
         array = np.array(values, dtype=np.int64 if integers else np.float64)
     order = np.argsort(array, kind="stable")
-    counted = np.array([number in used for number in range(len(values))], dtype=np.bool_)
-    return TargetFacts(n_rows, bool(labels.is_text), array[order], counted[order], labels.has_more)
+    found = masses.of(len(values))[order]
+    return TargetFacts(
+        n_rows, bool(labels.is_text), array[order], found > 0, labels.has_more, masses=found
+    )
 
 
 def _not_read(column: ReadColumn, name: str) -> FloatArray:
@@ -151,9 +192,8 @@ def fit_files(
         Model to continue.
     """
     classes: AnyArray | None = None
+    by_class: FloatArray | None = None
     start, source = estimator._start(init_model)  # noqa: SLF001
-    if start is not None:
-        start = replace(start, model=rescaled(start.model, None))
     has_labels = isinstance(estimator, HedgerowClassifier) and data.n_targets > 1
     if isinstance(estimator, HedgerowClassifier) and not has_labels:
         classes = _check_classes(estimator, facts)
@@ -161,6 +201,9 @@ def fit_files(
         if known is not None:
             indices_of(classes, known, "y", "the model to continue")
             classes = known
+        by_class = facts.class_weights(estimator.class_weight, classes)
+    if start is not None:
+        start = replace(start, model=rescaled(start.model, by_class))
     loss = loss_spec_of(estimator, classes).for_targets(data)
     for rows in (data, valid):
         if rows is not None:
@@ -170,12 +213,12 @@ def fit_files(
                 unknown=estimator.unknown_category,
             )
             if classes is not None:
-                rows.read_targets_by(class_reader(classes, is_strict=rows is valid))
+                rows.read_targets_by(class_reader(classes, is_strict=rows is valid), by_class)
             if has_labels:
                 rows.read_targets_by(read_indicator)
     try:
         with claiming(checkpoint):
-            model = _fit(estimator, loss, data, valid, checkpoint, start)
+            model = _fit(estimator, loss, data, valid, checkpoint, start, by_class)
     finally:
         data.close()
         if valid is not None:
@@ -199,6 +242,7 @@ def _fit(
     valid: FileDataset | None,
     checkpoint: Checkpoint | None,
     start: Start | None,
+    by_class: FloatArray | None,
 ) -> Any:
     if estimator.warm_start:
         raise ParameterError(
@@ -220,7 +264,7 @@ def _fit(
         valid=valid,
         checkpoint=checkpoint,
     )
-    return with_offset_columns(model, data.offset_names)
+    return with_offset_columns(corrected(model, by_class), data.offset_names)
 
 
 def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
@@ -249,11 +293,6 @@ def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> L
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:
-    if estimator.class_weight is not None:
-        raise ParameterError(
-            f"class_weight={estimator.class_weight!r} needs rows in memory: add a column of "
-            "weights to the files instead."
-        )
     classes = facts.classes
     if facts.has_more:
         raise DataError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
+from hedgerow.boosting.loop.sample import check_finite, check_length
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
 from hedgerow.cuda.arrays import host_array
@@ -220,30 +220,6 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
     return labels_from_record(source["classes"], start.forest.n_outputs if several else 2)
 
 
-def weights_by_class(
-    weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
-) -> FloatArray | None:
-    """Multiply row weights by class weights.
-
-    Raise ``DataError`` if a product overflows or underflows.
-    """
-    if by_class is None:
-        return weight
-    factor = by_class[codes.astype(np.intp)]
-    if weight is None:
-        return check_weight(factor, len(codes), "class_weight")
-    with np.errstate(over="ignore", under="ignore"):
-        product = weight * factor
-    lost = (product == 0.0) & (weight > 0.0)
-    if lost.any() or not np.isfinite(product).all():
-        row = int(np.argmax(lost | ~np.isfinite(product)))
-        raise DataError(
-            f"sample_weight times class_weight is {product[row]:g} in row {row} "
-            f"({weight[row]:g} times {factor[row]:g}): bring the weights nearer to 1."
-        )
-    return check_weight(product, len(codes), "sample_weight times class_weight")
-
-
 def class_weights(
     class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
 ) -> FloatArray | None:
@@ -264,9 +240,7 @@ def class_weights(
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         mass = np.bincount(codes.astype(np.intp), weights=weight, minlength=len(classes))
-        present = mass > 0.0  # a class of the model being continued may have no row
-        mass[~present] = mass.sum() / present.sum()
-        return np.asarray(mass[present].sum() / (present.sum() * mass))
+        return balanced_weights(mass)
     if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"class_weight must be None, 'balanced' or a dict from class to weight; "
@@ -286,3 +260,13 @@ def class_weights(
                 f"has {value!r}. To ignore a class, leave its rows out."
             )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def balanced_weights(mass: AnyArray) -> FloatArray:
+    """Return class weights by which all classes have the same mass; ``mass`` is overwritten.
+
+    ``mass`` holds the sum of the weights of the rows of each class, or their number.
+    """
+    present = mass > 0.0  # a class of the model being continued may have no row
+    mass[~present] = mass.sum() / present.sum()
+    return np.asarray(mass[present].sum() / (present.sum() * mass))

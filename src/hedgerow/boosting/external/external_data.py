@@ -52,7 +52,7 @@ from hedgerow.data import BinnedMatrix, Table
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
-from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.metrics import make_metrics
@@ -376,10 +376,10 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     for chunk in trained.store.chunks([0], TARGETS_ONLY):
         matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
     if not isinstance(matrix, BinnedMatrix):
-        raise DataError(
-            "the validation rows have values that no training row has (unknown_category='backoff' "
-            "or bundled columns) and that have no bin: with training rows in chunks use "
-            "unknown_category='missing', or leave such rows out."
+        raise AllRowsNeededError(
+            "the validation rows have categories that no training row has, and with "
+            "unknown_category='backoff' their predictions end at inner nodes, which rows in chunks "
+            "do not support: use unknown_category='missing', or a table in memory."
         )
     numbers = numbers_for(plan.params, sample.table)
     store = MemoryStore(matrix, sample.target, sample.weight, offset, numbers=numbers)

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.errors import DataError
 from hedgerow.model.model import Model
 
 RECORD = "class_weight"
@@ -94,6 +95,33 @@ def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
         return sample
     factor = weights[sample.target.astype(np.intp)]
     return replace(sample, weight=factor if sample.weight is None else factor * sample.weight)
+
+
+def weights_by_class(
+    weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
+) -> FloatArray | None:
+    """Multiply row weights by class weights.
+
+    Raises
+    ------
+    DataError
+        If a product overflows or underflows.
+    """
+    if by_class is None:
+        return weight
+    factor = by_class[codes.astype(np.intp)]
+    if weight is None:
+        return check_weight(factor, len(codes), "class_weight")
+    with np.errstate(over="ignore", under="ignore"):
+        product = weight * factor
+    lost = (product == 0.0) & (weight > 0.0)
+    if lost.any() or not np.isfinite(product).all():
+        row = int(np.argmax(lost | ~np.isfinite(product)))
+        raise DataError(
+            f"sample_weight times class_weight is {product[row]:g} in row {row} "
+            f"({weight[row]:g} times {factor[row]:g}): bring the weights nearer to 1."
+        )
+    return check_weight(product, len(codes), "sample_weight times class_weight")
 
 
 def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector, check_weight
+from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.targets import (
     has_columns,
@@ -194,7 +195,7 @@ class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
         given = labels.read_labels(y, table.n_rows, "y", reader)
         classes, codes = labels.encode(given, weight)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        sample = CartSample(table, codes, labels.weights_by_class(weight, codes, by_class))
+        sample = CartSample(table, codes, weights_by_class(weight, codes, by_class))
         return self._adopt(sample, len(classes), classes_=classes, n_classes_=len(classes))
 
     def _fit_columns(
@@ -291,7 +292,7 @@ class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         checked = check_weight(weight, n_rows)
         by_class = labels.class_weights(self.class_weight, self.classes_, target, checked)
-        return labels.weights_by_class(checked, target, by_class)
+        return weights_by_class(checked, target, by_class)
 
 
 @with_texts(_TEXTS)

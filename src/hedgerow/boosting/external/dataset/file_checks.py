@@ -7,7 +7,7 @@ from dataclasses import replace
 from hedgerow.boosting.row_data.targets import check_n_targets, check_same_targets
 from hedgerow.data.sources import Roles
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
@@ -58,10 +58,10 @@ def check_parts(data: object, params: BoostParams) -> None:
 
 
 def check_backoff(table: AnyTable) -> None:
-    """Reject validation rows whose prediction would stop at an inner node."""
+    """Raise ``AllRowsNeededError`` for validation rows whose prediction stops at an inner node."""
     if table.unseen and table.schema.unknown == "backoff":
         name = next(iter(table.unseen))
-        raise DataError(
+        raise AllRowsNeededError(
             f"column {name!r}: a validation row has a category that no training row has. With "
             "unknown_category='backoff' its prediction ends at an inner node, which rows in chunks "
             "do not support: use unknown_category='missing', or a table in memory."

@@ -97,6 +97,7 @@ class FileDataset(SourceRows):
         self._find_types()
         self.close()
         alone = self.communicator.size == 1 and self.source.roles.weight is None
+        alone = alone and self._reader.class_weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
         room = int(_SPOOL_SHARE * self.memory_limit)
         facts, weighted = RowFacts.empty(self.cache_dir[0], room, self.source.roles), False

@@ -14,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Positions, check_finite, check_offset, check_weight
+from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.boosting.row_data.positions import read_position
 from hedgerow.data.sources import Batch, Part, Roles, Source
@@ -112,6 +113,8 @@ class RowReader:
     read_target : callable
     read_times : callable, optional
         Reads the targets in place of ``read_target``.
+    class_weight : float64 (n_classes,), optional
+        Factor on the weights of the rows of each class; the targets are class indices.
     """
 
     def __init__(
@@ -120,8 +123,10 @@ class RowReader:
         max_bytes: int,
         read_target: ReadTarget = numeric_target,
         read_times: ReadTimes | None = None,
+        class_weight: FloatArray | None = None,
     ) -> None:
         self.source, self.read_target, self.read_times = source, read_target, read_times
+        self.class_weight = class_weight
         self._max_bytes = max_bytes
         self._known: dict[int, tuple[int, int]] = {}
         self._columns: tuple[str, ...] | None = None
@@ -223,9 +228,13 @@ class RowReader:
             role: self._column(batch, name, role).as_array()
             for role, name in roles.of_rows().items()
         }
-        if weight is None:
+        numbers = None
+        if weight is not None:
+            numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))
+        if self.class_weight is not None and (numbers is None or numbers.any()):
+            numbers = weights_by_class(numbers, values, self.class_weight)
+        if numbers is None:
             return Rows(part, batch, None, values, None, offset, known)
-        numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))
         if (numbers > 0.0).all():
             return Rows(part, batch, None, values, numbers, offset, known)
         kept = np.flatnonzero(numbers > 0.0)

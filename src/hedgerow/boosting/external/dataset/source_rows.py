@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_checks import targets_in_order
 from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.external.dataset.time_columns import (
@@ -111,9 +112,14 @@ class SourceRows(Dataset):
         self._find_types()
         return RowReader(self.source, self._room, read_target).read(features=False)
 
-    def read_targets_by(self, read_target: ReadTarget) -> None:
-        """Use another function to parse targets from now on."""
-        self._reader = RowReader(self.source, self._room, read_target)
+    def read_targets_by(
+        self, read_target: ReadTarget, class_weight: FloatArray | None = None
+    ) -> None:
+        """Use another function to parse targets from now on.
+
+        ``class_weight`` has a factor on the weights of the rows of each class.
+        """
+        self._reader = RowReader(self.source, self._room, read_target, class_weight=class_weight)
         self.close()
 
     def read_times(
