@@ -213,7 +213,7 @@ def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
         train(SMALL, batches_of(TABLE, Y))
 
 
-@pytest.mark.parametrize(("n_ranks", "by_folds"), [(2, False), (1, True)])
+@pytest.mark.parametrize(("n_ranks", "by_folds"), [(2, False), (2, True)])
 def test_what_needs_a_table_names_the_columns(
     n_ranks: int, by_folds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

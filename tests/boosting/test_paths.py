@@ -709,6 +709,66 @@ FEATURES: dict[str, dict[str, Any]] = {
         "qid": "q",
         "position": "place",
     },
+    "target statistics by folds": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "monotone_constraints": {"a": 1},
+        },
+        "columns": ["a", "street", "d", "town"],
+    },
+    "target statistics by folds of classes": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "objective": "softmax",
+            "max_bins_by_feature": {"d": 9},
+            "forced_bins": {"a": [0.0, 0.5]},
+        },
+        "columns": ["street", "a", "town", "d"],
+        "target": "class",
+        "weight": "w",
+    },
+    "target statistics alone by folds": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "objective": "logistic",
+            "linear_leaves": True,
+        },
+        "columns": ["street"],
+        "target": "high",
+        "groups": "q",
+    },
+    "target statistics of rankings by folds": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "objective": "lambdarank",
+        },
+        "columns": ["a", "street"],
+        "target": "class",
+        "qid": "q",
+        "weight": "v",
+    },
+    "target statistics of several targets by folds, with rows left out": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "boosting": "dart",
+            "subsample": 0.7,
+        },
+        "columns": ["a", "street"],
+        "target": ["y", "y2"],
+    },
+    "target statistics and crosses by folds": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "feature_crosses": [("a", "b", "ratio")],
+        },
+        "columns": ["a", "b", "street"],
+    },
     "early stopping by rows left out": {"params": {"early_stopping": "oob", "subsample": 0.6}},
     "scores of the training rows": {"params": {"train_scores": True, "eval_metric": "mae"}},
     "weights": {"weight": "w"},
@@ -857,12 +917,14 @@ NOT_IN_CHUNKS = {
     "exact with target statistics",
     "bundles with conflicts by folds",
     "bundles with conflicts by Cox",
+    "target statistics and crosses by folds",
     "crosses, exact",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
 
 ON_ONE_WORKER = {
     *NOT_IN_CHUNKS,
+    *(name for name in FEATURES if "statistics" in name and "by folds" in name),
     "target statistics",
     "target statistics of several targets",
     "bundles with conflicts of target statistics",

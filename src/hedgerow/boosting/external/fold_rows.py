@@ -14,9 +14,11 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, repeats_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.rounds.scores import rows_of
+from hedgerow.boosting.external.fold_statistics import StatisticFolds
+from hedgerow.boosting.external.rounds.scores import rows_of, scored_rows_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
+from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.folds import (
     ORDER_STREAM,
     Fold,
@@ -89,6 +91,10 @@ class Division:
             return np.flatnonzero(~tested), np.flatnonzero(tested)
         return self.folds[fold].train, self.folds[fold].test
 
+    def fold(self, fold: int) -> Fold:
+        """Return the rows of a fold, with their weights if those are divided."""
+        return Fold(*self.rows(fold)) if self.number is not None else self.folds[fold]
+
     def n_train(self, fold: int, start: int, stop: int) -> int:
         """Return the number of training rows of a fold among the rows of a range."""
         return len(self.parts(fold, start, stop)[0].rows)
@@ -127,13 +133,13 @@ def divide_rows(
         If the memory limit is too small.
     """
     others = data.communicator
-    _check_memory(count_rows(train.n_rows, others)[1], data.memory_limit)
-    target, weight = rows_of(train, others).gathered()
+    _check_memory(count_rows(train.n_rows // train.n_copies, others)[1], data.memory_limit)
+    target, weight = scored_rows_of(train, others).gathered()
     stratify, seed = task_of(objective) in ("two classes", "classes"), plan.params.seed
     n_folds = stopping.folds[0]
     groups = None if data.group is None else data.group.view(np.int64)
     if train.query is not None:
-        groups, stratify = train.query, False
+        groups, stratify = train.query[: train.n_rows // train.n_copies], False
     if groups is not None:
         groups = gather_numbers(groups, others)
         return _numbered(fold_numbers(target, n_folds, stratify, seed, groups))
@@ -274,16 +280,22 @@ def store_folds(
     data: FileDataset,
     stack: ExitStack,
     seed: int,
+    statistics: StatisticFolds | None = None,
 ) -> list[FoldSamples]:
     """Copy the rows of the first ``n_tested`` folds to stores, which ``stack`` closes.
 
     ``own_bytes`` is the memory that the loss keeps beside them.
     """
-    weighted = _weighted(train, division, n_tested, data.communicator)
+    weighted = []
+    if statistics is None:
+        weighted = _weighted(train, division, n_tested, data.communicator)
     rooms = _rooms(train, n_tested, work, own_bytes, data)
     folds = []
     for number in range(n_tested):
-        samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
+        if statistics is not None:
+            samples = statistics.store(division.fold(number), rooms, work)
+        else:
+            samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
         for sample in samples:
             stack.callback(sample.store.close)
         folds.append(_with_queries(*samples, train, division.rows(number), data.communicator, seed))
@@ -302,10 +314,15 @@ def _with_queries(
     query, position, first = train.query, train.position, train.store.first_row
     if query is None:
         return FoldSamples(seen, tested, others)
+    n_copies, query = seen.n_copies, query[: train.n_rows // train.n_copies]
     own, test = (_between(some, None, first, first + len(query)).rows for some in rows)
     hashes = hash_rows(seed, ORDER_STREAM, count_rows(len(query), others)[1])[rows[1]]
     return FoldSamples(
-        replace(seen, query=query[own], position=position and position.take(own)),
+        replace(
+            seen,
+            query=repeated_queries(query[own], n_copies),
+            position=position and position.take(own).repeated(n_copies),
+        ),
         replace(tested, query=query[test], position=None),
         others,
         np.argsort(hashes),

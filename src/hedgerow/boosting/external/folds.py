@@ -31,6 +31,7 @@ from hedgerow.boosting.external.fold_rows import (
     divide_rows,
     store_folds,
 )
+from hedgerow.boosting.external.fold_statistics import StatisticFolds
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
@@ -130,9 +131,13 @@ def choose_rounds_in_chunks(
     give_back_memory()
     with ExitStack() as stack:
         own_bytes = _bytes_for_loss(division, n_tested, objective, work, train, data)
-        stores = store_folds(train, division, n_tested, work, own_bytes, data, stack, params.seed)
+        with_statistics = StatisticFolds.of(train, data, plan, objective, params)
+        stores = store_folds(
+            train, division, n_tested, work, own_bytes, data, stack, params.seed, with_statistics
+        )
+        del with_statistics
         give_back_memory()
-        given = objective, own, metrics, n_threads, Spaces(), ranks, mode
+        given = objective, params, metrics, n_threads, Spaces(), ranks, mode
         fits = [
             stack.enter_context(_ChunkFold(number, fold, *given))
             for number, fold in enumerate(stores)
@@ -153,11 +158,13 @@ def _bytes_for_loss(
 ) -> int:
     """Return the memory that the loss keeps of the training rows of all folds."""
     first = train.store.first_row
-    n_all = count_rows(train.n_rows, data.communicator)[1]
+    n_present = train.n_rows // train.n_copies
+    n_all = count_rows(n_present, data.communicator)[1]
     n_rows, n_own = (
         sum(division.n_train(number, *ends) for number in range(n_tested))
-        for ends in ((0, n_all), (first, first + train.n_rows))
+        for ends in ((0, n_all), (first, first + n_present))
     )
+    n_rows, n_own = n_rows * train.n_copies, n_own * train.n_copies
     has_positions = train.position is not None
     return bytes_for_loss(
         objective, n_own, n_rows, data.memory_limit, work.n_vectors, has_positions
@@ -228,9 +235,11 @@ class _ChunkFold:
         objective = with_positions(objective, positions, params)
         metrics = fold.bound(metrics, objective)
         self._number, self._fold, self._objective = number, fold, objective
+        params = constraints_of_inputs(params, fold.train.inputs)
         self._params, self._n_threads, self._spaces = params, n_threads, spaces
         self._ranks, self._mode = ranks, mode
-        self.n_rows = count_rows(fold.train.n_rows, fold.others)[1]
+        n_rows = fold.train.n_rows // fold.train.n_copies
+        self.n_rows = count_rows(n_rows, fold.others)[1]
         self._states: Generator[BoostState, None, None] | None = None
         self.curve: list[float] = []
         self.mass = fold.mass()

@@ -253,10 +253,11 @@ def _with_statistics(
     most = params.max_bins if bins is None else tuple(bins[n_kept:])
     values = Table(table.values[:, n_kept:], schema)
     found = fit_bins(values, most, encoded.train.weight, params.seed, n_threads)
-    return _joined(kept, found, table.schema)
+    return joined_bins(kept, found, table.schema)
 
 
-def _joined(first: BinSpec, second: BinSpec, schema: Schema) -> BinSpec:
+def joined_bins(first: BinSpec, second: BinSpec, schema: Schema) -> BinSpec:
+    """Return the bins of the columns of two tables side by side; ``schema`` has all columns."""
     return BinSpec(
         cut_keys=np.concatenate([first.cut_keys, second.cut_keys]),
         cut_start=np.concatenate([first.cut_start, first.cut_start[-1] + second.cut_start[1:]]),

@@ -81,7 +81,7 @@ def statistics_of(
         f"target_statistics={plan.params.target_statistics!r} computes statistics of the columns "
         f"{names}"
     )
-    if plan.by_folds or (n_ranks > 1 and copies_of(n_rows, plan.params) > 1):
+    if n_ranks > 1 and (plan.by_folds or copies_of(n_rows, plan.params) > 1):
         why = "of the rows of each fold" if plan.by_folds else "of several copies of these few rows"
         raise AllRowsNeededError(
             f"{text}, {why}, which needs all rows in memory: use target_statistics=False, or train "
@@ -221,7 +221,7 @@ def encode_rows(
         return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
     assert objective is not None
     n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-    rows = _read(columns_of(groups), schema, n_targets, batches(), others)
+    rows = read_rows(columns_of(groups), schema, n_targets, batches(), others)
     n_copies = copies_of(found.n_rows, plan.params)
     shape = (n_values(schema, groups, objective), n_copies * len(rows.target))
     path = folder().path / "statistics"
@@ -233,7 +233,7 @@ def encode_rows(
     return EncodedRows(Encoding(inputs, schema), values, plan.n_threads, n_copies)
 
 
-def _read(
+def read_rows(
     used: Sequence[int],
     schema: Schema,
     n_targets: int,
