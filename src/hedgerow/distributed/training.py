@@ -52,8 +52,8 @@ def train(
 
     The model has the same bytes as the model of :func:`hedgerow.train` on the same rows in
     memory, for any number of workers, any partitions, and any faults during training.  Features
-    that need all rows at once (vector leaves, linear leaves, folds and others, see
-    docs/distributed.md) train on one worker, which receives the partitions.
+    that need all rows at once (exact search and a few others, see docs/distributed.md) train on
+    one worker, which receives the partitions.
 
     Parameters
     ----------

@@ -9,7 +9,10 @@ on stores of its own, whose rows are copied from the store of all rows::
                            fit on the store of all rows  <----- best round of all folds
 
 The folds have the rows, bins and row numbers that they have in memory, so their trees and scores
-are the same.  Their stores share the memory of the fit, and are deleted before it begins.
+are the same.  With target statistics, a fold reads its rows from the files instead
+(:mod:`hedgerow.boosting.external.fold_statistics`).  On ranks, each has its own rows of every fold,
+and all grow the folds together.  The stores share the memory of the fit, and are deleted before it
+begins.
 """
 
 from __future__ import annotations
