@@ -44,7 +44,7 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import ParameterError
-from hedgerow.growing.sampling.goss import weighs_sample
+from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
@@ -95,17 +95,20 @@ def sorted_rows(
         yield train, stacked(given) if given else aside
 
 
-def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
+def bytes_of_a_row(objective: Objective, params: BoostParams, n_vectors: int = 1) -> int:
     """Return the memory in bytes that exact growth needs for each row, whatever the limit.
 
     It covers raw scores, arrays of the loss, one temporary float64, the queries of a ranking and,
     for a line search, the rows by leaf, with the weights of a sample that follows gradients.
+    A tree is for ``n_vectors`` outputs.
     """
     prepared = prepared_shape(objective, 1)[0]
+    if prepared == 2:  # g and h of each output that a tree is for
+        prepared = 2 * n_vectors
     searches = params.leaf_estimation == "line_search" or not objective.second_order
     needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
     needed += RANKING_BYTES * (objective.name in RANKING)
-    return needed + _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
+    return needed + _SAMPLE_WEIGHT_BYTES * weighs_rows(params, n_vectors)
 
 
 class _RowFiles:
@@ -178,7 +181,7 @@ def _parts(values: AnyArray, schema: Schema) -> Iterable[Table]:
 def _check_room(data: FileDataset, plan: StorePlan) -> None:
     objective = plan.objective
     assert objective is not None
-    each = bytes_of_a_row(objective, plan.params)
+    each = bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
         raise ParameterError(

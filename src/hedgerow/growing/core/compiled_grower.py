@@ -83,6 +83,21 @@ class CompiledGrower(ABC):
         self._run()
         return self._copy_tree()
 
+    def _grow_for_all(self, tree: int) -> GrownTree:
+        """Grow tree number ``tree`` for all outputs: the state has what vectors need."""
+        vectors = self._state.vectors
+        assert vectors is not None
+        scalars = vectors.outputs.scalars
+        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+            scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
+        self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
+        self._run()
+        grown = self._copy_tree()
+        values = vectors.outputs.vectors[: len(grown.value), : len(scalars)]
+        return grown.with_vectors(values.copy())
+
     def _begin(self, tree: int, output: int) -> None:
         """Note which tree is next; draw its columns, and precompute derivatives."""
         data = self._state.loss_data

@@ -55,12 +55,12 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.cuda.ahead import divide_batch
 from hedgerow.growing.cuda.stages import start_rows
+from hedgerow.growing.exact.searching import search_lists
 from hedgerow.growing.exact.stages import (
-    search_lists,
     set_root,
     share_entries,
     split_lists,
-    sum_sample,
+    start_lists,
 )
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.sampling.goss import draw_rows
@@ -169,18 +169,18 @@ def open_tree(
     thread: int,
     state: State,
     options: Options,
+    vectors: Vectors | None,
     sorted_columns: Sorted | None,
     level: Level | None,
 ) -> None:
     """Empty the tree: the root is the first batch."""
     tree, scalars = state.tree, state.scalars
     if sorted_columns is not None:
-        settings, rows, threads = state.settings, state.rows, state.threads
-        sum_sample(thread, state.team, settings, rows, sorted_columns, threads, scalars)
+        start_lists(thread, state, sorted_columns, vectors)
     if thread == 0:
         start_tree(state.settings, state.rules, tree, scalars, options)
         if sorted_columns is not None:
-            set_root(tree, state.threads.leaf_sums, scalars)
+            set_root(tree, state.threads.leaf_sums, scalars, vectors)
         if level is not None:
             start_levels(level, options.constraints)
 
@@ -268,7 +268,7 @@ def search_batch(
     if bins is not None:
         search_bins(thread, span, state, n_jobs, options, vectors, level, gpu)
     if sorted_columns is not None:
-        search_lists(thread, span, state, options, sorted_columns)
+        search_lists(thread, span, state, options, sorted_columns, vectors)
 
 
 @kernel(inline=True, inner=True)
@@ -297,7 +297,7 @@ def grow_tree(
     team, scalars = state.team, state.scalars
     sum_gradients(thread, state, vectors)
     draw_sample(thread, state, vectors, gpu)
-    open_tree(thread, state, state.options, sorted_columns, level)
+    open_tree(thread, state, state.options, vectors, sorted_columns, level)
     span = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:

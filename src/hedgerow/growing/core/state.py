@@ -373,6 +373,25 @@ class Lists(NamedTuple):
     cuts: CutBuffer
 
 
+class ListOutputs(NamedTuple):
+    """What the search of sorted lists needs of several outputs.
+
+    g, h             int64 (threads, n_outputs, size of the buffer of cuts)
+    sums             int64 (threads, OUTPUT_SUMS, n_outputs, 2)
+    scores, weights  float64 (threads, size of the buffer)
+    nodes            int64 (nodes, n_outputs, 2): sums of g and h over the rows of each node
+
+    See :class:`hedgerow.kernels.presorted.cut_scores.OutputCuts`.
+    """
+
+    g: IntArray
+    h: IntArray
+    sums: IntArray
+    scores: FloatArray
+    weights: FloatArray
+    nodes: IntArray
+
+
 class Choice(NamedTuple):
     """Columns that the tree may use, and which of their cuts are scored."""
 
@@ -382,10 +401,14 @@ class Choice(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """What exact and approximate trees have in place of bins and histograms."""
+    """What exact and approximate trees have in place of bins and histograms.
+
+    ``outputs`` is empty for trees of one output.
+    """
 
     lists: Lists
     choice: Choice
+    outputs: ListOutputs
 
 
 class Sets(NamedTuple):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ _CHILD_SHARE = 0.0
 """Every node that may be taken is split: a pass costs the same for few nodes and many."""
 
 _ROWS_PER_THREAD = 1 << 16
-_BYTES_PER_ROW = 12
+_BYTES_OF_NODE = 4
+_BYTES_OF_GRADIENTS = 8
 
 
 class ExternalExactGrower:
@@ -107,8 +109,8 @@ class ExternalExactGrower:
         self._loss_data = loss_data_of(fit.target, fit.weight, fit.raw, objective)
         self._derivatives = fit.derivatives()
         self._space: BlockFile | None = None
-        quantized, node = self._row_arrays(n_rows, memory_limit)
-        self._rows = StreamRows(node, quantized)
+        quantized, node = self._row_arrays(n_rows, self._n_gradients(fit), memory_limit)
+        self._quantized, self._rows = quantized, StreamRows(node, quantized[0])
         self._sketch = make_sketch(params)
         self._passes = Passes(columns, self._rows, n_threads, self._sketch)
         self._team = ThreadTeam(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
@@ -131,13 +133,13 @@ class ExternalExactGrower:
         The raw scores of its rows are updated if ``adds_scores``.
         """
         nodes = self._nodes
-        number = nodes.begin(tree, output, len(self._raw))
-        self._derivatives.fill(self._loss_data, output, number // self._params.num_parallel_tree)
+        self._begin(tree, output)
         self._compute_gradients()
         if self._open_root():
             self._search(np.zeros(1, dtype=np.int64))
         for parents, is_full in nodes.batches(_MOST_NODES):
             children = _searched_children(nodes.open_children(parents, is_full))
+            self._divide_sums(parents)
             self._divide(parents)
             if len(children) > 0:
                 self._search(children)
@@ -178,18 +180,31 @@ class ExternalExactGrower:
 
     # ---- the parts of a tree -----------------------------------------------------
 
-    def _row_arrays(self, n_rows: int, memory_limit: int | None) -> tuple[AnyArray, AnyArray]:
-        """Fixed gradients and nodes of all rows, in memory or mapped."""
-        size = _BYTES_PER_ROW * n_rows
+    def _n_gradients(self, fit: Fit) -> int:
+        """Pairs of g and h that are kept of a row."""
+        return 1
+
+    def _row_arrays(
+        self, n_rows: int, n_gradients: int, memory_limit: int | None
+    ) -> tuple[AnyArray, AnyArray]:
+        """Fixed gradients (n_gradients, 2 * n_rows) and nodes of all rows, in memory or mapped."""
+        size = (_BYTES_OF_NODE + _BYTES_OF_GRADIENTS * n_gradients) * n_rows
         if memory_limit is None or 2 * size <= memory_limit:
-            return aligned_empty(2 * n_rows, np.int32), aligned_zeros(n_rows, np.int32)
+            gradients = aligned_empty((n_gradients, 2 * n_rows), np.int32)
+            return gradients, aligned_zeros(n_rows, np.int32)
         name = f"rows-{secrets.token_hex(8)}"
         self._space = BlockFile(os.path.join(self._columns.scratch_folder, name))
         self._space.reserve(size)
         with explained("map", self._space.path):
-            mapped = np.memmap(self._space.path, np.int32, "r+", shape=(3 * n_rows,))
+            mapped = np.memmap(self._space.path, np.int32, "r+", shape=(size // 4,))
         data = mapped.view(np.ndarray)
-        return data[: 2 * n_rows], data[2 * n_rows :]
+        gradients = data[: 2 * n_gradients * n_rows].reshape(n_gradients, 2 * n_rows)
+        return gradients, data[2 * n_gradients * n_rows :]
+
+    def _begin(self, tree: int, output: int) -> None:
+        """Note which tree is next; draw its columns, and precompute derivatives."""
+        number = self._nodes.begin(tree, output, len(self._raw))
+        self._derivatives.fill(self._loss_data, output, number // self._params.num_parallel_tree)
 
     def _compute_gradients(self) -> None:
         """Fixed gradients of all rows, and marks of a sample that follows them."""
@@ -213,6 +228,9 @@ class ExternalExactGrower:
         scalars[layout.IS_DROPPED_BITS] = 0
         self._limits = Limits(*stages.common_limits(settings, nodes.rules, scalars))
         return nodes.open_root(sums[2], sums[0], sums[1])
+
+    def _divide_sums(self, parents: IntArray) -> None:
+        """Keep the sums of the children of ``parents``, where the table of nodes does not."""
 
     def _divide(self, parents: IntArray) -> None:
         """Send the rows of ``parents`` to their children."""
@@ -238,15 +256,6 @@ class ExternalExactGrower:
         nodes, table = self._nodes, self._nodes.table
         slot_of = np.full(nodes.n_nodes + 1, -1, dtype=np.int32)
         slot_of[searched + 1] = np.arange(len(searched))
-        sums = table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
-        floats = sums.astype(np.float64)
-        nodes_searched = SearchedNodes(
-            slot_of,
-            np.ascontiguousarray(floats[:, 0]),
-            np.ascontiguousarray(floats[:, 1]),
-            np.ascontiguousarray(sums[:, 2]),
-            self._limits,
-        )
         n_features = self._columns.n_features
         allowed = np.zeros((n_features, len(searched)), dtype=np.uint8)
         space = np.zeros((3, n_features), dtype=np.int32)
@@ -258,14 +267,31 @@ class ExternalExactGrower:
             # The root chooses the candidates of nodes that use other columns, too.
             self._sketch.begin_tree()
             used = nodes.features
+        self._cuts[searched] = self._best_cuts(used.tolist(), searched, slot_of, allowed)
+
+    def _best_cuts(
+        self,
+        columns: Sequence[int],
+        searched: IntArray,
+        slot_of: npt.NDArray[np.int32],
+        allowed: npt.NDArray[np.uint8],
+    ) -> IntArray:
+        """Find the best cuts of nodes in some columns, and write them into the table."""
+        nodes = self._nodes
+        sums = self._sums_of(searched)
+        of_nodes = searched_nodes(slot_of, sums, self._limits)
         constraints = self._constrained(searched)
-        cuts = self._passes.search(used.tolist(), nodes_searched, sums, allowed, constraints)
-        self._cuts[searched] = cuts
-        space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
+        cuts = self._passes.search(columns, of_nodes, sums, allowed, constraints)
+        space = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.commit_nodes(
-            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars, searched, cuts,
-            space_of_found, nodes.options,
+            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars, searched, cuts, space,
+            nodes.options,
         )  # fmt: skip
+        return cuts
+
+    def _sums_of(self, searched: IntArray) -> IntArray:
+        """g, h and number of rows of some nodes: int64 (nodes, SUM_FIELDS)."""
+        return self._nodes.table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
 
     def _constrained(self, searched: IntArray) -> ConstrainedNodes | None:
         """Constraints on the cuts of nodes; None where gains are not constrained."""
@@ -282,11 +308,16 @@ class ExternalExactGrower:
     # ---- the end of a tree -------------------------------------------------------
 
     def _finish(self, output: int) -> GrownTree:
-        self._final = final = self._nodes.finish()
-        n_nodes, found = len(final.table), self._nodes.found
-        self._leaf_of = self._leaves_of_found(found)
+        final = self._nodes.finish()
+        tree = self._finished(final)
         if self._adds_scores:
             self._add_values(final.numbers[:, layout.NUMBER_VALUE], output)
+        return tree
+
+    def _finished(self, final: layout.Tree) -> GrownTree:
+        """The tree of these nodes, of which it is kept which rows are in its leaves."""
+        self._final, n_nodes, found = final, len(final.table), self._nodes.found
+        self._leaf_of = self._leaves_of_found(found)
         feature = features_of(final, n_nodes)
         threshold = self._thresholds(feature, self._cuts[found])
         return tree_without_bins(final, n_nodes, threshold)
@@ -340,6 +371,20 @@ def _searched_children(jobs: IntArray) -> IntArray:
     small = jobs[jobs[:, JOB_SEARCH_SMALL] == 1, JOB_SMALL]
     large = jobs[jobs[:, JOB_SEARCH_LARGE] == 1, JOB_LARGE]
     return np.sort(np.concatenate((small, large)))
+
+
+def searched_nodes(slot_of: npt.NDArray[np.int32], sums: IntArray, limits: Limits) -> SearchedNodes:
+    """Nodes with these sums, int64 (nodes, SUM_FIELDS), and what limits the cuts of all.
+
+    Parameters
+    ----------
+    slot_of : int32 (nodes + 1,)
+    sums : int64 (slots, SUM_FIELDS)
+    limits : Limits
+    """
+    floats = sums.astype(np.float64)
+    g, h = np.ascontiguousarray(floats[:, 0]), np.ascontiguousarray(floats[:, 1])
+    return SearchedNodes(slot_of, g, h, np.ascontiguousarray(sums[:, 2]), limits)
 
 
 def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:

@@ -19,7 +19,14 @@ from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.growing.exact.sketches import ColumnCandidates, Sketch
 from hedgerow.kernels.presorted import exact_stream as stream
 from hedgerow.kernels.presorted.exact_stream import StreamRows
-from hedgerow.kernels.presorted.stream_cuts import CUT_FIELDS, ConstrainedNodes, Scan, SearchedNodes
+from hedgerow.kernels.presorted.stream_cuts import (
+    CUT_FIELDS,
+    SUM_FIELDS,
+    ConstrainedNodes,
+    Scan,
+    SearchedNodes,
+    SearchedOutputs,
+)
 from hedgerow.threads import run_blocks, work_ahead
 
 _ROWS_PER_THREAD = 1 << 16
@@ -88,6 +95,7 @@ class Passes:
         sums: IntArray,
         allowed: npt.NDArray[np.uint8],
         constraints: ConstrainedNodes | None,
+        outputs: SearchedOutputs | None = None,
     ) -> IntArray:
         """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
 
@@ -96,17 +104,19 @@ class Passes:
         columns : sequence of int
             To be scanned: those that some node may use, or more.
         searched : SearchedNodes
-        sums : int64 (nodes, 3)
+        sums : int64 (nodes, SUM_FIELDS)
             g, h and number of rows.
         allowed : uint8 (columns, nodes)
         constraints : ConstrainedNodes or None
-            None where gains are not constrained.
+            None where gains are not constrained; never with several outputs.
+        outputs : SearchedOutputs, optional
+            Sums and cuts then have two more fields for each output.
         """
-        cuts = np.full((len(sums), CUT_FIELDS), -1, dtype=np.int64)
+        cuts = _no_cuts(sums)
         lock = threading.Lock()
 
         def search(start: int, stop: int) -> None:
-            found = self._scan(columns[start:stop], searched, sums, allowed, constraints)
+            found = self._scan(columns[start:stop], searched, sums, allowed, constraints, outputs)
             with lock:
                 stream.merge_cuts(found, cuts)
 
@@ -138,11 +148,12 @@ class Passes:
         sums: IntArray,
         allowed: npt.NDArray[np.uint8],
         constraints: ConstrainedNodes | None,
+        outputs: SearchedOutputs | None,
     ) -> IntArray:
         """The best cuts in some columns."""
-        scan = _new_scan(len(sums))
-        found = np.full((len(sums), CUT_FIELDS), -1, dtype=np.int64)
-        choice = ColumnCandidates(self.sketch, len(sums), self._longest_piece(columns))
+        scan, found = _new_scan(sums), _no_cuts(sums)
+        longest = self._longest_piece(columns)
+        choice = ColumnCandidates(self.sketch, len(sums), longest, len(scan.cut))
         run = 0
         for task, entries in self._read(list(self._tasks(columns))):
             pieces, length = self.columns.pieces[task.column], self.columns.length(task.column)
@@ -152,7 +163,7 @@ class Passes:
                 if task.piece == 0:
                     scan.absent[:] = 0
                 stream.sum_present(
-                    entries, piece.n_entries, self.rows, searched.slot_of, scan.absent
+                    entries, piece.n_entries, self.rows, searched.slot_of, scan.absent, outputs
                 )
                 if last:
                     scan.absent[:] = sums - scan.absent
@@ -166,13 +177,13 @@ class Passes:
                 choice.begin(task.column, sums[:, 1] - scan.absent[:, 1])
             run = stream.scan_column(
                 entries, piece.n_entries, piece.first_place, run, task.column, self.rows, searched,
-                scan, constraints, choice.candidates, choice.quantiles,
+                scan, constraints, choice.candidates, choice.quantiles, outputs,
             )  # fmt: skip
             choice.end_piece()
             if last:
                 stream.end_column(
                     scan, task.column, allowed[task.column], length, searched, found, constraints,
-                    choice.quantiles,
+                    choice.quantiles, outputs,
                 )  # fmt: skip
                 choice.end(task.column)
         return found
@@ -207,10 +218,22 @@ class Passes:
         yield from work_ahead(make, numbers, n_folders)
 
 
-def _new_scan(n_slots: int) -> Scan:
+def _no_cuts(sums: IntArray) -> IntArray:
+    """No cut of any of the nodes with these sums."""
+    return np.full((len(sums), CUT_FIELDS + _more_fields(sums)), -1, dtype=np.int64)
+
+
+def _more_fields(sums: IntArray) -> int:
+    """Fields of several outputs."""
+    return sums.shape[1] - SUM_FIELDS
+
+
+def _new_scan(sums: IntArray) -> Scan:
+    n_more = _more_fields(sums)
     return Scan(
-        sums=np.zeros((n_slots, 3), dtype=np.int64),
-        run=np.zeros(n_slots, dtype=np.int64),
-        absent=np.zeros((n_slots, 3), dtype=np.int64),
-        best=np.zeros((n_slots, 2, CUT_FIELDS), dtype=np.int64),
+        sums=np.zeros(sums.shape, dtype=np.int64),
+        run=np.zeros(len(sums), dtype=np.int64),
+        absent=np.zeros(sums.shape, dtype=np.int64),
+        best=np.zeros((len(sums), 2, CUT_FIELDS + n_more), dtype=np.int64),
+        cut=np.zeros(n_more, dtype=np.int64),
     )

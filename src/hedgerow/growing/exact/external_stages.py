@@ -26,7 +26,7 @@ from hedgerow.growing.core.state import (
     Threads,
     Tree,
 )
-from hedgerow.growing.exact.stages import note_cut
+from hedgerow.growing.exact.searching import note_cut
 from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
 from hedgerow.growing.sampling.goss import key_rows, mark_sample
 from hedgerow.kernels.presorted.stream_cuts import (

@@ -12,9 +12,9 @@ import threading
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.presorted.exact_stream import Candidates
-from hedgerow.kernels.presorted.stream_cuts import Cut, Quantiles
+from hedgerow.kernels.presorted.stream_cuts import WAITING_FIELDS, Quantiles
 from hedgerow.params import BoostParams
 
 _NO_PLACE = np.iinfo(np.int64).max
@@ -69,16 +69,19 @@ class ColumnCandidates:
         Nodes that are searched.
     most : int
         Entries of a piece, at most.
+    n_more : int
+        Fields of the sums of several outputs; 0 with one.
 
     Attributes
     ----------
     candidates : Candidates or None
     quantiles : Quantiles or None
-        What the scan of the column needs: both are None if every cut is scored.
+        What the scan of the column needs: both are None if every cut is scored.  With several
+        outputs ``quantiles`` then makes every cut a candidate, which saves compiled variants.
     """
 
-    def __init__(self, sketch: Sketch | None, n_slots: int, most: int) -> None:
-        self._sketch, self._n_slots, self._most = sketch, n_slots, most
+    def __init__(self, sketch: Sketch | None, n_slots: int, most: int, n_more: int) -> None:
+        self._sketch, self._n_slots, self._most, self._n_more = sketch, n_slots, most, n_more
         self._parts: list[IntArray] = []
         self.candidates: Candidates | None = None
         self.quantiles: Quantiles | None = None
@@ -87,18 +90,24 @@ class ColumnCandidates:
         """Begin a column; ``hessians`` are those of the rows with a value, int64 (slots,)."""
         sketch, n_slots = self._sketch, self._n_slots
         if sketch is None:
+            if self._n_more > 0:
+                self.quantiles = self._quantiles(np.full(n_slots, -np.inf), 0)
             return
         places = sketch.places(column)
         self.candidates = self.quantiles = None
         if places is not None:
             self.candidates = Candidates(places, np.zeros(n_slots, dtype=np.int64))
             return
-        self.quantiles = Quantiles(
-            step=sketch.eps * hessians.astype(np.float64),
-            last=np.zeros(n_slots, dtype=np.int64),
-            waiting=np.zeros((n_slots, len(Cut._fields)), dtype=np.int64),
-            # In a piece each entry is a candidate at most, and one of the piece before waits.
-            places=np.zeros(self._most + 1 if sketch.of_tree else 0, dtype=np.int64),
+        # In a piece each entry is a candidate at most, and one of the piece before waits.
+        n_places = self._most + 1 if sketch.of_tree else 0
+        self.quantiles = self._quantiles(sketch.eps * hessians.astype(np.float64), n_places)
+
+    def _quantiles(self, step: FloatArray, n_places: int) -> Quantiles:
+        return Quantiles(
+            step=step,
+            last=np.zeros(len(step), dtype=np.int64),
+            waiting=np.zeros((len(step), WAITING_FIELDS + self._n_more), dtype=np.int64),
+            places=np.zeros(n_places, dtype=np.int64),
             n_places=np.zeros(1, dtype=np.int64),
         )
 

@@ -12,7 +12,7 @@ sides     for the node being split: 0 for rows that go left, 1 for the others
     root:     its lists are the blocks, sorted once   data.blocks
     a split:  mark the side of each row of the node, from the list of the column that it splits
               divide its rows and, each thread its own columns, its lists
-    search:   scan the lists of both children
+    search:   scan the lists of both children          growing.exact.searching
 
 The loop, samples, choice of nodes and leaf values are those of histograms
 (:mod:`hedgerow.growing.core.grow`).  XGBoost scans whole
@@ -25,6 +25,8 @@ hessians: of the sample, once a tree (``global``), or of the rows of each node,
 anew (``local``).  The exact ranks along a sorted column are a summary of it
 without error, so the candidates are those of a quantile sketch
 (:mod:`hedgerow.data.binning.sketch`, for data that are not sorted) of error zero.
+
+Ranks of the candidates of several outputs follow the mean of their hessians.
 
 Sums are integers: the trees are the same bytes for any number of threads.
 """
@@ -40,13 +42,9 @@ from hedgerow.growing.core.batch import (
     JOB_PARENT,
     JOB_SMALL,
     JOB_SMALL_SLOT,
-    member,
-    note_split,
 )
-from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE, partition_node
 from hedgerow.growing.core.state import (
-    FOUND_SET,
     IS_DROPPED_BITS,
     IS_N_ROWS,
     NODE_BIN,
@@ -59,33 +57,21 @@ from hedgerow.growing.core.state import (
     NODE_START,
     Choice,
     Lists,
-    Options,
     Rows,
     Settings,
     Sorted,
     State,
     Threads,
     Tree,
+    Vectors,
 )
+from hedgerow.growing.vectors.sampling import join_hessians
 from hedgerow.kernels.presorted.exact import (
-    NO_CUT,
-    CutBuffer,
-    ExactSplit,
     divide_entries,
     mark_sides,
-    search_list,
     thin_runs,
 )
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
-from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.monotone import (
-    Bounds,
-    ConstrainedColumn,
-    Constraints,
-    bounds_of,
-    factor_of,
-)
-from hedgerow.kernels.splits.split import Limits, NodeSums, comparable, limits_of
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
 """Which cuts are scored: all, those of the tree's candidates, those of the node's."""
@@ -157,42 +143,51 @@ def open_root(
         lists.segments[slot, column, 1] = stop
 
 
+@kernel(inline=True, inner=True)
+def start_lists(thread: int, state: State, sorted_columns: Sorted, vectors: Vectors | None) -> None:
+    """Mark the rows outside the sample; add up g and h of the others, or join all hessians."""
+    settings, ids, sides = state.settings, state.rows.rows, sorted_columns.lists.sides
+    n_sampled, team = state.scalars[IS_N_ROWS], state.team
+    place = share(settings.n_rows, thread, team.n_threads)
+    if settings.subsample < 1.0:
+        for i in range(np.uint64(place[0]), np.uint64(place[1])):
+            sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
+    if vectors is None:
+        sum_sample(thread, team, state.rows, state.threads, n_sampled)
+    elif sorted_columns.choice.sketch != EVERY_VALUE:
+        join_hessians(vectors.outputs, place, state.rows.quantized)
+    barrier(team)
+
+
 @kernel(inner=True)
-def sum_sample(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rows: Rows,
-    sorted_columns: Sorted,
-    threads: Threads,
-    scalars: IntArray,
-) -> None:
-    """Add up g and h of this thread's share of the sample; mark rows outside it."""
-    n_sampled, sides, sums = scalars[IS_N_ROWS], sorted_columns.lists.sides, threads.leaf_sums
+def sum_sample(thread: int, team: ThreadTeam, rows: Rows, threads: Threads, n_sampled: int) -> None:
+    """Add up g and h of this thread's share of the sample."""
     start, stop = share(n_sampled, thread, team.n_threads)
-    ids, quantized = rows.rows, rows.quantized
+    g, h = sum_rows(rows.rows, rows.quantized, start, stop)
+    threads.leaf_sums[thread, 0, 0] = g
+    threads.leaf_sums[thread, 1, 0] = h
+
+
+@kernel(inline=True, inner=True)
+def sum_rows(ids: RowArray, quantized: np.ndarray, start: int, stop: int) -> tuple[int, int]:
+    """Add up g and h of the rows ``ids[start:stop]``."""
     two, one = np.uint64(2), np.uint64(1)
     g, h = np.int64(0), np.int64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         at = two * np.uint64(ids[i])
         g += np.int64(quantized[at])
         h += np.int64(quantized[at + one])
-    sums[thread, 0, 0] = g
-    sums[thread, 1, 0] = h
-    if settings.subsample < 1.0:
-        start, stop = share(settings.n_rows, thread, team.n_threads)
-        for i in range(np.uint64(start), np.uint64(stop)):
-            sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
-    barrier(team)
+    return g, h
 
 
-@kernel(inner=True)
-def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
+@kernel(inline=True, inner=True)
+def set_root(tree: Tree, sums: IntArray, scalars: IntArray, vectors: Vectors | None) -> None:
     """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
     scalars[IS_DROPPED_BITS] = 0
-    for t in range(sums.shape[0]):
-        tree.table[0, NODE_G] += sums[t, 0, 0]
-        tree.table[0, NODE_H] += sums[t, 1, 0]
+    if vectors is None:
+        for t in range(sums.shape[0]):
+            tree.table[0, NODE_G] += sums[t, 0, 0]
+            tree.table[0, NODE_H] += sums[t, 1, 0]
 
 
 @kernel(inner=True)
@@ -274,122 +269,3 @@ def split_lists(
             slots = (lists.slot_of[parent], large, small)
         divide_lists(thread, span, lists, source, choice.columns, slots)
     barrier(team)
-
-
-@kernel(inner=True)
-def search_bounded(
-    entries: RowArray,
-    place: tuple[int, int],
-    quantized: np.ndarray,
-    cuts: CutBuffer,
-    node: tuple[NodeSums, Limits, Bounds],
-    column: int,
-    best: ExactSplit,
-    constraints: Constraints | None,
-) -> ExactSplit:
-    """The better of ``best`` and the best cut of a column whose gains are constrained."""
-    if constraints is None:
-        return best
-    sums, limits, bounds = node
-    factor = factor_of(constraints, column, bounds)
-    wanted = ConstrainedColumn(constraints.sign[column], factor, place[1] - place[0], bounds)
-    return search_list(entries, place, quantized, cuts, sums, limits, column, best, wanted)
-
-
-@kernel(inner=True)
-def note_cut(
-    found: IntArray,
-    score: float,
-    cut: tuple[int, int, int],
-    missing_left: int,
-    left: NodeSums,
-    n_rows: int,
-) -> None:
-    """Note the best cut of a node of ``n_rows`` rows.
-
-    ``cut`` is its column, the rows with a value before it, and all rows with a value.
-    """
-    column, n_before, n_present = cut
-    apart = np.int64(0)
-    if score >= 0.0 and missing_left == 0:
-        apart = np.int64(n_before == n_present)  # SETS_APART
-        # Where no row is missing, a later one goes with the larger part.
-        if n_present == n_rows:
-            missing_left = np.int64(2 * left.n >= n_rows)
-    note_split(found, score, column, apart, n_before, missing_left, left)
-    found[FOUND_SET] = 1  # side 0 goes left
-
-
-@kernel(inner=True)
-def search_list_node(
-    thread: int,
-    span: tuple[int, int],
-    state: State,
-    child: int,
-    node: int,
-    slot: int,
-    options: Options,
-    sorted_columns: Sorted,
-) -> None:
-    """Find the best split of ``node`` in columns ``span``."""
-    settings, lists, choice = state.settings, sorted_columns.lists, sorted_columns.choice
-    row, quantized = state.tree.table[node], state.rows.quantized
-    units = units_of(state.scalars, settings.constant_hessian, 0)
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    limits = limits_of(sums, units, state.rules)
-    bounds = bounds_of(options.constraints, node, sums, units, state.rules)
-    source, scratch = lists.work, lists.scratch[thread]
-    if reads_entries(node, settings, choice):
-        source = lists.entries
-    buffers = lists.cuts
-    cuts = CutBuffer(buffers.g[thread], buffers.h[thread], buffers.n[thread], buffers.score[thread])
-    best = NO_CUT
-    for k in range(span[0], span[1]):
-        column = np.int64(choice.columns[k])
-        start, stop = lists.segments[slot, column, 0], lists.segments[slot, column, 1]
-        if stop == start or state.search.allowed[child, column] == 0:
-            continue
-        entries, place = source, (start, stop)
-        if choice.sketch == LOCAL:
-            thin_runs(source, place, quantized, choice.eps, scratch, np.int64(0))
-            entries, place = scratch, (np.int64(0), stop - start)
-        if options.constraints.scored == 0:
-            best = search_list(entries, place, quantized, cuts, sums, limits, column, best, None)
-        else:
-            best = search_bounded(
-                entries,
-                place,
-                quantized,
-                cuts,
-                (sums, limits, bounds),
-                column,
-                best,
-                options.constraints,
-            )
-    score, n_present = -1.0, np.int64(0)
-    if best.score >= 0:
-        score = comparable(float_of_bits(best.score), units)
-        place = lists.segments[slot, best.feature]
-        n_present = place[1] - place[0]
-    cut = (best.feature, best.n_present, n_present)
-    left = NodeSums(best.g_left, best.h_left, best.n_left)
-    note_cut(state.search.found[thread, child], score, cut, best.missing_left, left, sums.n)
-
-
-@kernel(inner=True)
-def search_lists(
-    thread: int, span: tuple[int, int], state: State, options: Options, sorted_columns: Sorted
-) -> None:
-    """Best splits of the nodes of the batch."""
-    lists = sorted_columns.lists
-    for child in range(2):
-        node, slot, searched = member(state.tree.batch[0], child)
-        if searched == 0:
-            continue
-        if thread == 0:
-            lists.slot_of[node] = slot
-        if node == 0:
-            choice = sorted_columns.choice
-            open_root(thread, span, state.settings, state.rows, lists, choice, slot)
-        search_list_node(thread, span, state, child, node, slot, options, sorted_columns)
-    barrier(state.team)

@@ -11,8 +11,10 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core.stages.branches import SETS_APART, sets_apart
 from hedgerow.growing.core.state import (
     NODE_BIN,
+    NODE_COLUMN,
     NODE_FEATURE,
     NODE_LEFT,
     NODE_RIGHT,
@@ -31,7 +33,7 @@ def bounds_above(
     while above >= 0:
         feature = table[above, NODE_FEATURE]
         sign = constraints.sign[feature]
-        if sign != 0.0 and table[above, NODE_BIN] != constraints.last_bin[feature]:
+        if sign != 0.0 and not sets_apart(constraints, table[above]):
             middle = outputs.vectors[above, n_outputs + output]
             if (table[above, NODE_LEFT] == child) == (sign > 0.0):
                 high = min(high, middle)
@@ -67,7 +69,11 @@ def bounds_of_outputs(
             continue
         bounds[[left, right]] = bounds[parent]
         sign = constraints.sign[row[NODE_FEATURE]]
-        if sign == 0.0 or row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]:
+        if len(constraints.last_bin) > 0:  # as in `sets_apart`
+            apart = row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]
+        else:
+            apart = row[NODE_COLUMN] == SETS_APART
+        if sign == 0.0 or apart:
             continue
         middle = kept[parent, n_outputs:]
         below, above = (left, right) if sign > 0.0 else (right, left)

@@ -9,6 +9,7 @@ from their rows.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.growing.core import state as layout
@@ -28,7 +29,7 @@ from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.vector_category import Groups
 from hedgerow.kernels.splits.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.derivatives import PRECOMPUTED, LossData
 from hedgerow.params import BoostParams
 
 
@@ -46,10 +47,16 @@ class VectorGrower(TreeGrower):
         n_outputs, n_threads = len(fit.raw), fit.n_threads
         width = width_of(n_outputs, fit.constant_hessian)
         state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
-        state = _with_sampler(state, fit.params, n_outputs)
-        sets = make_sets(state.options.categories, n_outputs, n_threads)
-        n_kept = numbers_of_node(fit.params, n_outputs)
-        return _with_vectors(state, fit.target, fit.objective, width, sets, n_kept)
+        settings = state.settings
+        n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
+        sums = Sums(
+            cells=aligned_empty(n_cells * width, np.int32),
+            n=aligned_empty(n_cells, np.int32),
+            width=np.int64(width),
+            constant=np.int64(settings.constant_hessian),
+        )
+        words = aligned_zeros(fit.raw.shape[1] * width, np.int32)
+        return with_vectors(state, fit, words, sums)
 
     def joiner(
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
@@ -58,18 +65,7 @@ class VectorGrower(TreeGrower):
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree`` for all outputs."""
-        vectors = self._state.vectors
-        assert vectors is not None
-        scalars = vectors.outputs.scalars
-        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
-        if self._params.colsample_bytree < 1.0:
-            self._draw_columns(tree)
-            scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
-        self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
-        self._run()
-        grown = self._copy_tree()
-        values = vectors.outputs.vectors[: len(grown.value), : len(scalars)]
-        return self._with_slopes(grown.with_vectors(values.copy()), 0)
+        return self._with_slopes(self._grow_for_all(tree), 0)
 
     def _n_lines(self, fit: Fit) -> int:
         return len(fit.raw)
@@ -129,44 +125,44 @@ def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> l
     return state._replace(options=state.options._replace(sampler=sampler))
 
 
-def _with_vectors(
-    state: layout.State,
-    target: FloatArray,
-    objective: Objective,
-    width: int,
-    sets: layout.VectorSets,
-    n_kept: int,
+def with_vectors(
+    state: layout.State, fit: Fit, words: npt.NDArray[np.int32], sums: Sums
 ) -> layout.State:
-    """The state of a single output, with all that the others need."""
-    n_outputs, n_rows = state.loss_data.raw.shape
-    n_nodes, n_threads, settings = len(state.tree.table), state.team.n_threads, state.settings
-    n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
+    """The state of a single output, with all that the others need.
+
+    ``words`` and ``sums`` are those of histograms; empty where trees have none.
+    """
+    n_outputs, n_rows = fit.raw.shape
+    state = _with_sampler(state, fit.params, n_outputs)
+    n_nodes, n_threads = len(state.tree.table), state.team.n_threads
+    sets = make_sets(state.options.categories, n_outputs, n_threads)
+    n_kept = numbers_of_node(fit.params, n_outputs)
     outputs = layout.Outputs(
-        target=_targets_of(target, objective),
+        target=targets_of(fit.target, fit.objective),
         quantized=aligned_empty((n_outputs, 2 * n_rows), np.int32),
-        words=aligned_zeros(n_rows * width, np.int32),
-        sums=Sums(
-            cells=aligned_empty(n_cells * width, np.int32),
-            n=aligned_empty(n_cells, np.int32),
-            width=np.int64(width),
-            constant=np.int64(settings.constant_hessian),
-        ),
+        words=words,
+        sums=sums,
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
         scalars=scalars_of(state.scalars, n_outputs),
         vectors=np.zeros((n_nodes, n_kept)),
         cover=np.zeros(n_nodes),
     )
-    data = state.loss_data
-    if objective.kernel_id == PRECOMPUTED:
-        data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
     scalars: IntArray = outputs.scalars[0]
     return state._replace(
-        settings=settings._replace(packs_all=0),
-        loss_data=data,
+        settings=state.settings._replace(packs_all=0),
+        loss_data=with_all_derivatives(state.loss_data, fit.objective),
         scalars=scalars,
         vectors=layout.Vectors(outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
     )
+
+
+def with_all_derivatives(data: LossData, objective: Objective) -> LossData:
+    """Add room for the derivatives of all outputs, where they are computed before each tree."""
+    if objective.kernel_id != PRECOMPUTED:
+        return data
+    n_outputs, n_rows = data.raw.shape
+    return data._replace(probability=np.empty((2 * n_outputs, n_rows)))
 
 
 def make_trial(
@@ -207,7 +203,7 @@ def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> 
     return layout.VectorSets(categories, groups)
 
 
-def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
+def targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """One row for each output, or one for all of them; of given losses none is read."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]

@@ -156,16 +156,30 @@ def prepare_node(
     Its sums are read off the histogram of ``column``; -1: a thread without columns.  ``table`` has
     the nodes of the tree.
     """
-    parent, stride = 0.0, bins.stride
-    if column >= 0:
-        at, n_bins = node.start + column * stride, np.int64(bins.n_bins[column])
-        sum_totals(outputs.sums, at, n_bins, stride, node)
-        write_units(settings.constant_hessian, outputs, node.units)
-        parent = score_totals(node, rules)
+    stride = bins.stride
+    if column < 0:
+        return start_search(node, rules), 0.0
+    at, n_bins = node.start + column * stride, np.int64(bins.n_bins[column])
+    sum_totals(outputs.sums, at, n_bins, stride, node)
+    return prepare_sums(settings, rules, node, outputs, constraints, table)
+
+
+@kernel(inline=True, inner=True)
+def prepare_sums(
+    settings: Settings,
+    rules: SplitRules,
+    node: VectorNode,
+    outputs: Outputs,
+    constraints: Constraints,
+    table: IntArray,
+) -> tuple[Limits, float]:
+    """As :func:`prepare_node` for a node with its sums in ``node.totals``."""
+    write_units(settings.constant_hessian, outputs, node.units)
+    parent = score_totals(node, rules)
     limits = start_search(node, rules)
     if node.ordered == 1:
         bound_outputs(constraints, table, node, outputs)
-    if column >= 0 and (node.smooth > 0.0 or node.ordered == 1):
+    if node.smooth > 0.0 or node.ordered == 1:
         above = constraints.parent[node.number]
         parent = restrict_node(node, rules, outputs.vectors, above)
     return limits, parent

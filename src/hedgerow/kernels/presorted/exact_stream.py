@@ -41,11 +41,14 @@ from hedgerow.kernels.presorted.stream_cuts import (
     CUT_MISSING_LEFT,
     CUT_N_LIST,
     CUT_SCORE,
+    SUM_FIELDS,
     ConstrainedNodes,
     Cut,
     Quantiles,
     Scan,
     SearchedNodes,
+    SearchedOutputs,
+    copy_sums,
     note_side,
     offer_cut,
     take_waiting,
@@ -84,22 +87,47 @@ class Candidates(NamedTuple):
     passed: IntArray
 
 
+@kernel(inline=True, inner=True)
+def add_row(row: int, slot: int, outputs: SearchedOutputs, sums: IntArray) -> None:
+    """Add g and h of each output of a row to the sums of its node."""
+    for output in range(len(outputs.quantized)):
+        sums[slot, SUM_FIELDS + 2 * output] += np.int64(outputs.quantized[output, _TWO * row])
+        h = np.int64(outputs.quantized[output, _TWO * row + _ONE])
+        sums[slot, SUM_FIELDS + 2 * output + 1] += h
+
+
+@kernel(inline=True, inner=True)
+def prefetch_outputs(row: int, outputs: SearchedOutputs) -> None:
+    """Prefetch g and h of each output of a row."""
+    for output in range(len(outputs.quantized)):
+        prefetch(outputs.quantized[output], np.intp(_TWO * row))
+
+
 @kernel
 def sum_present(
-    entries: RowArray, n_entries: int, rows: StreamRows, slot_of: np.ndarray, sums: IntArray
+    entries: RowArray,
+    n_entries: int,
+    rows: StreamRows,
+    slot_of: np.ndarray,
+    sums: IntArray,
+    outputs: SearchedOutputs | None,
 ) -> None:
-    """Add g, h and the number of the entries to ``sums`` (slots, 3) of their nodes."""
+    """Add g, h and the number of the entries to ``sums`` (slots, SUM_FIELDS) of their nodes."""
     node, quantized = rows
     for i in range(np.uint64(n_entries)):
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
         prefetch(node, np.intp(ahead))
         prefetch(quantized, np.intp(_TWO * ahead))
+        if outputs is not None:
+            prefetch_outputs(ahead, outputs)
         row = np.uint64(entries[i] & _ROW_BITS)
         slot = slot_of[node[row]]
         if slot >= 0:
             sums[slot, 0] += np.int64(quantized[_TWO * row])
             sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
             sums[slot, 2] += 1
+            if outputs is not None:
+                add_row(row, slot, outputs, sums)
 
 
 @kernel
@@ -115,11 +143,13 @@ def scan_column(
     constraints: ConstrainedNodes | None,
     candidates: Candidates | None,
     quantiles: Quantiles | None,
+    outputs: SearchedOutputs | None,
 ) -> int:
     """Continue the pass over a column by some entries; return the run of the last entry.
 
     ``run`` is the run of the entry before them.  :data:`AHEAD` rows follow the entries.
     ``candidates`` and ``quantiles`` are None in exact search, and one of them in approximate.
+    Exact search for several outputs has ``quantiles`` whose step makes every cut a candidate.
     """
     node, quantized = rows
     run = np.int64(run)
@@ -133,6 +163,8 @@ def scan_column(
         ahead = np.uint64(entries[i + _AHEAD] & _ROW_BITS)
         prefetch(node, np.intp(ahead))
         prefetch(quantized, np.intp(_TWO * ahead))
+        if outputs is not None:
+            prefetch_outputs(ahead, outputs)
         entry = entries[i]
         run += np.int64(entry >> _RUN_SHIFT)
         mark = run
@@ -146,10 +178,12 @@ def scan_column(
         if mark != marks[slot] and sums[slot, 2] > 0:
             place = np.int64(first_place) + np.int64(i)
             cut = Cut(sums[slot, 0], sums[slot, 1], sums[slot, 2], scan.run[slot], run, place)
-            offer_cut(scan, slot, cut, feature, searched, constraints, quantiles)
+            offer_cut(scan, slot, cut, feature, searched, constraints, quantiles, outputs)
         sums[slot, 0] += np.int64(quantized[_TWO * row])
         sums[slot, 1] += np.int64(quantized[_TWO * row + _ONE])
         sums[slot, 2] += 1
+        if outputs is not None:
+            add_row(row, slot, outputs, sums)
         scan.run[slot] = run
         if candidates is not None:
             candidates.passed[slot] = passed
@@ -160,7 +194,7 @@ def scan_column(
 def begin_column(scan: Scan) -> None:
     """Reset the state before the first entry of a column; ``absent`` stays."""
     for slot in range(len(scan.run)):
-        for k in range(3):
+        for k in range(scan.sums.shape[1]):
             scan.sums[slot, k] = 0
         scan.run[slot] = 0
         scan.best[slot, 0, CUT_SCORE] = -1
@@ -177,6 +211,7 @@ def end_column(
     found: IntArray,
     constraints: ConstrainedNodes | None,
     quantiles: Quantiles | None,
+    outputs: SearchedOutputs | None,
 ) -> None:
     """Score the cuts after the last values, and write cuts that beat ``found`` to it.
 
@@ -185,13 +220,15 @@ def end_column(
     """
     for slot in range(len(scan.run)):
         if quantiles is not None:
-            take_waiting(scan, slot, feature, searched, constraints, quantiles)
+            take_waiting(scan, slot, feature, searched, constraints, quantiles, outputs)
         sums, last = scan.sums[slot], scan.run[slot]
         if sums[2] == 0 or allowed[slot] == 0:
             continue
         # The cut separates the missing rows; without any it leaves no row on the right.
         cut = Cut(sums[0], sums[1], sums[2], last, last, np.int64(length))
-        note_side(scan, slot, np.int64(0), cut, feature, searched, constraints)
+        if outputs is not None:
+            copy_sums(sums, SUM_FIELDS, scan.cut, 0, len(scan.cut))
+        note_side(scan, slot, np.int64(0), cut, feature, searched, constraints, outputs)
         for missing_left in range(2):
             best = scan.best[slot, missing_left]
             best[CUT_FEATURE] = feature

@@ -218,6 +218,31 @@ def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> f
 
 
 @kernel(inline=True, inner=True)
+def bounded_score(
+    g_left: float,
+    h_left: float,
+    n_left: int,
+    n_before: int,
+    limits: Limits,
+    constraints: ConstrainedColumn,
+) -> float:
+    """Return the score of both sides of a cut; minus infinity if it is not allowed.
+
+    ``n_before`` rows with a value are before the cut.
+    """
+    g_right, d_left = limits.g - g_left, h_left + limits.penalty
+    d_right = limits.h - h_left + limits.penalty
+    if d_left <= 0.0 or d_right <= 0.0:
+        return -math.inf
+    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
+    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
+    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
+        return -math.inf
+    score = score_at(g_left, d_left, limits.shrink, left)
+    return score + score_at(g_right, d_right, limits.shrink, right)
+
+
+@kernel(inline=True, inner=True)
 def cut_gain(
     g_left: float,
     h_left: float,
@@ -227,16 +252,7 @@ def cut_gain(
     constraints: ConstrainedColumn,
 ) -> float:
     """Return the gain of a cut with ``n_before`` rows with a value before it, or -1."""
-    g_right, d_left = limits.g - g_left, h_left + limits.penalty
-    d_right = limits.h - h_left + limits.penalty
-    if d_left <= 0.0 or d_right <= 0.0:
-        return -1.0
-    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
-    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
-    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
-        return -1.0
-    score = score_at(g_left, d_left, limits.shrink, left)
-    score += score_at(g_right, d_right, limits.shrink, right)
+    score = bounded_score(g_left, h_left, n_left, n_before, limits, constraints)
     return gain_of(score, constraints.factor, constraints.bounds)
 
 

@@ -103,7 +103,8 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     obstacle = obstacle_to_vectors(params)
     if obstacle is None:
         # Histograms of vectors do not support bundles.
-        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
+        bundles: Any = False if params.tree_method == "hist" else params.bundle_features
+        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=bundles)
     raise ParameterError(
         f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
         "multi_strategy='one_output_per_tree', or change that."
@@ -111,7 +112,6 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
 
 
 _OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
-_OF_VECTORS: Mapping[str, Any] = {"tree_method": "hist"}
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
 
@@ -122,9 +122,6 @@ def obstacle_to_levels(params: BoostParams) -> str | None:
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
     """Return the first setting that vector leaves do not support, or None."""
-    other = params.first_unlike(_OF_VECTORS)
-    if other is not None:
-        return other
     return asks_for_bundles(params)
 
 

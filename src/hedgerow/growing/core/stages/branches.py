@@ -169,6 +169,14 @@ def bounded_weight(
 
 
 @kernel(inline=True, inner=True)
+def sets_apart(constraints: Constraints, row: IntArray) -> bool:
+    """Whether the split of a node with this table row only sets missing values apart."""
+    if len(constraints.last_bin) > 0:
+        return row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]
+    return row[NODE_COLUMN] == SETS_APART
+
+
+@kernel(inline=True, inner=True)
 def bound_children(
     constraints: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
 ) -> None:
@@ -190,11 +198,7 @@ def bound_children(
     feature = row[NODE_FEATURE]
     start_children(constraints.growth, parent, (feature, row[NODE_BIN]), (left, right))
     sign = constraints.sign[feature]
-    if len(constraints.last_bin) > 0:
-        apart = row[NODE_BIN] == constraints.last_bin[feature]
-    else:
-        apart = row[NODE_COLUMN] == SETS_APART
-    if sign == 0.0 or apart:
+    if sign == 0.0 or sets_apart(constraints, row):
         return
     below = bounded_weight(constraints, left, tree.table[left], units, rules)
     above = bounded_weight(constraints, right, tree.table[right], units, rules)
