@@ -142,20 +142,31 @@ def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> Non
     assert bytes_of(train(params, on_disk(paths, tmp_path, "y", None, None))) == bytes_of(expected)
 
 
-def test_a_checkpoint_goes_on(files: list[Path], tmp_path: Path) -> None:
-    params = {"tree_method": "exact", "n_estimators": 5, "max_leaves": 8, "subsample": 0.7}
+VECTORS = {"objective": "softmax", "multi_strategy": "multi_output_tree"}
+
+
+@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", VECTORS)])
+def test_a_checkpoint_goes_on(
+    files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
+) -> None:
+    params = {"tree_method": "exact", "n_estimators": 5, "max_leaves": 8, "subsample": 0.7, **more}
     cache, kept = tmp_path / "cache", tmp_path / "kept"
     cache.mkdir()
-    data = on_disk(files, cache, "y", None, None)
+    data = on_disk(files, cache, target, None, None)
     expected = train(params, data)
     train({**params, "n_estimators": 2}, data, checkpoint=kept)
     assert bytes_of(train(params, data, checkpoint=kept)) == bytes_of(expected)
 
 
-def test_the_command_line(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", VECTORS)])
+def test_the_command_line(
+    files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
+) -> None:
     model = tmp_path / "a.model"
-    arguments = ["train", *map(str, files), "--target", "y", "--set", "n_estimators=3"]
+    arguments = ["train", *map(str, files), "--target", target, "--set", "n_estimators=3"]
     arguments += ["--set", "tree_method=exact", "--model", str(model)]
+    for name, value in more.items():
+        arguments += ["--set", f"{name}={value}"]
     assert main(arguments) == 0
     expected = model.read_bytes()
     assert main([*arguments, "--memory-limit", "40 MB"]) == 0

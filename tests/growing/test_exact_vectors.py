@@ -11,13 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow import HedgerowRegressor
 from hedgerow.data import read_table
 from hedgerow.data.external.blocks import sort_columns
+from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.exact.external_vectors import ExternalVectorGrower
 from hedgerow.growing.exact.grower import ExactVectorGrower
+from hedgerow.growing.vectors.sampling import join_hessians
 from hedgerow.io import model_to_bytes
+from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.objectives import SeveralTargets, make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_external_exact import (
@@ -158,30 +161,31 @@ def test_threads_leave_no_trace(method: dict[str, Any], options: dict[str, Any])
     assert all(other == first for other in others)
 
 
-def test_candidates_follow_the_mean_of_the_hessians() -> None:
-    # The second label is rare, so its hessians matter less than those of the first.
-    rng = np.random.default_rng(0)
-    X = rng.random((2000, 1))
-    labels = (rng.random((2000, 2)) < [0.5, 0.01]).astype(int)
-    thresholds = [
-        HedgerowClassifier(
-            n_estimators=1, tree_method="approx", max_leaves=60, min_samples_leaf=1,
-            advanced={"sketch_eps": 0.1}, **options,
-        )
-        .fit(X, y)
-        .booster_.to_frame()
-        .threshold.dropna()
-        for y, options in (
-            (labels, {"multi_strategy": "multi_output_tree"}),
-            (labels[:, 0], {}),
-        )
-    ]  # fmt: skip
-    assert len(thresholds[0]) > 5
-    assert set(thresholds[0]) <= set(thresholds[1]) | set(thresholds[0])
-    assert len(set(thresholds[0])) <= 11  # of 10 candidates
+def test_ranks_of_candidates_follow_the_mean_of_the_hessians() -> None:
+    n_rows, rng = 50, np.random.default_rng(0)
+    nothing, none = np.zeros((0, 0)), np.zeros(0, dtype=np.int32)
+    scalars = np.zeros((3, layout.N_SCALARS), dtype=np.int64)
+    scalars[:, layout.IS_H_EXPONENT] = exponents = [0, -1, 3]
+    outputs = layout.Outputs(
+        target=nothing,
+        quantized=rng.integers(0, 2**30, (3, 2 * n_rows)).astype(np.int32),
+        words=none,
+        sums=Sums(none, none, np.int64(0), np.int64(0)),
+        measured=np.zeros((1, 3, 2), dtype=np.int64),
+        dropped=np.zeros((3, 2), dtype=np.int64),
+        scalars=scalars,
+        vectors=nothing,
+        cover=np.zeros(0),
+    )
+    found = np.full(2 * n_rows, 7, dtype=np.int32)
+    join_hessians(outputs, (0, n_rows), found)
+    share = 2.0 ** (np.array(exponents) - 3.0)
+    expected = np.rint((outputs.quantized[:, 1::2] * share[:, None]).sum(axis=0) / 3)
+    np.testing.assert_array_equal(found[1::2], expected)
+    assert (found[0::2] == 0).all()
 
 
-# ---- the search of a list ------------------------------------------------------
+# ---- columns on disk -----------------------------------------------------------
 
 
 def grow(grower_of: Any, y: np.ndarray, loss: Any, weight: Any, n_rounds: int) -> Any:
