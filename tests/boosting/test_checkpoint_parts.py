@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from hedgerow import Dataset, HedgerowRegressor, train
+from hedgerow.atomic import write_atomically
 from hedgerow.boosting.resume.checkpoint import (
     Checkpoint,
     Recorder,
@@ -33,7 +34,6 @@ from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError, HedgerowWarning, ModelFormatError, StorageError
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
-from hedgerow.io.atomic import write_atomically
 from hedgerow.io.checkpoint_folder import CheckpointFolder
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,

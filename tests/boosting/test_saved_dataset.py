@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,3 +241,34 @@ def test_compressed_and_large_arrays_are_refused(tmp_path) -> None:
         parts.writestr("about.npy", head.getvalue())
     with pytest.raises(DataError, match="wrong length"):
         Dataset.load(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and links")
+def test_a_saved_dataset_has_the_permissions_of_every_new_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "rows.npz", tmp_path / "link"
+    rows = Dataset({"x": [1.0, 2.0]}, [1.0, 2.0])
+    rows.save(path)
+    (tmp_path / "new").touch()
+    assert path.stat().st_mode == (tmp_path / "new").stat().st_mode
+    path.chmod(0o640)
+    link.symlink_to(path)
+    rows.save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_fault_while_saving_leaves_the_old_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.npz"
+    Dataset({"x": [1.0, 2.0]}, [1.0, 2.0]).save(path)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"rows\.npz"):
+        Dataset({"x": [3.0, 4.0]}, [1.0, 2.0]).save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -456,7 +456,7 @@ def test_failing_write_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "o.csv")
 
-    monkeypatch.setattr("hedgerow.io.atomic._write_all", full)
+    monkeypatch.setattr("hedgerow.atomic._write_all", full)
     code, _, err = run("predict", "m.hedgerow", "num.csv", "-o", "o.csv")
     assert code == 2
     assert err.startswith("hedgerow: o.csv: the predictions could not be written (No space left")

@@ -10,11 +10,11 @@ from typing import Any, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.atomic import write_atomically
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
 from hedgerow.errors import HedgerowError, ParameterError, StorageError, did_you_mean
-from hedgerow.io.atomic import write_atomically
 from hedgerow.model.model import Model
 
 SUFFIXES: dict[str, ExportFormat] = {

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray
+from hedgerow.atomic import write_atomically
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
-from hedgerow.io.atomic import write_atomically
 from hedgerow.io.model_file import FORMAT_OF_TREES, record_of_text, schema_of_text, schema_text
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.model.cart_tree import CartTree

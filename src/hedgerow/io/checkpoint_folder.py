@@ -7,7 +7,7 @@
     hedgerow-rounds-00000121-00000245.safetensors    rounds 121 to 245, and so on
     hedgerow.lock                                    held while a fit is running
 
-Files are only added, each atomically (:mod:`hedgerow.io.atomic`).  The time of a write
+Files are only added, each atomically (:mod:`hedgerow.atomic`).  The time of a write
 therefore does not grow with the number of rounds, and the folder always holds all rounds up
 to some write.  Every part has its rounds, its fit and a checksum, so no list of files is
 needed.  Reading uses the consecutive parts from round 1 up to the first that is missing or
@@ -28,10 +28,10 @@ import stat
 import warnings
 from collections.abc import Iterable
 
+from hedgerow.atomic import write_atomically
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.errors import HedgerowWarning, ModelFormatError, ParameterError, StorageError
-from hedgerow.io.atomic import write_atomically
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,
     fit_from_bytes,

@@ -28,6 +28,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS
@@ -35,7 +36,6 @@ from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
-from hedgerow.io.atomic import write_atomically
 from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
 from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays

@@ -1,7 +1,7 @@
 """Write tables batch by batch, as CSV, Parquet or Arrow files.
 
 Batches of named columns are converted to pieces of a file, which is moved into place
-atomically (:mod:`hedgerow.io.atomic`).  The content of the file depends only on the rows, not
+atomically (:mod:`hedgerow.atomic`).  The content of the file depends only on the rows, not
 on the batches: rows are regrouped, and the size of a group depends only on the column types.
 """
 
@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hedgerow.atomic import write_atomically
 from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.io.atomic import write_atomically
 
 Columns: TypeAlias = Mapping[str, Any]
 """Columns of equal length by name: NumPy arrays or Arrow chunked arrays."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.atomic import open_atomically
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
@@ -179,15 +179,8 @@ def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
 
 def _write(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
     """Write all arrays or none: an old file is replaced atomically."""
-    folder = os.path.dirname(os.fspath(path)) or "."
-    handle, name = tempfile.mkstemp(prefix=".hedgerow-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **cast(Any, arrays))
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with open_atomically(path) as file:
+        np.savez(file, **cast(Any, arrays))
 
 
 def load_dataset(path: str | os.PathLike[str]) -> Dataset:

@@ -120,8 +120,8 @@ def _scores(y: Any, probability: Any) -> tuple[float, float]:
 
 def _write(estimator: Any, folder: Path) -> list[Path]:
     """Write the model and its first tree; return the paths, the model first."""
+    from hedgerow.atomic import write_atomically
     from hedgerow.cli import engine
-    from hedgerow.io.atomic import write_atomically
 
     model = folder / "model.hedgerow"
     estimator.save(str(model))

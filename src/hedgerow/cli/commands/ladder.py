@@ -78,7 +78,7 @@ def _climb(options: argparse.Namespace) -> None:
         if options.report is None and not has_output():
             return
     if options.report is not None:
-        from hedgerow.io.atomic import write_atomically
+        from hedgerow.atomic import write_atomically
         from hedgerow.report import ladder_page
 
         page = ladder_page(results, split, title)

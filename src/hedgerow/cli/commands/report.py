@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     names = _names(model.booster, table, [*targets, options.weight, options.qid])
     y = features.as_targets(features.targets(table, targets), model.task, options.data, targets[0])
     weight = None if options.weight is None else features.weights(table, options.weight)
-    from hedgerow.io.atomic import write_atomically
+    from hedgerow.atomic import write_atomically
     from hedgerow.report import find, model_page
 
     found = find(

@@ -14,7 +14,8 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 from hedgerow.errors import StorageError
 
@@ -39,10 +40,25 @@ def write_atomically(
         Error of the system, with its type and number, and ``path`` as the file name.  The
         old file is then intact, and no temporary file remains.
     """
+    with open_atomically(path, follow_links=follow_links) as file:
+        for part in parts:
+            _write_all(file.fileno(), memoryview(part))
+
+
+@contextlib.contextmanager
+def open_atomically(
+    path: str | os.PathLike[str], *, follow_links: bool = True
+) -> Iterator[BinaryIO]:
+    """Open a new file for writing, which replaces ``path`` at the end of the block.
+
+    If the block raises an exception, the old file stays.  Parameters and errors are those of
+    :func:`write_atomically`.
+    """
     shown = os.fspath(path)
     try:
-        _replace(os.path.realpath(shown) if follow_links else os.path.abspath(shown), parts)
-    except StorageError:  # from reading the file that provides the parts
+        with _replacing(os.path.realpath(shown) if follow_links else os.path.abspath(shown)) as f:
+            yield f
+    except StorageError:  # from reading the file that provides the content
         raise
     except OSError as error:
         if error.errno is None:
@@ -52,22 +68,20 @@ def write_atomically(
         raise
 
 
-def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
+@contextlib.contextmanager
+def _replacing(target: str) -> Iterator[BinaryIO]:
     folder, name = os.path.split(target)
     old_mode = _mode_of(target)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(temporary, flags, 0o666)
-        try:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             if old_mode is not None and hasattr(os, "fchmod"):
                 with contextlib.suppress(PermissionError):  # file systems without modes
-                    os.fchmod(descriptor, old_mode)
-            for part in parts:
-                _write_all(descriptor, memoryview(part))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                    os.fchmod(file.fileno(), old_mode)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
