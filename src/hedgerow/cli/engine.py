@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -344,10 +344,14 @@ def _column_facts(column: Column) -> dict[str, Any]:
     }
 
 
-def text_columns(booster: Booster) -> frozenset[str]:
-    """Return the names of the columns whose categories are text."""
+def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> frozenset[str]:
+    """Return the names of the columns whose categories are text, and of the target if it is."""
     columns = booster.model.schema.columns
-    return frozenset(c.name for c in columns if c.levels and isinstance(c.levels[0], str))
+    names = {c.name for c in columns if c.levels and isinstance(c.levels[0], str)}
+    classes = booster.classes
+    if classes is not None and booster.target_names is None and isinstance(classes[0], str):
+        names.update(targets or ())
+    return frozenset(names)
 
 
 def picture(booster: Booster, tree: int) -> bytes:

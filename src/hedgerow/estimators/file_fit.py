@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.dataset.class_targets import class_reader, distinct_targets
+from hedgerow.boosting.external.dataset.class_targets import distinct_targets, read_classes
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import numeric_target
 from hedgerow.boosting.external.external_data import fit_data
@@ -213,7 +213,7 @@ def fit_files(
                 unknown=estimator.unknown_category,
             )
             if classes is not None:
-                rows.read_targets_by(class_reader(classes, is_strict=rows is valid), by_class)
+                read_classes(rows, classes, is_strict=rows is valid, by_class=by_class)
             if has_labels:
                 rows.read_targets_by(read_indicator)
     try:

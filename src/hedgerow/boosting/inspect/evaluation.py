@@ -123,10 +123,10 @@ class Evaluation(ABC):
 
     def _of_files(self, dataset: FileDataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return a sample without features and the raw scores of rows in files, read in batches."""
-        from hedgerow.boosting.external.dataset.class_targets import class_reader
+        from hedgerow.boosting.external.dataset.class_targets import read_classes
 
         if self._classes is not None:
-            dataset.read_targets_by(class_reader(self._classes, is_strict=True))
+            read_classes(dataset, self._classes, is_strict=True)
         if self._objective.name in SURVIVAL:
             dataset.read_times(self._objective.name)
         else:

@@ -9,9 +9,11 @@ from hedgerow.cli.reading.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say, utf8
 
 _USUAL = {
-    "classification": ("accuracy", "loss"),
-    "regression": ("rmse", "mae", "r2"),
-    "ranking": ("ndcg", "ndcg@10"),
+    "two classes": ["accuracy", "loss", "auc"],
+    "classes": ["accuracy", "loss"],
+    "regression": ["rmse", "mae", "r2"],
+    "survival": ["loss", "concordance"],
+    "ranking": ["ndcg", "ndcg@10"],
 }
 
 
@@ -70,20 +72,20 @@ def _evaluate(options: argparse.Namespace) -> None:
     model = engine.open_model(options.model)
     booster = model.booster
     way = batches.choose_way(options.data, None)
-    is_ranking = engine.task_of_booster(booster) == "ranking"
+    task = engine.task_of_booster(booster)
+    is_ranking = task == "ranking"
     if is_ranking and options.qid is None:
         raise UsageError(
             "the model is a ranking model: name the column with the queries (--qid COL)"
         )
     if not is_ranking and options.qid is not None:
         raise UsageError("--qid is for ranking models: leave it out")
-    rows: Any = _rows_in_memory(options, booster) if way.in_memory else _rows_in_files(options, way)
-    task = "ranking" if is_ranking else model.task
-    usual = list(_USUAL[task])
-    if task == "classification" and booster.model.forest.n_outputs == 1:
-        usual.append("auc")
-    if booster.target_names is not None:
-        usual = ["loss"]
+    rows: Any = (
+        _rows_in_memory(options, booster)
+        if way.in_memory
+        else _rows_in_files(options, booster, way)
+    )
+    usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:
         say(json.dumps(scores, indent=2))
@@ -96,14 +98,13 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import batches, features, tables
-    from hedgerow.data.sources.base import make_roles
 
     path = batches.single_table(options.data)
+    text = engine.text_columns(booster, options.target)
     if path is not None:
-        table: Any = tables.read_table(path, engine.text_columns(booster))
+        table: Any = tables.read_table(path, text)
     else:
-        roles = make_roles(options.target, options.weight, None, (), None, options.qid)
-        table = batches.read_tables(options.data, roles)
+        table = batches.read_tables(options.data, _roles(options, booster), text)
     if isinstance(table, tuple):
         X, y = table
         if X.shape[1] < booster.num_features:
@@ -135,11 +136,24 @@ def np_columns(columns: dict[str, Any]) -> Any:
     return np.column_stack(list(columns.values()))
 
 
-def _rows_in_files(options: argparse.Namespace, way: Any) -> Any:
+def _rows_in_files(options: argparse.Namespace, booster: Any, way: Any) -> Any:
     from hedgerow.cli.reading import batches
-    from hedgerow.data.sources.base import make_roles
 
     if options.qid is not None:
         raise UsageError("--qid needs all rows in memory, but these do not fit: give fewer rows")
-    roles = make_roles(options.target, options.weight, None, (), None)
-    return batches.open_dataset(options.data, roles, way, None)
+    return batches.open_dataset(options.data, _roles(options, booster), way, None)
+
+
+def _roles(options: argparse.Namespace, booster: Any) -> Any:
+    """Return the roles of columns; those that the model does not use are not read."""
+    from hedgerow.data.sources.base import make_roles
+
+    known = booster.model.schema.named and options.target is not None
+    return make_roles(
+        options.target,
+        options.weight,
+        booster.offset_columns or None,
+        (),
+        booster.feature_names if known else None,
+        options.qid,
+    )

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
 
     _check(options)
     model = engine.open_model(options.model)
-    table = tables.read_table(options.data, engine.text_columns(model.booster))
+    table = tables.read_table(options.data, engine.text_columns(model.booster, options.target))
     targets = _targets(options, table, model.booster)
     names = _names(model.booster, table, [*targets, options.weight, options.qid])
     y = features.as_targets(features.targets(table, targets), model.task, options.data, targets[0])

@@ -230,7 +230,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
             raise UsageError(f"{shown}: no column is left to predict from")
         X, n_columns = features.feature_columns(table, names), len(names)
     more = _more(options, table, X)
-    held_out = None if sparse or options.valid is None else _validation_table(options, X)
+    held_out = None if sparse or options.valid is None else _validation_table(options, X, y)
     job = engine.Job(
         task,
         settings,
@@ -322,11 +322,12 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     return start, model, None
 
 
-def _validation_table(options: argparse.Namespace, X: Any) -> NamedColumns:
+def _validation_table(options: argparse.Namespace, X: Any, y: Any) -> NamedColumns:
     """Read the validation table, with the types of the training columns."""
     from hedgerow.cli.reading import features, tables
 
-    return tables.read_table(options.valid, features.text_columns(X))
+    targets = y if isinstance(y, dict) else {options.target[0]: y}
+    return tables.read_table(options.valid, features.text_columns({**X, **targets}))
 
 
 def _validation(

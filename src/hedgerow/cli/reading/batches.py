@@ -12,7 +12,7 @@ The model has the same bytes in all three cases.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,14 @@ from hedgerow.cli.reading.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColum
 from hedgerow.data.categories.columns import Encoded
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
+from hedgerow.data.sources import (
+    Roles,
+    Source,
+    find_text_types,
+    keep_text,
+    open_files,
+    set_text_types,
+)
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import make_roles
 from hedgerow.data.sources.columns import floats_of
@@ -118,14 +125,26 @@ def single_table(paths: Sequence[str]) -> str | None:
     return files[0].path if known else None
 
 
-def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any, AnyArray]:
-    """Read all rows of some files: named columns, or sparse rows with their targets."""
+def read_tables(
+    paths: Sequence[str], roles: Roles, text: Collection[str] = ()
+) -> NamedColumns | tuple[Any, AnyArray]:
+    """Read all rows of some files: named columns, or sparse rows with their targets.
+
+    Parameters
+    ----------
+    roles : Roles
+        With ``features``, other columns are not read.
+    text : collection of str
+        Columns of text files that are text even if all values look like numbers.
+    """
     source = open_files(list(paths), roles, types_known=True)
+    keep_text(source.parts, text)
     set_text_types(source.parts, find_text_types(source.parts, _BATCH_BYTES))
     names = source.parts[0].column_names()
     if names is None:
         return _read_sparse(source)
-    wanted = [name for name in names if name not in roles.drop]
+    needed = None if roles.features is None else {*roles.features, *roles.aside()}
+    wanted = [n for n in names if n not in roles.drop and (needed is None or n in needed)]
     facts = {name: ColumnFacts() for name in wanted}
     found: dict[str, list[Any]] = {name: [] for name in wanted}
     for part in source.parts:

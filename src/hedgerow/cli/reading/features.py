@@ -95,26 +95,31 @@ def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
         raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
 
 
-def target(table: NamedColumns, name: str) -> AnyArray:
+def target(table: NamedColumns, name: str, *, may_be_infinite: bool = False) -> AnyArray:
     """Return the target column, which must not have missing values."""
     column = table.column(name)
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=bool)
     else:
-        missing = ~np.isfinite(column.astype(np.float64))
+        numbers = column.astype(np.float64)
+        missing = np.isnan(numbers) if may_be_infinite else ~np.isfinite(numbers)
     if missing.any():
+        what = "missing" if may_be_infinite else "missing or infinite"
         raise UsageError(
-            f"{table.path}: target {name!r} is missing or infinite in {int(missing.sum())} row(s), "
+            f"{table.path}: target {name!r} is {what} in {int(missing.sum())} row(s), "
             f"the first is row {int(missing.argmax()) + 1}; remove these rows"
         )
     return column
 
 
 def targets(table: NamedColumns, names: Sequence[str]) -> Target:
-    """Return the target column, or several by name; see :func:`target`."""
+    """Return the target column, or several by name; see :func:`target`.
+
+    The end of an interval may be infinite; other targets in several columns are checked by the fit.
+    """
     if len(names) == 1:
         return target(table, names[0])
-    return {name: target(table, name) for name in names}
+    return {name: target(table, name, may_be_infinite=True) for name in names}
 
 
 def guess_task(y: Target) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hedgerow.data.schema import Schema
@@ -112,7 +112,11 @@ def set_text_types(parts: Sequence[Part], types: TextTypes) -> None:
 
 def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:
     """Let text files keep the columns as text that were text in training."""
-    text = {c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)}
+    keep_text(parts, [c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)])
+
+
+def keep_text(parts: Sequence[Part], names: Collection[str]) -> None:
+    """Let text files keep some columns as text, even if all values look like numbers."""
     for part in parts:
         if isinstance(part, TextPart):
-            part.text |= text
+            part.text.update(names)

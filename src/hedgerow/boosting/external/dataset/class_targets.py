@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.dataset.file_rows import ReadTarget
 from hedgerow.data.categories.columns import Encoded
+from hedgerow.data.sources import keep_text
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+
+
+def read_classes(
+    dataset: FileDataset, classes: AnyArray, is_strict: bool, by_class: FloatArray | None = None
+) -> None:
+    """Let a dataset read its target as class indices, by :func:`class_reader`.
+
+    Labels that are text are so too in a text file in which they all look like numbers.
+    ``by_class`` are factors on the weights of rows.
+    """
+    dataset.read_targets_by(class_reader(classes, is_strict), by_class)
+    if isinstance(classes[0], str):
+        keep_text(dataset.source.parts, dataset.source.roles.targets)
 
 
 def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:

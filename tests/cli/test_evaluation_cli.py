@@ -1,0 +1,182 @@
+"""``hedgerow evaluate`` and ``--valid``: the scores of the package, from files of any kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, load
+from hedgerow.cli.main import main
+from hedgerow.cli.reading import batches
+
+pytest.importorskip("sklearn")
+pytest.importorskip("pyarrow", reason="several files are read by pyarrow")
+
+N = 240
+FEW = ["--set", "n_estimators=5", "--set", "min_samples_leaf=5", "--no-score"]
+Evaluate = Callable[..., dict[str, float]]
+
+
+def columns_of(seed: int) -> dict[str, Any]:
+    """A column of text, one of numbers, and targets of all kinds."""
+    rng = np.random.default_rng(seed)
+    code, size = rng.choice(["1", "2", "03", "x"], N), rng.normal(size=N).round(3)
+    value = (size + (code == "x") + rng.normal(size=N) / 4).round(3)
+    happened = rng.random(N) < 0.7
+    return {
+        "code": code,
+        "size": size,
+        "value": value,
+        "label": np.where(value > 1.0, "high", np.where(value > 0.0, "1", "02")),
+        "event": happened.astype(int),
+        "time": np.exp(value).round(3),
+        "upper": np.where(happened, np.exp(value).round(3), np.inf),
+        "weight": rng.integers(1, 4, N),
+    }
+
+
+TRAINING, OTHERS = columns_of(0), columns_of(1)
+FEATURES = ("code", "size")
+TARGETS = ("value", "label", "event", "time", "upper")
+
+
+def write(path: str, columns: dict[str, Any], rows: Any = slice(None), **more: int) -> None:
+    lines = [",".join([*columns, *more])]
+    lines += [",".join(map(str, (*row, *more.values()))) for row in zip(
+        *(column[rows] for column in columns.values()), strict=True
+    )]  # fmt: skip
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def train(*options: str, target: str | tuple[str, ...]) -> None:
+    names = (target,) if isinstance(target, str) else target
+    aside = [name for name in TARGETS if name not in names]
+    given = [part for name in names for part in ("--target", name)]
+    given += [part for name in aside for part in ("--drop", name)]
+    given += [] if "--weight" in options else ["--drop", "weight"]
+    assert main(["train", "train.csv", *given, *FEW, *options, "--model", "m"]) == 0
+
+
+@pytest.fixture
+def evaluate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Evaluate:
+    monkeypatch.chdir(tmp_path)
+    write("train.csv", TRAINING)
+
+    def call(*files: str, target: str | tuple[str, ...], metrics: tuple[str, ...] = ()) -> Any:
+        names = (target,) if isinstance(target, str) else target
+        options = [part for name in names for part in ("--target", name)]
+        options += [part for name in metrics for part in ("--metric", name)]
+        capsys.readouterr()
+        code = main(["evaluate", "m", *files, *options, "--json"])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return json.loads(out)
+
+    return call
+
+
+def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands find that no table fits into memory."""
+    choose = batches.choose_way
+    monkeypatch.setattr(
+        batches, "choose_way", lambda *a: replace(choose(*a), in_memory=False, limit=64_000_000)
+    )
+
+
+PLACES = pytest.mark.parametrize("in_batches", [False, True], ids=["memory", "batches"])
+
+
+@PLACES
+@pytest.mark.parametrize("target", ["value", "label"])
+def test_text_stays_text_where_all_values_look_like_numbers(
+    evaluate: Evaluate, target: str, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(target=target)
+    numbers = np.flatnonzero((OTHERS["code"] != "x") & (OTHERS["label"] != "high"))
+    write("all.csv", OTHERS, numbers)
+    write("1.csv", OTHERS, numbers[:50])
+    write("2.csv", OTHERS, numbers[50:])
+    booster = load("m")
+    rows = Dataset({n: OTHERS[n][numbers] for n in FEATURES}, OTHERS[target][numbers])
+    expected = pytest.approx(booster.eval(rows, "loss"), rel=1e-12)
+    if in_batches:
+        read_in_batches(monkeypatch)
+    for files in (["all.csv"], ["1.csv", "2.csv"]):
+        assert evaluate(*files, target=target, metrics=("loss",)) == expected
+
+
+@PLACES
+def test_columns_that_the_model_does_not_use_may_differ(
+    evaluate: Evaluate, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(target="value")
+    used = {name: OTHERS[name] for name in ("size", "value", "code")}
+    write("one.csv", OTHERS)
+    write("1.csv", OTHERS, slice(0, 90), note=1)
+    write("2.csv", used, slice(90, N))
+    expected = pytest.approx(evaluate("one.csv", target="value"), rel=1e-12)
+    if in_batches:
+        read_in_batches(monkeypatch)
+    for files in (["1.csv", "2.csv"], ["2.csv", "1.csv"]):
+        assert evaluate(*files, target="value") == expected
+
+
+@PLACES
+@pytest.mark.parametrize("objective", ["cox", "aft"])
+def test_times_of_events_in_two_columns(
+    evaluate: Evaluate, objective: str, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("--set", f"objective={objective}", target=("time", "event"))
+    write("one.csv", OTHERS)
+    times = {name: OTHERS[name] for name in ("event", "time")}
+    rows = Dataset({name: OTHERS[name] for name in FEATURES}, times)
+    expected = pytest.approx(load("m").eval(rows, ["loss", "concordance"]), rel=1e-12)
+    if in_batches:
+        read_in_batches(monkeypatch)
+    for target in (("time", "event"), ("event", "time")):  # loss and concordance are usual
+        assert evaluate("one.csv", target=target) == expected
+
+
+def test_the_end_of_an_interval_may_be_infinite(evaluate: Evaluate) -> None:
+    write("train.csv", {name.replace("time", "lower"): TRAINING[name] for name in TRAINING})
+    dropped = [p for n in ("value", "label", "event", "weight") for p in ("--drop", n)]
+    both = ("--target", "lower", "--target", "upper")
+    chosen = (*FEW, "--set", "objective=aft", "--valid", "train.csv")
+    assert main(["train", "train.csv", *both, *dropped, *chosen, "--model", "m"]) == 0
+    found = evaluate("train.csv", target=("upper", "lower"), metrics=("loss",))
+    censored = {name: TRAINING[name] for name in ("event", "time")}
+    rows = Dataset({name: TRAINING[name] for name in FEATURES}, censored)
+    assert found == pytest.approx(load("m").eval(rows, "loss"), rel=1e-12)
+
+
+def test_usual_metrics_suit_the_model(evaluate: Evaluate) -> None:
+    write("one.csv", OTHERS)
+    train("--set", "objective=quantile", "--set", "quantile=[0.1,0.9]", target="value")
+    assert list(evaluate("one.csv", target="value")) == ["loss"]
+    train(target=("value", "time"))
+    assert list(evaluate("one.csv", target=("value", "time"))) == ["loss"]
+    train(target="event")
+    assert list(evaluate("one.csv", target="event")) == ["accuracy", "loss", "auc"]
+    train(target="label")
+    assert list(evaluate("one.csv", target="label")) == ["accuracy", "loss"]
+
+
+@PLACES
+def test_labels_of_validation_rows_stay_text(
+    evaluate: Evaluate, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("valid.csv", OTHERS, np.flatnonzero(OTHERS["label"] != "high"))
+    if in_batches:
+        read_in_batches(monkeypatch)
+    train("--valid", "valid.csv", target="label")
+    found = evaluate("valid.csv", target="label", metrics=("loss",))
+    curve = load("m").evals_result["validation"]["loss"]
+    assert found == {"loss": pytest.approx(min(curve), rel=1e-12)}
