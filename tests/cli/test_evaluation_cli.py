@@ -180,3 +180,23 @@ def test_labels_of_validation_rows_stay_text(
     found = evaluate("valid.csv", target="label", metrics=("loss",))
     curve = load("m").evals_result["validation"]["loss"]
     assert found == {"loss": pytest.approx(min(curve), rel=1e-12)}
+
+
+@PLACES
+def test_validation_rows_have_weights(
+    evaluate: Evaluate, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("valid.csv", OTHERS)
+    if in_batches:
+        read_in_batches(monkeypatch)
+    train("--valid", "valid.csv", "--weight", "weight", target="value")
+    booster = load("m")
+    X = {name: OTHERS[name] for name in FEATURES}
+    weighted, plain = Dataset(X, OTHERS["value"], OTHERS["weight"]), Dataset(X, OTHERS["value"])
+    found = min(booster.evals_result["validation"]["loss"])
+    assert found == pytest.approx(booster.eval(weighted)["loss"], rel=1e-12)
+    assert found != pytest.approx(booster.eval(plain)["loss"], rel=1e-3)
+    write("valid.csv", {name: OTHERS[name] for name in OTHERS if name != "weight"})
+    options = ("--target", "value", "--weight", "weight", "--valid", "valid.csv", *FEW)
+    dropped = [part for name in TARGETS[1:] for part in ("--drop", name)]
+    assert main(["train", "train.csv", *options, *dropped, "--model", "m"]) == 2

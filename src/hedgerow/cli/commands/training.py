@@ -105,7 +105,10 @@ def _add_memory(parser: Any) -> None:
 def _add_columns(parser: Any) -> None:
     """Add the options for columns that are not features."""
     parser.add_argument(
-        "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
+        "--weight",
+        type=utf8,
+        metavar="COL",
+        help="column with the weights of the rows, also of --valid",
     )
     parser.add_argument(
         "--offset",
@@ -231,6 +234,8 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
         X, n_columns = features.feature_columns(table, names), len(names)
     more = _more(options, table, X)
     held_out = None if sparse or options.valid is None else _validation_table(options, X, y)
+    if held_out is not None and options.weight is not None:
+        more["sample_weight_val"] = features.weights(held_out, options.weight)
     job = engine.Job(
         task,
         settings,
@@ -313,7 +318,9 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     valid = None
     names = data.feature_names
     if options.valid is not None:
-        roles = make_roles(options.target, None, options.offset, (), names or None, options.qid)
+        roles = make_roles(
+            options.target, options.weight, options.offset, (), names or None, options.qid
+        )
         valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")
