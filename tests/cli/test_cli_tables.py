@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -261,3 +262,18 @@ def test_levels_are_numbered_by_the_targets_of_training_rows_alone() -> None:
     matrix, n_text = features.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
     assert n_text == 1
     np.testing.assert_array_equal(matrix[:, 0], [2.0, 0.0, 1.0, np.nan, 0.0, np.nan])
+
+
+def test_inspect_shows_columns_of_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"2024-01-{1 + row % 28:02},{row % 7}.5,{row % 28}" for row in range(84)]
+    (tmp_path / "days.csv").write_text("\n".join(["day,size,y", *lines]) + "\n")
+    given = ["--target", "y", "--task", "regression", "--set", "n_estimators=2", "--no-score"]
+    model = str(tmp_path / "model")
+    assert main(["train", str(tmp_path / "days.csv"), *given, "--model", model]) == 0
+    capsys.readouterr()
+    assert main(["inspect", model]) == 0
+    assert "\n  day: dates\n  size: float\n" in capsys.readouterr().out
+    assert main(["inspect", model, "--json"]) == 0
+    day, size = json.loads(capsys.readouterr().out)["columns"]
+    assert day == {"name": "day", "kind": "int", "holds": "dates"}
+    assert size == {"name": "size", "kind": "float"}

@@ -333,10 +333,10 @@ def _loss_parameters(booster: Booster) -> dict[str, Any]:
 
 
 def _column_facts(column: Column) -> dict[str, Any]:
-    """Return name and kind of a column; for categories, their number and the first few."""
+    """Return name and kind of a column, and what it holds: the first few categories, dates."""
     named = {"name": column.name, "kind": column.kind}
     if column.kind != "category":
-        return named
+        return named if column.temporal is None else {**named, "holds": column.temporal}
     return {
         **named,
         "n_levels": len(column.levels),

@@ -112,7 +112,7 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
 
 
 def _column_line(column: dict[str, Any]) -> str:
-    text = f"  {shown_name(column['name'])}: {column['kind']}"
+    text = f"  {shown_name(column['name'])}: {column.get('holds', column['kind'])}"
     if column["kind"] != "category":
         return text
     shown = ", ".join(map(repr, column["first_levels"]))
