@@ -54,7 +54,8 @@ _SCIKIT_LEARN = {
 """Parameters of scikit-learn's estimators, and their names in Hedgerow."""
 
 _OF_ROWS = {
-    "groups": "'groups' belong to the rows: pass them to fit, or to Dataset.",
+    "groups": "'groups' belong to the rows: pass them to fit, or to Dataset. "
+    "A ranking takes none: it holds out complete queries.",
     "group": "In place of 'group', give qid, the query of each row, to fit or to Dataset.",
     "handle_unknown": "In place of 'handle_unknown', use unknown_category of Dataset.",
 }
