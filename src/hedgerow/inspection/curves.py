@@ -250,6 +250,7 @@ def _accumulated(background: Background, column: int, kind: Kind, n_points: int)
         unknown_rows=0.0,
         quantiles=quantiles,
         is_exact=False,
+        temporal=described.temporal,
     )
 
 

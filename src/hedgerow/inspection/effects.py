@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.data.schema import Column, ColumnKind
+from hedgerow.data.schema import Column, ColumnKind, Temporal
 from hedgerow.errors import ParameterError, did_you_mean
 
 
@@ -53,6 +53,8 @@ class Effect:
         empty without a background, and for categories.
     is_exact : bool
         Whether the effect is a step function, exact for every value.
+    temporal : {"dates", "times", "durations"} or None
+        What the numbers are, if they are microseconds.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Effect:
     unknown_rows: float
     quantiles: FloatArray
     is_exact: bool
+    temporal: Temporal | None = None
 
     @staticmethod
     def of_curve(
@@ -94,6 +97,7 @@ class Effect:
             unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
             quantiles=quantiles,
             is_exact=is_exact,
+            temporal=column.temporal,
         )
 
     @property

@@ -33,6 +33,7 @@ from hedgerow.plot.style import (
     short,
     short_names,
 )
+from hedgerow.plot.temporal_axis import show_temporal_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -261,6 +262,9 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
         ax.axvline(high + 0.05 * span, color=PALE, lw=0.8)
         right = high + 0.16 * span
     ax.set_xlim(low - 0.03 * span, right)
+    if effect.temporal is not None:
+        show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
+        return
     ax.locator_params(axis="x", nbins=5)
     if effect.missing_rows > 0.0:
         ticks = ax.get_xticks()
@@ -370,6 +374,8 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
         _draw_own(ax, curves, values, (low, high))
         _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
         ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
+        if effect.temporal is not None:
+            show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
         mean = np.repeat(effect.values[places], 2) if effect.is_exact else effect.values[places]
     ax.plot(xs, mean, color=COLOURS[0], lw=2.2, label="mean")
     ax.legend(frameon=False, fontsize=SMALL)
@@ -426,14 +432,16 @@ def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output:
     bar.set_label(f"mean {_UNITS[joint.kind]}", color=INK, fontsize=MEDIUM)
     bar.ax.tick_params(colors=FAINT, labelsize=SMALL)
     finish(ax)
-    for effect, axis, places in (
-        (joint.first, ax.xaxis, at_first),
-        (joint.second, ax.yaxis, at_second),
+    for effect, axis, places, edges in (
+        (joint.first, ax.xaxis, at_first, first),
+        (joint.second, ax.yaxis, at_second, second),
     ):
         axis.set_label_text(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
         if effect.kind == "category":
             names = short_names((effect.levels[k] for k in places), 14)
             axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=SMALL)
+        elif effect.temporal is not None:
+            show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
     if joint.first.kind == "category":
         ax.tick_params(axis="x", rotation=90)
     return ax
