@@ -69,3 +69,28 @@ def test_what_has_no_threshold_is_refused() -> None:
             booster.split_values(column)
     with pytest.raises(ParameterError, match="bins=0"):
         booster.split_value_histogram("size", 0)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "dates", "large"])
+def test_a_split_that_separates_missing_values_has_an_infinite_threshold(kind: str) -> None:
+    missing, whole = np.arange(N) % 3 == 0, RNG.integers(0, 300, N)
+    days = (np.datetime64("2024-01-01") + whole.astype("m8[D]")).astype("M8[us]")
+    column = {
+        "numbers": np.where(missing, np.nan, whole),
+        "dates": np.where(missing, np.datetime64("NaT"), days),
+        "large": [None if gone else int(x) + 2**60 for gone, x in zip(missing, whole, strict=True)],
+    }[kind]
+    target = 3.0 * missing + 0.3 * (whole > 100)
+    params = {"n_estimators": 3, "max_leaves": 3, "linear_leaves": False, "early_stopping": False}
+    booster = train(params, Dataset({"x": column}, target))
+    thresholds = booster.split_values("x")
+    assert np.isinf(thresholds).sum() == 3
+    table = booster.to_frame(None)
+    shown = [t for t, name in zip(table["threshold"], table["feature"], strict=True) if name]
+    assert list(map(float, shown)) == thresholds.tolist()
+    assert f"x <= {shown[0]}" in booster.to_text(0)
+    assert np.isfinite(thresholds).sum() == 3
+    if kind != "large":  # one number beyond 2**53 has no bin of NumPy
+        counts, edges = booster.split_value_histogram("x")
+        assert counts.sum() == 3
+        assert np.isfinite(edges).all()

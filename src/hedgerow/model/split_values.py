@@ -12,6 +12,9 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 
+HIGHEST_KEY = int(np.iinfo(np.int64).max)
+"""Threshold of a split of whole numbers that separates the missing values from all others."""
+
 
 class SplitValues(BoosterPart):
     """Mixin of the booster for the thresholds of its splits."""
@@ -27,7 +30,8 @@ class SplitValues(BoosterPart):
         Returns
         -------
         float64, shape (n_splits,)
-            Rows up to a threshold go left.  Dates and times are in microseconds.
+            Rows up to a threshold go left; it is infinite where a split separates the missing
+            values from all others.  Dates and times are in microseconds.
 
         Raises
         ------
@@ -48,13 +52,13 @@ class SplitValues(BoosterPart):
         forest = model.forest
         keys = forest.threshold[np.isin(forest.feature, inputs) & (forest.feature >= 0)]
         if model.schema.kinds[position] == "int":
-            return keys.astype(np.float64)
+            return np.where(keys == HIGHEST_KEY, np.inf, keys.astype(np.float64))
         return floats_of_keys(np.ascontiguousarray(keys))
 
     def split_value_histogram(
         self, column: str | int, bins: int | str | None = None
     ) -> tuple[IntArray, FloatArray]:
-        """Return a histogram of the thresholds of a column.
+        """Return a histogram of the finite thresholds of a column.
 
         Parameters
         ----------
@@ -83,6 +87,7 @@ class SplitValues(BoosterPart):
         True
         """
         values = self.split_values(column)
+        values = values[np.isfinite(values)]
         n_bins: Any = max(len(np.unique(values)), 1) if bins is None else bins
         try:
             counts, edges = np.histogram(values, bins=n_bins)

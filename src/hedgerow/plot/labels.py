@@ -25,9 +25,8 @@ from hedgerow.errors import ParameterError, shown_name
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.plot.divisions import Division, division_of
-
-_HIGHEST_KEY = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +214,7 @@ def threshold_value(column: Column, key: int) -> float | int:
     """Decode the largest value that goes left."""
     if column.kind == "int":
         # Above the last value: the split separates missing values.
-        return int(key) if key != _HIGHEST_KEY else math.inf
+        return int(key) if key != HIGHEST_KEY else math.inf
     return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
 
 

@@ -25,6 +25,7 @@ from hedgerow.errors import shown_name
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
+from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.plot.divisions import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
 from hedgerow.plot.labels import (
     Labelled,
@@ -212,6 +213,7 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         ``tree``, ``node``, ``depth``, ``output``; ``feature`` (name) and ``missing`` ("left" or
         "right"), both None in a leaf; ``threshold``, NaN in a leaf; ``left`` and ``right``,
         nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``, ``count``.
+        ``threshold`` is infinite where a split separates the missing values from all others.
         ``threshold`` is float64, or an object array of exact Python numbers if an integer
         threshold is beyond 2**53.  With vector leaves, ``value`` is a list of vectors and
         ``output`` is -1.  With category columns there is also ``left_levels``, the list of the
@@ -419,11 +421,13 @@ def _thresholds(forest: Forest, schema: Schema, divisions: Mapping[int, Division
     with np.errstate(invalid="ignore"):  # keys of integers may look like NaN with a payload
         values = np.where(is_int, key.astype(np.float64), floats_of_keys(key))
     values[leaf] = np.nan
+    values[is_int & (key == HIGHEST_KEY)] = np.inf
+    is_int &= key != HIGHEST_KEY
     # No int64 threshold is -2**63, so its magnitude can be taken.
     if not divisions and not (np.abs(key[is_int]) > _EXACT_INTEGERS).any():
         return values
     exact = values.astype(object)
     if (np.abs(key[is_int]) > _EXACT_INTEGERS).any():
-        exact[is_int] = [int(number) for number in key[is_int].tolist()]
+        exact[is_int] = key[is_int].tolist()
     exact[list(divisions)] = None
     return exact
