@@ -13,7 +13,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from hedgerow import HedgerowRegressor
-from hedgerow.plot import plot_curves, plot_joint_dependence, plot_partial_dependence
+from hedgerow.plot import (
+    plot_curves,
+    plot_dependence,
+    plot_joint_dependence,
+    plot_partial_dependence,
+)
 from hedgerow.plot.temporal_axis import show_temporal_ticks
 
 N = 300
@@ -74,6 +79,15 @@ def test_curves_and_maps_have_such_ticks() -> None:
     axes = plot_joint_dependence(model.joint_dependence(X, ["wait", "day"]))
     assert "16:00:00" in labels(axes.xaxis)
     assert "2024-09-01" in labels(axes.yaxis)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_dependence_has_such_ticks(missing: bool) -> None:
+    X = rows(missing)
+    explanation = fitted(X).explain(X)
+    assert "2025-01-01" in labels(plot_dependence(explanation, "day").xaxis)
+    assert "16:00:00" in labels(plot_dependence(explanation, "wait").xaxis)
+    assert "12:00:00" in labels(plot_dependence(explanation, "time").xaxis)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from hedgerow.plot.style import (
     SHADES,
     SMALL,
     finish,
+    held_temporal,
     in_numbers,
     new_axes,
     short,
@@ -30,6 +31,7 @@ from hedgerow.plot.style import (
     table_columns,
     title,
 )
+from hedgerow.plot.temporal_axis import show_temporal_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +72,8 @@ def plot_dependence(
     values, _, output_name = plain_values(explanation, output, "plot_dependence")
     names = tuple(explanation.feature_names)
     place = _checked_place(column, names)
-    columns = [in_numbers(column) for column in table_columns(explanation.data, names)]
+    given = table_columns(explanation.data, names)
+    columns = [in_numbers(column) for column in given]
     own, shap = columns[place], values[:, place]
     chosen = strongest_partner(columns, shap, place) if partner == "auto" else partner
     other = None if chosen is None else _checked_place(chosen, names)
@@ -78,6 +81,8 @@ def plot_dependence(
     finish(ax, "y")
     ax.axhline(0.0, color=LINE, lw=0.8)
     x, kept = _positions(ax, own)
+    if (temporal := held_temporal(given[place])) is not None:
+        show_temporal_ticks(ax.xaxis, temporal, float(np.nanmin(own)), float(np.nanmax(own)))
     points = _shade_points(ax, x, shap[kept], None if other is None else columns[other][kept])
     ax.set_xlabel(short(names[place]), color=INK, fontsize=MEDIUM, parse_math=False)
     ax.set_ylabel("SHAP value", color=INK, fontsize=MEDIUM)

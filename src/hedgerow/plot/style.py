@@ -218,12 +218,18 @@ def in_numbers(column: Any) -> Any:
     >>> in_numbers(days[0]).tolist()
     [86400000000.0, nan]
     """
-    if column.dtype != object:
-        return column
-    sorts = {sort_of(type(value)) for value in column.tolist() if value is not None}
-    if len(sorts) != 1 or sorts.isdisjoint(get_args(Temporal)):
+    if held_temporal(column) is None:
         return column
     return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
+
+
+def held_temporal(column: Any) -> Temporal | None:
+    """Return whether a result of :func:`table_columns` holds dates, times or durations."""
+    if column.dtype != object:
+        return None
+    sorts = {sort_of(type(value)) for value in column.tolist() if value is not None}
+    known = [temporal for temporal in get_args(Temporal) if sorts == {temporal}]
+    return known[0] if known else None
 
 
 def _is_missing(value: Any) -> bool:
