@@ -200,3 +200,12 @@ def test_validation_rows_have_weights(
     options = ("--target", "value", "--weight", "weight", "--valid", "valid.csv", *FEW)
     dropped = [part for name in TARGETS[1:] for part in ("--drop", name)]
     assert main(["train", "train.csv", *options, *dropped, "--model", "m"]) == 2
+
+
+def test_a_column_that_no_file_has_is_named(
+    evaluate: Evaluate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("1.csv", OTHERS, slice(0, 90))
+    write("2.csv", OTHERS, slice(90, N))
+    assert main(["train", "1.csv", "2.csv", "--target", "value", "--drop", "sise"]) == 2
+    assert "the data has no column 'sise' (drop). Did you mean 'size'?" in capsys.readouterr().err

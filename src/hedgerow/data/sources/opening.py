@@ -84,7 +84,7 @@ def _check_columns(parts: Sequence[Part], roles: Roles) -> None:
     expected = first.column_names() or ()
     roles.features_of(expected, first.name)
     everywhere = dict.fromkeys(name for part in parts for name in part.column_names() or ())
-    roles.check_drop(everywhere, first.name if len(parts) == 1 else "none of the files")
+    roles.check_drop(everywhere, first.name if len(parts) == 1 else "the data")
     for part in parts[1:]:
         check_same_columns(first.name, expected, part.name, part.column_names() or (), roles)
 
