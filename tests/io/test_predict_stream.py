@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Booster, Dataset, train
+from hedgerow import Booster, Dataset, atomic, train
 from hedgerow.cli import engine
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
@@ -32,7 +32,6 @@ from hedgerow.errors import (
     ParameterError,
     StorageError,
 )
-from hedgerow.io import atomic
 from hedgerow.io.file_predictions import ProgressLine
 from hedgerow.io.table_files import write_table
 from tests.helpers.examples import examples

@@ -24,6 +24,7 @@ The folds also choose between the recipe and a few candidates
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -157,15 +158,19 @@ def choose(
         return replace(params, **chosen), stopping
     free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
     params = replace(params, **chosen)
-    tried, rare = (
-        tuple(replace(params, **values) for values in found if free.issuperset(values))
-        for found in (candidates_for(size, params), rare_candidates(size))
-    )
+    tried = _with_each(params, candidates_for(size, params), free)
+    rare = _with_each(params, rare_candidates(size), free)
     plain = plain_params(params, free, size) if explicit_depth is None else None
     crosses = "feature_crosses" in automatic and may_cross(size)
-    return params, replace(
-        stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses
-    )
+    stopping = replace(stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses)
+    return params, stopping
+
+
+def _with_each(
+    params: BoostParams, others: Sequence[Values], free: frozenset[str]
+) -> tuple[BoostParams, ...]:
+    """Return the parameters with each set of values that changes only parameters in ``free``."""
+    return tuple(replace(params, **values) for values in others if free.issuperset(values))
 
 
 def depends_on_rows(
