@@ -103,3 +103,26 @@ def test_estimators_fit_files_with_infinite_ends(tmp_path: Path) -> None:
     fit_files(found, data, summarize_targets(data))
     expected.fit(rows[["x"]], rows[["lower", "upper"]])
     assert found.booster_.to_bytes() == expected.booster_.to_bytes()
+
+
+@pytest.mark.parametrize("first", ["aft", "squared_error"])
+@pytest.mark.parametrize("second", ["cox", "absolute_error"])
+@pytest.mark.parametrize("method", ["hist", "exact"])
+def test_rows_are_read_again_for_another_loss(
+    first: str, second: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if method == "exact":
+        monkeypatch.undo()  # sorted columns may need a table
+    rows, table = files(tmp_path / "rows", ["event", "time"]), memory(["event", "time"])
+    for objective in (first, second, first):
+        params = {**SHORT, "objective": objective, "tree_method": method}
+        assert train(params, rows).to_bytes() == train(params, table).to_bytes()
+
+
+def test_ends_are_refused_by_a_loss_of_one_time_whoever_read_them_before(tmp_path: Path) -> None:
+    rows = files(tmp_path / "ends", ["p", "q"])
+    model = train(SHORT, rows)
+    with pytest.raises(DataError, match="'cox' does not support intervals"):
+        train({**SHORT, "objective": "cox"}, rows)
+    assert model.eval(rows) == pytest.approx(model.eval(memory(["p", "q"])))
+    assert train(SHORT, rows, rows).num_rounds == 3

@@ -268,8 +268,7 @@ def _plan_of(
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     others, may_stop = data.communicator, bool(stopping.early_stopping) and not has_validation
     may_stop = may_stop and not stopping.by_out_of_bag and not stopping.by_folds
-    if loss.is_survival:
-        data.read_times(loss.objective, loss.target_names)
+    data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
     objective = survey.finish()

@@ -16,7 +16,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.data.external.memory import shown_bytes
@@ -63,8 +62,7 @@ class ResidentRows(Dataset):
             unknown_category=requested.unknown,
         )
         self._data, self._why = data, why
-        if isinstance(objective, str) and objective in SURVIVAL:
-            data.read_times(objective, intervals=intervals)
+        data.read_times(objective, intervals=intervals)
         # Only the table is made here: it is divided and binned later, so trees do not matter.
         outputs = max(1, len(data.source.roles.offset))
         plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)

@@ -11,6 +11,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_checks import targets_in_order
 from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.external.dataset.time_columns import (
+    Names,
     TimeColumns,
     TimeFacts,
     column_names,
@@ -76,6 +77,7 @@ class SourceRows(Dataset):
         self.communicator: Communicator = communicator or Alone()
         self._room = int(_BATCH_SHARE * memory_limit)
         self._reader = RowReader(source, self._room, read_target)
+        self._times_of: tuple[Names, str, bool] | None = None
         self._has_types = False
 
     def __repr__(self) -> str:
@@ -119,29 +121,44 @@ class SourceRows(Dataset):
 
         ``class_weight`` has a factor on the weights of the rows of each class.
         """
+        self._times_of = None
         self._reader = RowReader(self.source, self._room, read_target, class_weight=class_weight)
         self.close()
 
     def read_times(
         self,
-        objective: str,
+        objective: object,
         names: Sequence[str | None] | None = None,
         intervals: bool = False,
     ) -> None:
-        """Read the targets as times of events; call this before a survey.
+        """Read the targets as times of events, if they are; call this before a survey.
 
-        ``names`` are the user's names of two columns, if the source has others.  ``intervals``
-        tells whether columns that nothing tells apart are ends, because the training rows have
-        intervals.
+        Parameters
+        ----------
+        objective : object
+            Two columns are times for ``"cox"`` and ``"aft"``, and two targets for other losses,
+            even if they were read as times before.
+        names : sequence of str or None, optional
+            The user's names of the two columns, if the source has others.
+        intervals : bool, default=False
+            Whether columns that nothing tells apart are ends, because the training rows have
+            intervals.
         """
-        if len(self.source.roles.targets) < 2 or self.times is not None:
+        if len(self.source.roles.targets) < 2:
+            return
+        if not isinstance(objective, str) or objective not in SURVIVAL:
+            if self.times is not None:
+                self.read_targets_by(self._reader.read_target)
+            return
+        known = column_names(self.source.roles.targets, self.target_names or names)
+        if self._times_of in ((known, objective, False), (known, objective, intervals)):
             return
         self._find_types()
-        facts = TimeFacts()
+        facts, read_target = TimeFacts(), self._reader.read_target
         rows = RowReader(self.source, self._room, read_times=facts).read(features=False)
-        known = column_names(self.source.roles.targets, self.target_names or names)
         found = find_time_columns(known, objective, intervals, rows, facts, self.communicator)
-        self._reader = RowReader(self.source, self._room, read_times=found)
+        self._reader = RowReader(self.source, self._room, read_target, found)
+        self._times_of = known, objective, intervals
         self.close()
 
     def close(self) -> None:
@@ -158,9 +175,10 @@ class SourceRows(Dataset):
 
         ``times`` tells how those of the training rows are read.
         """
-        if objective is not None and objective.name in SURVIVAL:
-            intervals = times is not None and times.has_intervals
-            self.read_times(objective.name, None if times is None else times.names, intervals)
+        name = None if objective is None else objective.name
+        intervals = times is not None and times.has_intervals
+        self.read_times(name, None if times is None else times.names, intervals)
+        if name in SURVIVAL:
             check_intervals(self.times is not None and self.times.has_intervals, intervals)
             return
         roles = targets_in_order(self.source.roles, objective)
