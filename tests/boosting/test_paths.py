@@ -1136,6 +1136,37 @@ def test_several_targets_of_files_are_matched_by_name(method: str, paths: list[P
             train({**params}, Dataset.from_files(paths[0], ["y", "y2"], features=without), wrong)
 
 
+def test_files_stay_as_the_user_gave_them(paths: list[Path]) -> None:
+    def rows(*targets: str) -> Dataset:
+        return Dataset.from_files(paths, [*targets], features=NUMBERS)
+
+    params = {"n_estimators": 3}
+    expected, first = train(params, rows("y2", "y")), train(params, rows("y", "y2"))
+    used = rows("y2", "y")
+    for use in (
+        lambda: first.eval(used),
+        lambda: train(params, rows("y", "y2"), used),
+        lambda: train(params, used, init_model=first),
+    ):
+        use()
+        found = train(params, used)
+        assert found.target_names == ("y2", "y")
+        assert found.to_bytes() == expected.to_bytes()
+
+
+def test_files_keep_their_labels_after_a_model_of_classes_was_scored(paths: list[Path]) -> None:
+    labels = np.where(ROWS.b > 3.0, 8.0, 5.0)
+    model = HedgerowClassifier(n_estimators=2).fit(ROWS[["a"]], labels).booster_
+    rows = ROWS[["a"]].assign(label=labels)
+    path = paths[0].with_name("labels.parquet")
+    rows.to_parquet(path)
+    files = Dataset.from_files(path, "label")
+    params = {"n_estimators": 2, "objective": "squared_error"}
+    assert model.eval(files) == pytest.approx(model.eval(Dataset(rows[["a"]], labels)))
+    expected = train(params, Dataset(rows[["a"]], labels))
+    assert train(params, files).to_bytes() == expected.to_bytes()
+
+
 def test_intervals_of_files_are_scored_as_one_target(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     times = np.exp(ROWS.y.to_numpy() / 4)

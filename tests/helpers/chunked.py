@@ -59,6 +59,9 @@ class TableData(FileDataset):
     def target_names(self) -> None:
         return None
 
+    def for_one_use(self) -> TableData:
+        return self
+
     def match_targets(self, objective, times=None) -> None:
         pass
 

@@ -192,7 +192,8 @@ def fit_data(
         The ranks that train together, and what they divide, as for ``fit_external``;
         ``data.communicator`` has those with the other rows.
     """
-    sets, start, eval_metric = named_valid(valid), options.start, options.eval_metric
+    start, eval_metric, data = options.start, options.eval_metric, data.for_one_use()
+    sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:
         loss = _as_continued(data, loss, start)
     plan, divided, stopping = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
@@ -239,6 +240,10 @@ def fit_data(
                 recorder=recorder,
                 chosen=chosen,
             )
+
+
+def _for_one_use(rows: Dataset) -> Dataset:
+    return rows.for_one_use() if reads_batches(rows) else rows
 
 
 def _as_continued(data: FileDataset, loss: LossSpec, start: Start) -> LossSpec:

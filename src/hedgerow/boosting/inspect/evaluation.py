@@ -125,6 +125,7 @@ class Evaluation(ABC):
         """Return a sample without features and the raw scores of rows in files, read in batches."""
         from hedgerow.boosting.external.dataset.class_targets import read_classes
 
+        dataset = dataset.for_one_use()
         if self._classes is not None:
             read_classes(dataset, self._classes, is_strict=True)
         if self._objective.name in SURVIVAL:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_checks import targets_in_order
@@ -169,6 +170,15 @@ class SourceRows(Dataset):
         """How two columns are read as times of events; None for other targets."""
         times = self._reader.read_times
         return times if isinstance(times, TimeColumns) else None
+
+    def for_one_use(self) -> Self:
+        """Return these rows for a fit or an evaluation, which may read the targets in its own way.
+
+        The order of the user's targets and their types stay those of this Dataset.
+        """
+        self._find_types()  # by one pass for all uses
+        self.close()
+        return copy(self)
 
     def match_targets(self, objective: Objective | None, times: TimeColumns | None = None) -> None:
         """Read the targets in the order of those of ``objective``; call this before a survey.
