@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +127,14 @@ def test_ends_are_refused_by_a_loss_of_one_time_whoever_read_them_before(tmp_pat
         train({**SHORT, "objective": "cox"}, rows)
     assert model.eval(rows) == pytest.approx(model.eval(memory(["p", "q"])))
     assert train(SHORT, rows, rows).num_rounds == 3
+
+
+def test_two_columns_of_batches_need_names() -> None:
+    def pairs() -> Iterator[tuple[pd.DataFrame, np.ndarray]]:
+        yield ROWS[["x"]], ROWS[["event", "time"]].to_numpy()
+
+    with pytest.raises(DataError, match=r"batch 0: y must have one axis.* target=\['event', 'tim"):
+        train(SHORT, Dataset.from_batches(pairs))
+    frames = Dataset.from_batches(lambda: iter([ROWS]), target=["event", "time"], features=["x"])
+    found = train(SHORT, frames)
+    assert found.to_bytes() == train(SHORT, memory(["event", "time"])).to_bytes()

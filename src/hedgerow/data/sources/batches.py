@@ -144,9 +144,10 @@ def one_axis(values: Any, name: str) -> Any:
 def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
     """Return the error for a target or weight that is not a single column."""
     hint = ""
-    if name.startswith("y") and len(shape) == 2 and shape[1] == 2:
+    if name.startswith("y") and len(shape) == 2:
         hint = (
-            " Two columns (intervals of survival times, or events with times) need a table in "
-            "memory; here a time is one number, with a minus sign for a censored row."
+            " Several targets, and times in two columns (event and time, or lower and upper end), "
+            "need names: give frames that hold these columns, and for batches their names, as "
+            "target=['event', 'time']."
         )
     return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")
