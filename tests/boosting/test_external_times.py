@@ -138,3 +138,10 @@ def test_two_columns_of_batches_need_names() -> None:
     frames = Dataset.from_batches(lambda: iter([ROWS]), target=["event", "time"], features=["x"])
     found = train(SHORT, frames)
     assert found.to_bytes() == train(SHORT, memory(["event", "time"])).to_bytes()
+
+
+@pytest.mark.parametrize("target", [["event", "time"], ["time", "event"], ["p", "q"]])
+def test_text_among_times_is_named(target: list[str], tmp_path: Path) -> None:
+    rows = ROWS.assign(**{target[0]: "no"})
+    with pytest.raises(DataTypeError, match=f"target column '{target[0]}' has type"):
+        train(SHORT, files(tmp_path / "rows", target, rows))

@@ -155,7 +155,7 @@ class SourceRows(Dataset):
         if self._times_of in ((known, objective, False), (known, objective, intervals)):
             return
         self._find_types()
-        facts, read_target = TimeFacts(), self._reader.read_target
+        facts, read_target = TimeFacts(known), self._reader.read_target
         rows = RowReader(self.source, self._room, read_times=facts).read(features=False)
         found = find_time_columns(known, objective, intervals, rows, facts, self.communicator)
         self._reader = RowReader(self.source, self._room, read_target, found)

@@ -52,10 +52,7 @@ class TimeColumns:
         """Return the times of the rows of a batch: (n_rows,), or (n_rows, 2) for intervals."""
         if not self.form.has_events:
             form_of(self.names, _truths_of(columns), "y", "aft")  # no end may hold booleans
-        first, second = (
-            vector_of(column, name or f"target {place}", "target")
-            for place, (column, name) in enumerate(zip(columns, self.names, strict=True))
-        )
+        first, second = _numbers_of(columns, self.names)
         found = times_of(self.form, self.names, (first, second), len(first), "y")
         return found if found.ndim == 1 else np.asfortranarray(found)
 
@@ -66,12 +63,14 @@ class TimeFacts:
 
     Attributes
     ----------
+    names : tuple of str or None
     no_truths, no_codes : bool (2,)
         Whether a column has values other than True and False; other than 0 and 1.
     is_infinite : bool
         Whether a value is infinite.
     """
 
+    names: Names = (None, None)
     no_truths: BoolArray = field(default_factory=lambda: np.zeros(2, dtype=np.bool_))
     no_codes: BoolArray = field(default_factory=lambda: np.zeros(2, dtype=np.bool_))
     is_infinite: bool = False
@@ -79,7 +78,7 @@ class TimeFacts:
     def __call__(self, columns: Sequence[ReadColumn]) -> FloatArray:
         """Note the rows of a batch; return zeros in place of their times."""
         self.no_truths |= ~np.array(_truths_of(columns))
-        values = np.column_stack([vector_of(column, "y", "target") for column in columns])
+        values = np.column_stack(_numbers_of(columns, self.names))
         codes, is_finite = may_be_events(values)
         self.no_codes |= ~codes
         self.is_infinite |= not is_finite
@@ -89,7 +88,7 @@ class TimeFacts:
         """Return the facts of the rows of all ranks."""
         own = np.array([*self.no_truths, *self.no_codes, self.is_infinite], dtype=np.int64)
         all_ranks = others.allreduce(own, "max") > 0
-        return TimeFacts(all_ranks[:2], all_ranks[2:4], bool(all_ranks[4]))
+        return TimeFacts(self.names, all_ranks[:2], all_ranks[2:4], bool(all_ranks[4]))
 
 
 def column_names(columns: Sequence[str], names: Sequence[str | None] | None) -> Names:
@@ -142,6 +141,15 @@ def find_time_columns(
     if form.is_doubtful and not intervals:
         refuse_doubtful(~found.no_codes, not found.is_infinite, "y")
     return TimeColumns(form, names)
+
+
+def _numbers_of(columns: Sequence[ReadColumn], names: Names) -> tuple[FloatArray, FloatArray]:
+    """Return the values of both columns; raise ``DataTypeError`` if one does not hold numbers."""
+    first, second = (
+        vector_of(column, name or f"target {place}", "target")
+        for place, (column, name) in enumerate(zip(columns, names, strict=True))
+    )
+    return first, second
 
 
 def _truths_of(columns: Sequence[ReadColumn]) -> tuple[bool, bool]:
