@@ -556,7 +556,6 @@ MANY = np.tile(Y, (1, 11))
         ({"multi_strategy": ONE}, Y[:, 0], "one output"),
         ({"multi_strategy": "vectors"}, Y, "multi_strategy must be one of"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
-        ({"multi_strategy": ALL, "linear_leaves": True}, Y, "linear_leaves"),
         ({"target_statistics": True, "categorical_features": ["x0"]}, MANY, "most 10 targets"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),
