@@ -1334,15 +1334,22 @@ def divided(values: Any, n_parts: int = 3) -> Any:
     return dd.from_pandas(values, npartitions=n_parts, sort=False)
 
 
+def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All workers train, also on folds of few rows."""
+    from hedgerow.distributed import one_worker, training
+
+    monkeypatch.setattr(training, "run_alone", None)
+    monkeypatch.setattr(one_worker, "FEW_VALUES", 0)
+
+
 @pytest.mark.parametrize("name", ON_CLUSTERS)
 def test_clusters_give_the_bytes_of_memory(
     name: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hedgerow.distributed import train as train_on_cluster
-    from hedgerow.distributed import training
 
     if name not in ON_ONE_WORKER:
-        monkeypatch.setattr(training, "run_alone", None)
+        on_all_workers(monkeypatch)
     feature = FEATURES[name]
     params, columns, target, roles = parts_of(feature)
     known = {role: divided(ROWS[column]) for role, column in roles.items()}
@@ -1371,7 +1378,7 @@ def test_folds_on_workers_that_hold_all_rows_or_none(
 ) -> None:
     from hedgerow.distributed import training
 
-    monkeypatch.setattr(training, "run_alone", None)  # all workers, not one
+    on_all_workers(monkeypatch)
     params, columns, target, roles = parts_of(FEATURES[name])
     known = {role: divided(ROWS[column], n_parts) for role, column in roles.items()}
     X, y = divided(ROWS[columns], n_parts), divided(ROWS[target], n_parts)
@@ -1379,10 +1386,33 @@ def test_folds_on_workers_that_hold_all_rows_or_none(
     assert found.to_bytes() == bytes_in_memory(name)
 
 
+@pytest.mark.parametrize(("few", "limit", "alone"), [(10**6, 0, 1), (10, 0, 0), (10**6, 9, 0)])
+def test_folds_of_few_rows_grow_on_one_worker_if_it_has_memory(
+    few: int, limit: int, alone: int, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hedgerow.distributed import one_worker, training
+
+    asked = []
+    run_alone = training.run_alone
+
+    def spy(*args: Any) -> Any:
+        asked.append(args)
+        return run_alone(*args)
+
+    monkeypatch.setattr(training, "run_alone", spy)
+    monkeypatch.setattr(one_worker, "FEW_VALUES", few)
+    limits = dict.fromkeys(client.scheduler_info()["workers"], limit)
+    monkeypatch.setattr(one_worker, "limits_of_workers", lambda dask_scheduler=None: limits)
+    params = {"n_estimators": 3, "early_stopping": "cv"}
+    found = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y))
+    assert len(asked) == alone
+    assert found.to_bytes() == train(params, Dataset(ROWS[COLUMNS], ROWS.y)).to_bytes()
+
+
 def test_folds_on_workers_end_in_time(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from hedgerow.distributed import training
 
-    monkeypatch.setattr(training, "run_alone", None)
+    on_all_workers(monkeypatch)
     params = {"n_estimators": 10**6, "early_stopping": "cv", "patience": 10**6, "time_budget": 4.0}
     model = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y)).model
     assert 0 < model.training["best_round"] == model.forest.n_rounds < 10**6

@@ -246,7 +246,7 @@ def test_few_rows_have_the_smaller_trees_of_the_local_fit(client: Any, n_present
 
 
 def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(estimators, "_MOST_CELLS", 100)
+    monkeypatch.setattr(estimators, "FEW_VALUES", 100)
     data = whole_table()
     X, y = data[COLUMNS], data["amount"]
     parts = [dd.from_pandas(each, npartitions=2) for each in (X, y)]

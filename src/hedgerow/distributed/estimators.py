@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
-from hedgerow.distributed.one_worker import FitAlone, run_alone
+from hedgerow.distributed.one_worker import FEW_VALUES, FitAlone, check_folds, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
@@ -30,11 +30,6 @@ from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import loss_spec_of
 from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.model.model import Model
-
-_MOST_CELLS = 20_000_000
-"""Most values of a table for which ``"auto"`` means the same as in memory: one worker then
-chooses, which takes minutes.  Larger tables get the plain defaults of :func:`hedgerow.train`."""
-
 
 Train: TypeAlias = Callable[[LossSpec, Labels | None], Model]
 """Trains on all workers, with this loss and conversion of labels."""
@@ -79,6 +74,7 @@ class OnCluster(HedgerowEstimator):
         """Fit on all workers or, if a feature needs all rows at once, on one."""
         try:
             self._check_parts(tables)
+            check_folds(client, self._stopping(), tables)
             fit()
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())
@@ -94,10 +90,11 @@ class OnCluster(HedgerowEstimator):
         check_parts(None, params)
         tables.check_can_be_divided()
         by_rows = depends_on_rows(params, stopping, self._automatic(), tables.n_present)
-        if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
+        # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
+        if by_rows and sum(tables.train.lengths) * tables.n_features <= FEW_VALUES:
             raise AllRowsNeededError(
                 f"Parameters are 'auto' whose values depend on the rows; for tables up to "
-                f"{_MOST_CELLS:,} values a cluster chooses them like a fit in memory."
+                f"{FEW_VALUES:,} values a cluster chooses them like a fit in memory."
             )
 
     def _work(

@@ -15,7 +15,12 @@ from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
-from hedgerow.distributed.one_worker import TrainAlone, limits_of_workers, run_alone
+from hedgerow.distributed.one_worker import (
+    TrainAlone,
+    check_folds,
+    limits_of_workers,
+    run_alone,
+)
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, ParameterError
@@ -126,6 +131,7 @@ def train(
     try:
         check_parts(None, trees)
         tables.check_can_be_divided()
+        check_folds(client, stopping_of(given), tables)
         loss = loss_of(given, qid is not None).for_targets(tables)
         work = TrainWork(
             loss=replace(loss, labelled="DaskHedgerowClassifier"),

@@ -103,7 +103,9 @@ class _Trainer:
     ) -> None:
         schema, n_rows = rows.schema, len(rows.target)
         self._classes, self._targets = _averaged(rows.target, objective)
-        self._weight = np.ones(n_rows) if rows.weight is None else rows.weight
+        # A copy of weights that are read-only: kernels are compiled for writable ones.
+        weight = np.ones(n_rows) if rows.weight is None else rows.weight
+        self._weight: FloatArray = np.require(weight, requirements="W")
         total = self._weight.sum()
         self._unit = float(total) / n_rows
         self._strength = STRENGTH * self._unit
