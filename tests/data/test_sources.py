@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import itertools
 from collections.abc import Sequence
@@ -358,6 +359,16 @@ def test_spool(room: int, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(StorageError, match="cannot be kept in"):
         Spool(str(tmp_path / "none"), 0).append(values)
+
+
+def test_a_spool_that_is_not_closed_closes_its_file(tmp_path: Path) -> None:
+    """A fit that fails drops it."""
+    spool = Spool(str(tmp_path), 100)
+    spool.append(np.zeros(1000))
+    file = spool._file
+    del spool
+    gc.collect()
+    assert file.closed
 
 
 def test_order_of_files(tmp_path: Path) -> None:

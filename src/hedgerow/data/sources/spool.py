@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import SpooledTemporaryFile
@@ -29,6 +30,8 @@ class Spool:
         self._folder, self.n_rows = folder, 0
         # A size of 0 would mean no limit.
         self._file = SpooledTemporaryFile(max(1, most_bytes), dir=folder)  # noqa: SIM115
+        # A fit that fails leaves the spool to the garbage collector.
+        self._finalizer = weakref.finalize(self, self._file.close)
 
     def append(self, values: FloatArray) -> None:
         """Append the numbers of the next rows."""
@@ -45,7 +48,7 @@ class Spool:
 
     def close(self) -> None:
         """Delete the file; a second call does nothing."""
-        self._file.close()
+        self._finalizer()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
