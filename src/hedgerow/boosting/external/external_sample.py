@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.external.dataset.time_columns import TimeColumns
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
@@ -42,6 +41,7 @@ from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.dataset.time_columns import TimeColumns
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 """``choose(first_row, target)``: which of these rows are held out for validation.
