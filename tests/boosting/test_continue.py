@@ -130,7 +130,6 @@ def test_estimators_of_several_targets_are_warm_started() -> None:
     [
         {"multi_strategy": "one_output_per_tree"},
         {"bundle_features": True},
-        {"tree_method": "exact"},
     ],
     ids=str,
 )

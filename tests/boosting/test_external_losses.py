@@ -425,7 +425,7 @@ def test_what_cannot_be_done_is_named(settings, message) -> None:
 def test_intervals_are_no_column_of_a_file() -> None:
     _, data = make("aft")
     ends = np.column_stack([np.abs(data["y"]), np.full(N, np.inf)])
-    with pytest.raises(HedgerowError, match=r"intervals"):
+    with pytest.raises(HedgerowError, match=r"lower and upper end"):
         bytes_of({"objective": "aft"}, batches_of({"X": data["X"], "y": ends}, 50))
 
 
