@@ -208,16 +208,19 @@ class ExternalExactGrower:
 
     def _compute_gradients(self) -> None:
         """Fixed gradients of all rows, and marks of a sample that follows them."""
-        node, quantized = self._rows
-        ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
-        # No row is in a node yet: keys and marks take the place of the numbers of nodes.
-        rows = layout.Rows(ids, node.view(np.uint32), quantized, packed)
+        rows = self._rows_outside_nodes()
         team, settings, scalars = self._team, self._nodes.settings, self._nodes.scalars
         stages.compute_gradients(team, settings, self._loss_data, rows, self._threads, scalars)
         sampler = self._nodes.options.sampler
         if sampler.method != layout.UNIFORM:
             counts = self._threads.counts
             stages.mark_by_gradient(team, settings, sampler, rows, counts, scalars)
+
+    def _rows_outside_nodes(self) -> layout.Rows:
+        """Rows before any is in a node: keys and marks take the place of the numbers of nodes."""
+        node, quantized = self._rows
+        ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
+        return layout.Rows(ids, node.view(np.uint32), quantized, packed)
 
     def _open_root(self) -> bool:
         """Put the rows of the sample in the root; return whether it is to be searched."""

@@ -27,6 +27,8 @@ from hedgerow.kernels.presorted.stream_cuts import ConstrainedNodes, SearchedOut
 from hedgerow.kernels.splits.split import Limits, Units
 from hedgerow.kernels.splits.vector_split import LANE_ROWS, VectorNode
 
+_ROWS_AT_ONCE = 1 << 18
+
 
 class ExternalVectorGrower(ExternalExactGrower):
     """Grows one tree a round for all outputs, on sorted columns on disk.
@@ -80,13 +82,9 @@ class ExternalVectorGrower(ExternalExactGrower):
         self._derivatives.fill_all(self._loss_data, tree // self._params.num_parallel_tree)
 
     def _compute_gradients(self) -> None:
-        ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
-        node, quantized = self._rows
-        # No row is in a node yet: keys and marks take the place of the numbers of nodes.
-        rows = layout.Rows(ids, node.view(np.uint32), quantized, packed)
         stages.compute_outputs(
-            self._team, self._nodes.settings, self._loss_data, rows, self._threads,
-            self._vectors.outputs, self._nodes.options.sampler,
+            self._team, self._nodes.settings, self._loss_data, self._rows_outside_nodes(),
+            self._threads, self._vectors.outputs, self._nodes.options.sampler,
         )  # fmt: skip
 
     def _open_root(self) -> bool:
@@ -164,6 +162,3 @@ class ExternalVectorGrower(ExternalExactGrower):
             for k in range(values.shape[1]):
                 self._add_values(np.ascontiguousarray(values[:, k]), k)
         return tree
-
-
-_ROWS_AT_ONCE = 1 << 18

@@ -61,19 +61,7 @@ _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
 
 
 class FileDataset(SourceRows):
-    """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
-
-    Parameters
-    ----------
-    source : Source
-    requested : ReadRequest
-    memory_limit : int
-        Limit in bytes.
-    cache_dir : sequence of str
-        Folders for chunks.
-    read_target : callable
-    communicator : Communicator
-    """
+    """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``."""
 
     _counted: RowFacts | None = None
     _survey: Survey | None = None
