@@ -28,8 +28,10 @@ from hedgerow.data import (
     recode,
 )
 from hedgerow.data.categories import levels
+from hedgerow.data.categories.columns import Encoded, untyped
 from hedgerow.data.categories.recode import codes_in
-from hedgerow.data.reading import frames
+from hedgerow.data.reading import frames, objects
+from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.model.layout import find_splits
@@ -135,6 +137,31 @@ def test_without_arrow_the_codes_are_the_same(values: Values) -> None:
             np.testing.assert_array_equal(
                 read_table(make(values)).values[:, 0], naive_codes(values), name
             )
+
+
+@given(
+    st.lists(
+        st.sampled_from(["", "a", "b", np.str_("a"), None, np.nan, float("nan"), pd.NA, pd.NaT])
+        | st.sampled_from([1.0, np.float64(np.nan), 2, True, Decimal("nan"), pd.Period("2020"), ()])
+        | st.text(max_size=3)
+    )
+)
+def test_the_quick_way_to_encode_objects_agrees_with_the_loop(items: list[Any]) -> None:
+    column = np.fromiter(items, dtype=object, count=len(items))
+
+    def found() -> Any:
+        try:
+            column_read = read_objects(column, "c")
+        except DataTypeError as error:
+            return str(error)
+        if isinstance(column_read, Encoded):
+            return column_read.values, column_read.codes.tolist()
+        return np.asarray(untyped(column_read)).tolist().__repr__()
+
+    quick = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(objects, "encode_if_texts", lambda items: None)
+        assert found() == quick
 
 
 @given(columns_of_text, columns_of_text, st.sampled_from(["missing", "backoff"]))

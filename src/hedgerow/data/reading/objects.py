@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
-from hedgerow.data.categories.columns import PlainOrEncoded, Ticks, encode_texts
+from hedgerow.data.categories.columns import PlainOrEncoded, Ticks, encode_if_texts, encode_texts
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
     LARGEST_INT,
@@ -61,6 +61,8 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
         as a number.
     """
     items = column.tolist()
+    if (texts := encode_if_texts(items)) is not None:
+        return texts
     missing = _missing(items)
     sort = _sort(items, missing, name)
     if sort == "text":
