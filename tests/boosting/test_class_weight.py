@@ -238,3 +238,19 @@ def test_rows_in_files_are_weighted_as_in_memory(
     rows = Dataset.from_files(folder / "valid", target, features=["a", "b"])
     found = of_files(found, rows)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(more.booster_.model)
+
+
+@pytest.mark.parametrize("weight", [1, 1.0])
+def test_a_class_without_rows_does_not_round_the_weights(weight) -> None:
+    """Numbers of rows are integers, but the mean of an odd number of rows is a fraction."""
+    first = HedgerowClassifier(**SETTINGS).fit(X[:300], THREE[:300])
+    rows = np.flatnonzero(THREE[:300] != "some")[:200]
+    assert len(rows) % 2 == 0
+    rows = rows[1:]  # an odd number, so that the mean of two classes is a fraction
+    mass = None if weight == 1 else np.full(len(rows), weight)
+    more = HedgerowClassifier(**SETTINGS, class_weight="balanced")
+    more.fit(X[rows], THREE[rows], mass, init_model=first)
+    names, counts = np.unique(THREE[rows], return_counts=True)
+    balanced = dict(zip(names.tolist(), len(rows) / (2 * counts), strict=True))
+    expected = [balanced.get(name, 1.0) for name in more.classes_]
+    assert more.booster_.model.training["class_weight"]["weights"] == expected

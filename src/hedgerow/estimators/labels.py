@@ -263,10 +263,12 @@ def class_weights(
 
 
 def balanced_weights(mass: AnyArray) -> FloatArray:
-    """Return class weights by which all classes have the same mass; ``mass`` is overwritten.
+    """Return class weights by which all classes have the same mass.
 
-    ``mass`` holds the sum of the weights of the rows of each class, or their number.
+    ``mass`` holds the sum of the weights of the rows of each class, or their number.  A class
+    without rows, which only the model being continued has, gets the weight 1.
     """
-    present = mass > 0.0  # a class of the model being continued may have no row
-    mass[~present] = mass.sum() / present.sum()
-    return np.asarray(mass[present].sum() / (present.sum() * mass))
+    present = mass > 0
+    weights = np.ones(len(mass))
+    weights[present] = mass[present].sum() / (present.sum() * mass[present])
+    return weights
