@@ -192,6 +192,15 @@ class BoostParams:
         """Return the factor on leaf values; parallel trees share the learning rate equally."""
         return float(rate_at(self.learning_rate, number, n_first)) / self.num_parallel_tree
 
+    @property
+    def highest_rate(self) -> float:
+        """The highest learning rate of a round, at most 1 if unknown; 0 if trees are averaged."""
+        if self.boosting == "rf":
+            return 0.0
+        if is_number(self.learning_rate):
+            return float(self.learning_rate)
+        return max(self.learning_rate) if isinstance(self.learning_rate, tuple) else 1.0
+
     def of_trees_at(self, number: int, n_first: int = 0) -> BoostParams:
         """Return the parameters with ``rate_of_trees`` of round ``number`` as learning rate."""
         if is_number(self.learning_rate) and self.num_parallel_tree == 1:

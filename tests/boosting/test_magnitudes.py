@@ -268,7 +268,7 @@ def test_steps_of_gamma_are_limited_only_if_leaves_may_need_it(
     if weighted and limited is False:
         y[-(n_low // 2 + 1) :] = 100.0  # twice the weight, half the rows
     rows = AllRows.of(y, weight)
-    limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0)
+    limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0, rate=0.1)
     assert (limit == LONGEST_STEP) == limited
 
 

@@ -23,6 +23,7 @@ from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
+from hedgerow.objectives.step_limits import SAFE_RATE, limit_without_penalty
 
 if TYPE_CHECKING:
     from hedgerow.objectives.beside import OffsetRows
@@ -107,7 +108,12 @@ class MeanLoss(ABC):
     name: ClassVar[str]
     constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
+    vanishing_hessian: ClassVar[bool] = False
     level: float = 0.5
+
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on the Newton steps of leaves (:func:`longest_step`)."""
+        return limit_without_penalty(reg_lambda, rate) if self.vanishing_hessian else math.inf
 
     @abstractmethod
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -151,6 +157,10 @@ class OrderLoss(ABC):
     coupled: ClassVar[bool] = False
     level: ClassVar[float] = 0.5
 
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on the Newton steps of leaves (:func:`longest_step`)."""
+        return limit_without_penalty(reg_lambda, rate)
+
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         return np.zeros(1)
 
@@ -191,14 +201,17 @@ def both_classes(positive: FloatArray) -> FloatArray:
     return found
 
 
-def longest_line(objective: Objective, reg_lambda: float) -> float:
+def longest_line(objective: Objective, reg_lambda: float, rate: float) -> float:
     """Return the limit on the linear terms of a leaf, before the learning rate.
 
-    The limit is infinite except for objectives whose steps would be too long.
+    The limit is infinite except for objectives whose steps would be too long.  ``rate`` is the
+    highest learning rate of a round.  If it is high, penalties are not enough: a row that the tree
+    was not grown on may lie far out on the line.
     """
     single = getattr(objective, "single", objective)
     of_lines = float(getattr(single, "longest_line", math.inf))
-    return min(of_lines, longest_step(objective, reg_lambda))
+    penalty = reg_lambda if rate <= SAFE_RATE else 0.0
+    return min(of_lines, longest_step(objective, penalty, rate))
 
 
 def limited_for(objective: Objective, rows: AllRows) -> Objective:
@@ -207,10 +220,11 @@ def limited_for(objective: Objective, rows: AllRows) -> Objective:
     return objective if limited is None else cast(Objective, limited(rows))
 
 
-def longest_step(objective: Objective, reg_lambda: float) -> float:
+def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
     """Return the limit on the Newton step of a leaf, before the learning rate.
 
     The limit is infinite except for objectives whose hessian may be nearly 0 where g is not.
+    ``rate`` is the learning rate of a round, or 0 if steps do not add up.
     """
     limit = getattr(objective, "step_limit", None)
-    return math.inf if limit is None else float(limit(reg_lambda))
+    return math.inf if limit is None else float(limit(reg_lambda, rate))

@@ -41,6 +41,7 @@ class CrossEntropy(RowLoss):
     """``y log(y / p) + (1 - y) log((1 - y) / (1 - p))``: 0 for a perfect prediction."""
 
     name: ClassVar[str] = "cross_entropy"
+    vanishing_hessian: ClassVar[bool] = True
     n_outputs: int = 1
 
     def kernel(self) -> Callable[..., Any]:
@@ -79,6 +80,7 @@ class Focal(RowLoss):
     """
 
     name: ClassVar[str] = "focal"
+    vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "two classes"
     n_outputs: int = 1
     focal_gamma: float = 2.0
@@ -186,6 +188,7 @@ class OneVsAll(RowLoss):
     """K logistic losses; the K probabilities are divided by their sum."""
 
     name: ClassVar[str] = "one_vs_all"
+    vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "classes"
     n_outputs: int = 3
 

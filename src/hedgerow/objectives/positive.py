@@ -17,7 +17,6 @@ perfect prediction.  Raw score is log m (log(1 + m) for the last).
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -41,6 +40,7 @@ from hedgerow.objectives.line_search import (
     mean_rule,
 )
 from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of
+from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
 _NOT_NEGATIVE = Interval(0.0, LARGEST)
@@ -59,6 +59,9 @@ class LogLinkLoss(RowLoss):
     # make them longer: at a learning rate of 0.3, linear leaves had 3 to 10 times the Poisson
     # loss of constant leaves after 30 rounds.
     longest_line: ClassVar[float] = 1.0
+
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        return limit_of_log_means(reg_lambda, rate)
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -110,8 +113,9 @@ class Poisson(LogLinkLoss):
         far = extent_of(rows)[1] > FAR_RATIO * (1.0 + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
-    def step_limit(self, reg_lambda: float) -> float:
-        return LONGEST_STEP if self.has_far_targets else math.inf
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        limit = LogLinkLoss.step_limit(self, reg_lambda, rate)
+        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.poisson
@@ -163,8 +167,9 @@ class Gamma(LogLinkLoss):
         far = rows.total(lambda target: np.maximum(0.0, 1.0 - scale * target)) > LONGEST_STEP
         return replace(self, has_far_targets=True) if far else self
 
-    def step_limit(self, reg_lambda: float) -> float:
-        return LONGEST_STEP if self.has_far_targets else math.inf
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        limit = LogLinkLoss.step_limit(self, reg_lambda, rate)
+        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.gamma

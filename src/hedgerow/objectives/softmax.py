@@ -29,6 +29,7 @@ class Softmax(MeanLoss):
     """
 
     name: ClassVar[str] = "softmax"
+    vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.SOFTMAX
     n_outputs: int = 3
 

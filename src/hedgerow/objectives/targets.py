@@ -124,9 +124,9 @@ class SeveralTargets:
         singles = [limited_for(loss, rows.of_target(k)) for k, loss in enumerate(self.singles)]
         return replace(self, singles=tuple(singles))
 
-    def step_limit(self, reg_lambda: float) -> float:
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
         """Return the limit on steps: the smallest of all targets, whose trees may be shared."""
-        return min(longest_step(loss, reg_lambda) for loss in self.singles)
+        return min(longest_step(loss, reg_lambda, rate) for loss in self.singles)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         own = rows._replace(

@@ -34,6 +34,7 @@ class Logistic(MeanLoss):
     """Negative binomial log-likelihood; raw score is the log-odds of class 1."""
 
     name: ClassVar[str] = "logistic"
+    vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.LOGISTIC
     n_outputs: int = 1
 
@@ -68,6 +69,7 @@ class Exponential(MeanLoss):
     """Exponential loss of two classes; raw score is half the log-odds of class 1."""
 
     name: ClassVar[str] = "exponential"
+    vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
     n_outputs: int = 1
 

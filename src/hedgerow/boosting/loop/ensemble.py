@@ -50,7 +50,8 @@ def finished_tree(
     """
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
-        return _within(tree, rate * newton_limit(params, objective), params)
+        of_round = rate * params.num_parallel_tree
+        return _within(tree, rate * newton_limit(params, objective, of_round), params)
     return _ordered(tree, tree.with_values_of_lines(least(tree.values_of_lines)), params, least)
 
 

@@ -320,7 +320,7 @@ def resolved(params: BoostParams, objective: Objective, schema: Schema) -> Boost
 
 def adds_scores(params: BoostParams, objective: Objective) -> bool:
     """Return whether the grower may add a tree unchanged to the scores of its rows."""
-    if newton_limit(params, objective) < math.inf:
+    if newton_limit(params, objective, params.highest_rate) < math.inf:
         return False
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"

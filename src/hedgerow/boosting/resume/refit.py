@@ -170,7 +170,7 @@ def _values(
     if forest.slopes is not None:
         dense = values.dense() if isinstance(values, SparseTable) else values
         numbers = np.asfortranarray(floats_of(dense, kinds))
-        longest = longest_line(objective, params.reg_lambda)
+        longest = longest_line(objective, params.reg_lambda, params.highest_rate)
         refitted = RefittedSlopes(forest.slopes, numbers, decay, longest)
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
@@ -212,7 +212,8 @@ def _stepped(
     top, below = sums[0], sums[1] + params.reg_lambda
     shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
     step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
-    longest = params.max_delta_step or newton_limit(params, objective)
+    rate = params.learning_rate * params.num_parallel_tree
+    longest = params.max_delta_step or newton_limit(params, objective, rate)
     if longest < np.inf:
         step = np.clip(step, -longest, longest)
     return params.learning_rate * step, sums[2] > 0.0

@@ -215,7 +215,10 @@ class LineLimits(NamedTuple):
         return cls(
             (~spec.is_category & ~ordered).astype(np.uint8),
             float(params.linear_lambda),
-            (longest_line(objective, params.reg_lambda), float(params.max_delta_step) or math.inf),
+            (
+                longest_line(objective, params.reg_lambda, params.highest_rate),
+                float(params.max_delta_step) or math.inf,
+            ),
         )
 
     def rules(self, rate: float, values: FloatArray, bounds: FloatArray | None) -> SlopeRules:

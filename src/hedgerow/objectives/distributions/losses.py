@@ -68,6 +68,7 @@ from hedgerow.objectives.line_search import (
 )
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import RowLoss, extent_of, root_of_mean
+from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -234,9 +235,9 @@ class LogMeanLoss(DistributionLoss):
         far = extent_of(rows)[1] > FAR_RATIO * (self._unit + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
-    def step_limit(self, reg_lambda: float) -> float:
-        """Return the limit on steps; without far targets ``reg_lambda`` from 1 on bounds them."""
-        return LONGEST_STEP if self.has_far_targets or reg_lambda < 1.0 else math.inf
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        limit = limit_of_log_means(reg_lambda, rate)
+        return min(limit, LONGEST_STEP) if self.has_far_targets or reg_lambda < 1.0 else limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ from hedgerow.objectives.ranking.lambdas import (
 )
 from hedgerow.objectives.ranking.positions import PositionBias
 from hedgerow.objectives.ranking.query_work import in_blocks, row_share
+from hedgerow.objectives.step_limits import limit_without_penalty
 from hedgerow.params import Interval
 
 PairMethod = Literal["topk", "mean"]
@@ -230,6 +231,9 @@ class PairLoss(RankingLoss):
                 f"{unused}={getattr(self, unused)!r} has no effect here: it is used with "
                 f"pair_method={other!r}. Leave it at None."
             )
+
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        return limit_without_penalty(reg_lambda, rate) / (self.sigmoid or 1.0)
 
     @property
     def _draws(self) -> bool:

@@ -35,6 +35,7 @@ from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import RowLoss, check_number, largest_of_ranks, root_of_mean
+from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
 Distribution = Literal["normal", "logistic", "extreme"]
@@ -148,6 +149,12 @@ class AcceleratedFailureTime(RowLoss):
         """Return the time ``exp(raw)``, the median of the normal and logistic distributions."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
+
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on steps, in scales; steps of the normal distribution need none."""
+        if self.aft_distribution == "normal":
+            return math.inf
+        return self.aft_scale * limit_of_log_means(reg_lambda, rate)
 
     def leaf_rule(self, output: int) -> LeafRule:
         return root_rule(self.slopes, output)

@@ -20,7 +20,6 @@ Targets are times; censored rows have a minus sign, as in XGBoost.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,6 +33,7 @@ from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.line_search import LONGEST_STEP
 from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.step_limits import limit_without_penalty
 
 LEAST_RISK = 1e-140
 _FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
@@ -158,13 +158,14 @@ class Cox(OrderLoss):
                 "censored times have a minus sign."
             )
 
-    def step_limit(self, reg_lambda: float) -> float:
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
         """Return the limit on steps without penalties; ``reg_lambda`` from 1 on bounds them too.
 
         If the events of a leaf have nearly no risk, its hessian is nearly 0, and its Newton step
         may be 1e16.  A step of 16 raises a risk by e**16, which is more than any leaf needs.
         """
-        return math.inf if reg_lambda >= 1.0 else LONGEST_STEP
+        limit = limit_without_penalty(reg_lambda, rate)
+        return min(limit, LONGEST_STEP) if reg_lambda < 1.0 else limit
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the hazard relative to the baseline."""

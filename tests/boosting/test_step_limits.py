@@ -1,0 +1,164 @@
+"""Newton steps without penalties: scores stay bounded, and the loss of the training rows falls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, train
+from hedgerow.objectives import make_objective
+from hedgerow.objectives.base import longest_step
+from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.step_limits import descending_step
+from tests.helpers.chunked import TableData
+
+FREE = {
+    "learning_rate": 1.0,
+    "reg_lambda": 0.0,
+    "min_child_weight": 0.0,
+    "n_estimators": 40,
+    "max_leaves": 8,
+}
+"""Newton's method without any damping."""
+FAR = 200.0
+"""No raw score of a probability, a risk or a log mean of these targets has to be that far."""
+
+
+def _targets(loss: str, signal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return targets that a loss allows; most depend on ``signal``."""
+    n = len(signal)
+    if loss in ("logistic", "exponential", "focal"):
+        found = (signal > np.quantile(signal, rng.choice([0.3, 0.5, 0.95]))).astype(float)
+        found[:2] = 0.0, 1.0
+        return found
+    if loss in ("softmax", "one_vs_all"):
+        found = np.digitize(signal, np.quantile(signal, np.sort(rng.random(2)))).astype(float)
+        found[:3] = 0.0, 1.0, 2.0
+        return found
+    if loss in ("poisson", "tweedie", "negative_binomial"):
+        return np.append(rng.poisson(np.exp(np.clip(signal[1:], -10.0, 6.0))), 1).astype(float)
+    if loss in ("gamma", "gamma_dist"):
+        return np.exp(2.0 * signal) * rng.gamma(0.5, 1.0, n) + 1e-6
+    if loss == "cross_entropy":
+        return np.round(1.0 / (1.0 + np.exp(-signal)), 1)
+    if loss in ("cox", "aft"):
+        sign = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        sign[0] = 1.0
+        return sign * (np.exp(signal) + 1e-3)
+    return np.clip(np.round(signal + 1.0), 0.0, 4.0)
+
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "logistic": {},
+    "exponential": {},
+    "focal": {},
+    "softmax": {},
+    "one_vs_all": {},
+    "cross_entropy": {},
+    "poisson": {},
+    "tweedie": {},
+    "gamma": {},
+    "gamma_dist": {},
+    "negative_binomial": {},
+    "cox": {},
+    "aft": {"aft_distribution": "logistic", "aft_scale": 0.5},
+}
+RANKINGS = ("lambdarank", "rank_pairwise", "rank_xendcg")
+
+
+def _draw(loss: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(int(rng.choice([60, 200, 800])), 3))
+    signal = 2.0 * X[:, 0] + 0.5 * rng.normal(size=len(X))
+    return X, _targets(loss, signal, rng), rng
+
+
+@pytest.mark.parametrize("linear_leaves", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_loss_ends_above_that_of_a_constant(loss: str, linear_leaves: bool) -> None:
+    for seed in range(6):
+        X, y, rng = _draw(loss, seed)
+        own = {"linear_leaves": linear_leaves, "min_samples_leaf": int(rng.choice([1, 5, 20]))}
+        booster = train({"objective": loss, **FREE, **LOSSES[loss], **own}, Dataset(X, y))
+        raw = np.atleast_2d(booster.predict(X, kind="raw").T)
+        assert np.abs(raw).max() < FAR
+        objective = make_objective(loss, len(raw), parameters=LOSSES[loss])
+        start = objective.start_of(AllRows.of(y, None))
+        constant = objective.loss(y, np.repeat(start[:, None], len(y), axis=1), None)
+        assert objective.loss(y, raw, None) < constant + 1e-3 * abs(constant)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie", "gamma", "negative_binomial"])
+@pytest.mark.parametrize("seed", range(4))
+def test_log_means_need_a_limit_at_high_rates_despite_penalties(loss: str, seed: int) -> None:
+    X, y, _ = _draw(loss, seed)
+    y = 20.0 * y if loss == "gamma" else np.round(20.0 * y)
+    params = {**FREE, "objective": loss, "reg_lambda": 1.0, "min_samples_leaf": 5}
+    raw = train(params, Dataset(X, y)).predict(X, kind="raw").reshape(len(X), -1)[:, 0]
+    assert raw.max() < np.log(y.max()) + 5.0
+
+
+@pytest.mark.parametrize("loss", RANKINGS)
+def test_scores_of_rankings_stay_bounded(loss: str) -> None:
+    for seed in range(4):
+        X, y, _ = _draw(loss, seed)
+        data = Dataset(X, y, qid=np.arange(len(X)) // 10)
+        for rows in (1, 5):
+            booster = train({"objective": loss, **FREE, "min_samples_leaf": rows}, data)
+            assert np.abs(booster.predict(X, kind="raw")).max() < FAR
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson", "cox", "aft"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"num_parallel_tree": 3, "subsample": 0.7},
+        {"linear_leaves": True},
+        {"learning_rate": tuple(np.linspace(1.0, 0.1, FREE["n_estimators"]))},
+    ],
+    ids=str,
+)
+def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any]) -> None:
+    X, y, _ = _draw(loss, 2)
+    params = {"objective": loss, **FREE, **LOSSES[loss], **more}
+    data = Dataset(X, y)
+    assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
+
+
+@given(
+    rate=st.floats(0.01, 1.0),
+    raw=st.lists(st.floats(-12.0, 12.0), min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_limited_steps_lower_the_loss_of_a_leaf(rate: float, raw: list[float], data: Any) -> None:
+    labels = data.draw(st.lists(st.integers(0, 1), min_size=len(raw), max_size=len(raw)))
+    y, score = np.array(labels, dtype=float), np.array(raw)
+    for loss in ("logistic", "exponential", "poisson", "cross_entropy"):
+        objective = make_objective(loss)
+        g, h = objective.slopes(y, score)
+        limit = longest_step(objective, 0.0, rate)
+        step = float(np.clip(-g.sum() / h.sum(), -limit, limit))
+        before = float(objective.losses(y, score[None]).sum())
+        after = float(objective.losses(y, score[None] + rate * step).sum())
+        assert after <= before + 1e-9 * (1.0 + before)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *RANKINGS])
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
+def test_penalties_and_usual_rates_have_no_limit(loss: str, rate: float) -> None:
+    objective = make_objective(loss, parameters=LOSSES.get(loss))
+    assert longest_step(objective, 1.0, rate) == math.inf
+    assert longest_step(objective, 0.0, rate) < math.inf
+
+
+def test_the_limit_rises_as_rates_fall() -> None:
+    limits = [descending_step(rate) for rate in (2.0, 1.0, 0.5, 0.3, 0.1, 0.01)]
+    assert limits == sorted(limits)
+    assert limits[1] == pytest.approx(1.7933, abs=1e-4)
+    assert descending_step(0.0) == math.inf
