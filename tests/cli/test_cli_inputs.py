@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import gzip
 import io
 import json
@@ -15,7 +17,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
-from hedgerow.cli.main import main
+from hedgerow.cli.main import build_parser, main
 from hedgerow.cli.reading.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 
 pytest.importorskip("pyarrow")
@@ -323,3 +325,52 @@ def test_ladder_without_text_says_nothing_of_it(
     out = capsys.readouterr().out
     assert "text column(s)" not in out
     assert "leaf-wise" in out
+
+
+DIALECTS = {"plain": (",", "."), "semicolon": (";", "."), "comma": (";", ","), "tab": ("\t", ",")}
+
+
+def _run_all(folder: Path, separator: str, decimal: str) -> dict[str, bytes]:
+    """Run every command that reads tables; return the files and texts that they write."""
+    folder.mkdir()
+    file, model = str(folder / "rows.csv"), str(folder / "model")
+    (folder / "rows.csv").write_bytes(written(COLUMNS, separator, decimal))
+    background = ["--background", file]
+    found = {}
+    for name, arguments in {
+        "model": ["train", file, *TRAIN, "--valid", file, "--model", model],
+        "predictions.csv": ["predict", model, file, "-o", str(folder / "predictions.csv")],
+        "evaluation": ["evaluate", model, file, "--target", "price", "--json"],
+        "values.csv": ["explain", model, file, *background, "-o", str(folder / "values.csv")],
+        "page.html": ["report", model, file, "-o", str(folder / "page.html")],
+        "tree.txt": ["convert", model, str(folder / "tree.txt"), "--check", file],
+        "ladder": ["ladder", file, "--target", "price"],
+    }.items():
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            assert main(arguments) == 0, name
+        written_file = folder / name
+        seen = written_file.read_bytes() if written_file.exists() else text.getvalue().encode()
+        found[name] = seen.replace(str(folder).encode(), b"")
+    found["ladder"] = found["ladder"].splitlines()[0]  # the other lines have times
+    return found
+
+
+def test_every_command_reads_every_dialect(tmp_path: Path) -> None:
+    expected = _run_all(tmp_path / "plain", *DIALECTS["plain"])
+    for name in ("semicolon", "comma", "tab"):
+        assert _run_all(tmp_path / name, *DIALECTS[name]) == expected, name
+
+
+def test_every_command_that_reads_tables_has_the_options_of_text_files() -> None:
+    (commands,) = (
+        action
+        for action in build_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    reading = set()
+    for name, parser in commands.choices.items():
+        if any(action.metavar == "DATA" for action in parser._actions):
+            assert "--separator" in parser._option_string_actions, name
+            reading.add(name)
+    assert reading >= {"train", "predict", "evaluate", "explain", "report", "convert", "ladder"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hedgerow.cli.reading.inputs import add_input_options, readable
+
 _OURS = "hedgerow"
 _NOT_WRITTEN = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
 """Suffixes of formats of models that only other programs write."""
@@ -28,11 +30,16 @@ def add_command(commands: Any) -> None:
         choices=(_OURS, "lightgbm", "xgboost", "onnx", "treelite", "python", "json"),
         help="format to write",
     )
-    parser.add_argument("--check", metavar="DATA", help="table whose rows the target predicts")
+    parser.add_argument(
+        "--check",
+        metavar="DATA",
+        help="table whose rows the target predicts, or - for standard input",
+    )
     parser.add_argument(
         "--approximate", action="store_true", help="round values that the format cannot hold"
     )
     parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
+    add_input_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -63,13 +70,14 @@ def run(options: argparse.Namespace) -> None:
         booster.save(options.out)
         say(f"{booster.num_trees} trees written to {options.out}")
         return
-    report = booster.export(
-        options.out,
-        target,
-        check=None if options.check is None else _rows(options.check, booster),
-        approximate=options.approximate,
-        raw=options.raw,
-    )
+    with readable(options, "check"):
+        report = booster.export(
+            options.out,
+            target,
+            check=None if options.check is None else _rows(options.check, booster),
+            approximate=options.approximate,
+            raw=options.raw,
+        )
     say(f"{booster.num_trees} trees written to {options.out} as {target}")
     for note in report.notes:
         say(f"note: {note}")

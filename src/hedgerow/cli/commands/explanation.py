@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hedgerow.cli.reading.inputs import add_input_options, readable
 from hedgerow.cli.usage import utf8
 
 BATCH_BYTES = 1 << 27
@@ -31,7 +32,8 @@ def add_command(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), or folders of tables",
+        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
+        "for standard input",
     )
     parser.add_argument(
         "-o",
@@ -69,19 +71,27 @@ def add_command(commands: Any) -> None:
         metavar="N",
         help="rows in memory at a time (default: as many as fit in 128 MB, 65536 at most)",
     )
+    add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli import engine
-    from hedgerow.cli.usage import UsageError, say, shows_progress
-    from hedgerow.io.file_predictions import make_job, write_predictions
+    from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)
     if options.out in (options.model, options.background, *options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
+    with readable(options, "data", "background"):
+        _explain(options)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    from hedgerow.cli import engine
+    from hedgerow.cli.usage import say, shows_progress
+    from hedgerow.io.file_predictions import make_job, write_predictions
+
     booster = engine.open_model(options.model).booster
     outputs = read_outputs(options.outputs, booster.output_names)
     n_rows = options.batch_rows

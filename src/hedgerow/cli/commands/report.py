@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hedgerow.cli.reading.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say, utf8
 from hedgerow.errors import printable
 
@@ -22,7 +23,11 @@ def add_command(commands: Any) -> None:
         epilog="Example: hedgerow report model.hedgerow test.csv --target income -o report.html",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument("data", metavar="DATA", help="table (.csv, .parquet, ...) with the target")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        help="table (.csv, .parquet, ...) with the target, or - for standard input",
+    )
     parser.add_argument(
         "--target", action="append", type=utf8, metavar="COL", help="target column; repeat it for "
         "several (default: the targets of the model, or the only column that the model does not "
@@ -35,15 +40,21 @@ def add_command(commands: Any) -> None:
         "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
     )
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help="page to write (.html)")
+    add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
+    _check(options)
+    with readable(options, "data"):
+        _report(options)
+
+
+def _report(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.reading import features, tables
 
-    _check(options)
     model = engine.open_model(options.model)
     table = tables.read_table(options.data, engine.text_columns(model.booster, options.target))
     targets = _targets(options, table, model.booster)
