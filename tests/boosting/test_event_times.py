@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, train
+from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.errors import DataError, DataTypeError
 
 RNG = np.random.default_rng(0)
@@ -26,7 +28,6 @@ def structured(**columns):
 
 
 def frames(**columns):
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
 
@@ -132,3 +133,35 @@ def test_rows_in_batches_take_one_column(tree_method) -> None:
     assert known.model.training["history"] == found.model.training["history"]
     with pytest.raises(DataError, match="validation rows has intervals of times"):
         train(params, of(SIGNED), valid=Dataset(X, {"lower": TIME, "upper": UPPER}))
+
+
+WITHOUT_NAMES = {
+    "text": np.array([["x", 1.0], ["y", 2.0]], dtype=object),
+    "text above": np.array([[1.0, "x"], [2.0, "y"]], dtype=object),
+    "missing": np.array([[1.0, np.nan], [2.0, 3.0]]),
+    "none": np.array([[None, 2.5], [2.5, 3.0]], dtype=object),
+    "both": np.array([[True, False], [True, True]]),
+    "codes": np.array([[1.0, 2.5], [0.0, 3.0]]),
+    "event and text": np.array([[True, "x"], [False, "y"]], dtype=object),
+    "doubtful event": np.array([[True, -1.0], [False, 2.0]], dtype=object),
+    "three": np.ones((2, 3)),
+}
+
+
+@pytest.mark.parametrize("given", WITHOUT_NAMES)
+@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize("objective", ["aft", "cox"])
+def test_errors_about_columns_without_names_name_no_none(given, as_frame, objective) -> None:
+    y = WITHOUT_NAMES[given]
+    with pytest.raises((DataError, DataTypeError)) as caught:
+        read_times(pd.DataFrame(y) if as_frame else y, 2, "y", objective)
+    assert "(None)" not in str(caught.value)
+    assert "column None" not in str(caught.value)
+
+
+def test_errors_about_ends_without_names_tell_which_end() -> None:
+    for column, end in ((0, "lower"), (1, "upper")):
+        y = np.array([[1.5, 2.5], [2.5, 3.0]], dtype=object)
+        y[1, column] = "x"
+        with pytest.raises(DataTypeError, match=rf"y \({end} end\)"):
+            read_times(y, 2, "y", "aft")

@@ -292,7 +292,10 @@ def _happened(event: _Column, n_rows: int, name: str) -> BoolArray:
 def _intervals(lower: _Column, upper: _Column, n_rows: int, name: str) -> FloatArray:
     """Return both ends as one array; upper ends may be infinite."""
     ends = np.column_stack(
-        [numbers_of_rows(end.values, f"{name} ({end.name})") for end in (lower, upper)]
+        [
+            numbers_of_rows(end.values, f"{name} ({end.name or what + ' end'})")
+            for end, what in ((lower, "lower"), (upper, "upper"))
+        ]
     )
     if np.isnan(ends).any():
         row = int(np.argmax(np.isnan(ends).any(axis=1)))
