@@ -12,6 +12,7 @@ from hedgerow.data.sources import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
+from hedgerow.distributed.dask_objects import with_objects
 from hedgerow.distributed.partition import (
     Description,
     check_descriptions,
@@ -240,7 +241,7 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
         if n_axes == 2 and len(collection.chunks[1]) > 1:
             collection = collection.rechunk({1: -1})
         return list(np.ravel(collection.to_delayed()))
-    return _parts_of_frame(collection)
+    return _parts_of_frame(with_objects(collection, name))
 
 
 def _parts_of_frame(frame: Any) -> list[Any]:
