@@ -14,6 +14,7 @@ from hedgerow.boosting.external import sorted_data
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.data.external import column_files
+from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
 from hedgerow.io import model_to_bytes
 from tests.helpers.file_tables import split, write
@@ -28,7 +29,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_files, "PIECE", 128)
     monkeypatch.setattr(column_files, "_RUN_PART", 32)
     monkeypatch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
-    monkeypatch.setattr(sorted_data, "BLOCK_ROWS", 130)
+    monkeypatch.setattr(mapped_table, "BLOCK_ROWS", 130)
 
 
 def make_rows(n_rows: int, seed: int, wide: bool = False) -> pa.Table:
@@ -120,6 +121,30 @@ def test_models_have_the_same_bytes(
     data = on_disk(files, tmp_path, target, weight, offset)
     assert bytes_of(train(params, data)) == bytes_of(expected)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("more", [{}, {"feature_crosses": [("a", "c", "product")]}])
+def test_inputs_that_are_computed(
+    more: dict[str, Any], table: pa.Table, files: list[Path], tmp_path: Path
+) -> None:
+    params = {"tree_method": "exact", "n_estimators": 4, "target_statistics": True, **more}
+    other = make_rows(300, 5, wide=True)
+    path = write(other, tmp_path / "valid.feather", 90)
+    features, known = ["a", "b", "c"], {"categorical_features": ["b"]}
+    memory, unseen = (
+        Dataset(t.select(features), t["y"].to_numpy(), **known) for t in (table, other)
+    )
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    data, valid = (
+        Dataset.from_files(p, "y", features=features, cache_dir=cache, memory_limit=LIMIT, **known)
+        for p in (files, path)
+    )
+    assert bytes_of(train(params, data)) == bytes_of(train(params, memory))
+    expected = bytes_of(train(params, memory, unseen))
+    for rows in (unseen, valid):
+        assert bytes_of(train(params, data, rows)) == expected
+    assert list(cache.iterdir()) == []
 
 
 def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_path: Path) -> None:

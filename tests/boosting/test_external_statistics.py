@@ -197,10 +197,9 @@ def test_many_rows_in_many_chunks() -> None:
 
 
 def test_fewer_threads_where_memory_is_short() -> None:
-    plan = StorePlan(boost_params({}), n_threads=16, objective=make_objective("squared_error"))
-    groups = [(0,), (0, 1)]
+    loss, groups = make_objective("squared_error"), [(0,), (0, 1)]
     limits = (1, 150, 400, 4000)  # in MB
-    found = [encoded.threads_that_fit(groups, 10**6, plan, mb * 10**6) for mb in limits]
+    found = [encoded.threads_that_fit(groups, 10**6, loss, 16, mb * 10**6) for mb in limits]
     assert found == [1, 1, 4, 16]  # 48 bytes a row, and 56 for each thread
 
 

@@ -388,6 +388,52 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"tree_method": "exact", "target_statistics": True},
         "columns": ["a", "street"],
     },
+    "exact with target statistics of few rows that stop early": {
+        "params": {
+            "tree_method": "exact",
+            "target_statistics": True,
+            "objective": "softmax",
+            "early_stopping": True,
+            "patience": 2,
+            "feature_penalties": {"a": 0.5},
+        },
+        "columns": ["a", "street", "town"],
+        "target": "class",
+        "weight": "w",
+    },
+    "approx with target statistics and crosses by rows left out": {
+        "params": {
+            "tree_method": "approx",
+            "target_statistics": True,
+            "feature_crosses": [("a", "b", "ratio")],
+            "early_stopping": "oob",
+            "subsample": 0.6,
+            "feature_penalties": {"b": 0.5},
+        },
+        "columns": ["street", "a", "b"],
+        "target": ["y", "y2"],
+    },
+    "exact by Cox with crosses": {
+        "params": {
+            "tree_method": "exact",
+            "objective": "cox",
+            "feature_crosses": [("a", "b", "product"), ("d", "b", "difference")],
+        },
+        "columns": NUMBERS,
+        "target": "time",
+    },
+    "exact rankings with target statistics": {
+        "params": {
+            "objective": "lambdarank",
+            "tree_method": "exact",
+            "target_statistics": True,
+            "early_stopping": True,
+            "patience": 2,
+        },
+        "columns": ["street", "a"],
+        "target": "class",
+        "qid": "q",
+    },
     "exact rankings": {
         "params": {"objective": "lambdarank", "tree_method": "exact"},
         "target": "class",
@@ -968,11 +1014,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
 }
 NOT_IN_CHUNKS = {
-    "exact with target statistics",
     "bundles with conflicts by folds",
     "bundles with conflicts by Cox",
     "target statistics and crosses by folds",
-    "crosses, exact",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
 
@@ -982,21 +1026,7 @@ ON_ONE_WORKER = {
     "target statistics",
     "target statistics of several targets",
     "bundles with conflicts of target statistics",
-    "several targets, exact",
-    "several targets of vectors, exact",
-    "exact vectors with constraints",
-    "exact vectors by DART with a line search",
-    "approx vectors in a random forest",
-    "approx vectors of classes by MVS",
-    "exact",
-    "exact with constraints",
-    "exact by GOSS",
-    "exact by Cox",
-    "exact by Cox of events and times",
-    "exact of intervals of times",
-    "exact rankings",
-    "approx",
-    "approx with constraints and MVS",
+    *(name for name in FEATURES if "exact" in name or "approx" in name),
 }
 """Features that need all rows on one worker of a cluster; docs/distributed.md gives the reasons."""
 
@@ -1242,11 +1272,12 @@ def test_rows_that_do_not_fit_say_what_needs_them() -> None:
             yield X, X[:, 0]
 
     rows = Dataset.from_batches(batches, memory_limit="32 MB")
-    params = {"tree_method": "exact", "feature_crosses": [(0, 1, "ratio")]}
+    integers = np.arange(80).reshape(10, 8)
+    first = train({"n_estimators": 1}, Dataset(integers, integers[:, 0]))
     with pytest.raises(
-        hedgerow.ParameterError, match=r"feature_crosses.* 33.6 MB, and memory_limit is 32"
+        hedgerow.ParameterError, match=r"of other kinds.* 33.6 MB, and memory_limit is 32"
     ):
-        train({"n_estimators": 2, **params}, rows)
+        train({"n_estimators": 2}, rows, init_model=first)
     assert train({"n_estimators": 2}, rows).num_rounds == 2
 
 

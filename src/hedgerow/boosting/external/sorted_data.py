@@ -4,8 +4,9 @@
 
     pass one    schema
     pass two    values, targets, weights, offsets of each row --> memory-mapped files
-                values --> sorted columns on disk              data.external.column_files
     rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
+                statistics, crosses --> another file           dataset.encoded
+                values --> sorted columns on disk              data.external.column_files
                 trees                                          growing.exact.external
 
 Columns are read from disk in order, and rows for tree traversal (validation rows, rows
@@ -16,15 +17,15 @@ the model has the same bytes, also with row sampling, DART and random forests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.dataset.encoded import check_numbers
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
@@ -34,22 +35,22 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
+from hedgerow.boosting.row_data.statistics import copies_of, kept_columns
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.row_sets import stacked
-from hedgerow.data.external.column_files import LEAST_MEMORY, sort_to_files
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.external.scratch import ScratchFolder
-from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable, RowFile
+from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
+from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.chunks.vectors import weighs_rows
+from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
 
-_SORT_SHARE = 0.5
 _ROW_SHARE = 0.75
 _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
@@ -84,12 +85,11 @@ def sorted_rows(
         for the arrays of all rows; the message tells what to do.
     """
     with ExitStack() as stack:
-        rows = _SortedRows(data, plan, stack)
+        space = stack.enter_context(closing(RowSpace(data.cache_dir, data.memory_limit)))
+        train, aside = _read_rows(data, plan, space, stack)
         given = {
-            name: _validation(some, objective, plan, rows.train, stack, number)
-            for number, (name, some) in enumerate(valid.items())
+            name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        train, aside = rows.train, None if given else rows.validation
         if divided is not None:
             train, aside = divided.added_to_samples(train, aside)
         yield train, stacked(given) if given else aside
@@ -114,9 +114,10 @@ def bytes_of_a_row(objective: Objective, params: BoostParams, n_vectors: int = 1
 class _RowFiles:
     """Values, targets, weights and offsets of rows, in files of a folder."""
 
-    def __init__(self, folder: ScratchFolder, name: str, stack: ExitStack) -> None:
+    def __init__(self, space: RowSpace, stack: ExitStack) -> None:
+        self._space, self._folder = space, space.folder()
         self._files = [
-            RowFile(folder.path / f"{name}-{what}") for what in ("values", "y", "weight", "offset")
+            RowFile(self._folder.path / what) for what in ("values", "y", "weight", "offset")
         ]
         for file in self._files:
             stack.callback(file.close)
@@ -141,47 +142,51 @@ class _RowFiles:
         """Return the rows, memory-mapped."""
         values, target, weight, offset = (file.finish() for file in self._files)
         return Sample(
-            MappedTable(values, schema),
+            MappedTable(values, schema, space=self._space, folder=self._folder),
             target,
             weight if len(weight) else None,
             np.ascontiguousarray(offset.T) if len(offset) else None,
         )
 
 
-class _SortedRows:
-    """Sorted training rows, and held-out rows."""
-
-    def __init__(self, data: FileDataset, plan: StorePlan, stack: ExitStack) -> None:
-        found = data.pass_one(plan)
-        check_numbers(found.schema, found.n_rows, plan)
-        schema = sortable(found.table, plan.params.tree_method).schema
-        _check_room(data, plan)
-        folders = [stack.enter_context(closing(ScratchFolder(path))) for path in data.cache_dir]
-        train = _RowFiles(folders[0], "train", stack)
-        aside = _RowFiles(folders[0], "aside", stack)
-        for table, rows, held_out in data.tables(schema, plan):
-            train.append(table, rows)
-            aside.append(table, held_out)
-        sample = train.finish(schema)
-        values = cast(MappedTable, sample.table).values
-        limit = max(LEAST_MEMORY, int(_SORT_SHARE * data.memory_limit))
-        columns = sort_to_files(_parts(values, schema), list(data.cache_dir), limit, plan.n_threads)
-        stack.callback(columns.close)
-        give_back_memory()
-        table = MappedTable(values, schema, columns=columns, memory_limit=data.memory_limit)
-        self.train = replace(sample, table=table)
-        self.validation = aside.finish(schema) if aside.n_rows else None
+def _read_rows(
+    data: FileDataset, plan: StorePlan, space: RowSpace, stack: ExitStack
+) -> tuple[Sample, Sample | None]:
+    """Return training rows, and held-out rows."""
+    found = data.pass_one(plan)
+    schema = found.schema
+    groups = _statistics_of(found, data, plan)
+    _check_sortable(found.table, groups, plan.params.tree_method)
+    _check_room(data, plan, copies_of(found.n_rows, plan.params) if groups else 1)
+    train, aside = _RowFiles(space, stack), _RowFiles(space, stack)
+    for table, rows, held_out in data.tables(schema, plan):
+        train.append(table, rows)
+        aside.append(table, held_out)
+    give_back_memory()
+    return train.finish(schema), aside.finish(schema) if aside.n_rows else None
 
 
-def _parts(values: AnyArray, schema: Schema) -> Iterable[Table]:
-    for start in range(0, len(values), BLOCK_ROWS):
-        yield Table(values[start : start + BLOCK_ROWS], schema)
+def _statistics_of(found: Found, data: FileDataset, plan: StorePlan) -> list[tuple[int, ...]]:
+    """Return the columns of each target statistic; an error here saves a pass."""
+    assert plan.objective is not None
+    params = resolve_constraints(plan.params, found.schema, plan.objective)
+    resolved = replace(plan, params=params)
+    return statistics_of(found.schema, found.n_rows, resolved, 1, data.memory_limit)
 
 
-def _check_room(data: FileDataset, plan: StorePlan) -> None:
+def _check_sortable(table: AnyTable, groups: list[tuple[int, ...]], tree_method: str) -> None:
+    """Raise ``ParameterError`` unless the columns that trees split can be sorted."""
+    if groups:
+        kept = list(kept_columns(table.schema, groups))
+        columns = tuple(table.schema.columns[j] for j in kept)
+        table = Table(cast(Table, table).values[:, kept], replace(table.schema, columns=columns))
+    sortable(table, tree_method)
+
+
+def _check_room(data: FileDataset, plan: StorePlan, n_copies: int) -> None:
     objective = plan.objective
     assert objective is not None
-    each = bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
+    each = n_copies * bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
         raise ParameterError(
@@ -198,9 +203,8 @@ def _validation(
     plan: StorePlan,
     train: Sample,
     stack: ExitStack,
-    number: int,
 ) -> Sample:
-    """Return validation rows, read with the training schema; ``number`` is the index of the set."""
+    """Return validation rows, read with the training schema."""
     schema = train.table.schema
     if not isinstance(valid, FileDataset):
         check_both_offset(train.offset is not None, valid.offset is not None)
@@ -211,8 +215,8 @@ def _validation(
     check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
     given = replace(plan, set_aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)
-    folder = stack.enter_context(closing(ScratchFolder(valid.cache_dir[0])))
-    files = _RowFiles(folder, f"valid-{number}", stack)
+    space = stack.enter_context(closing(RowSpace(valid.cache_dir, valid.memory_limit)))
+    files = _RowFiles(space, stack)
     for table, rows, _ in valid.tables(schema, given, is_strict=True):
         files.append(table, rows)
     return replace(files.finish(schema), query=valid.query)

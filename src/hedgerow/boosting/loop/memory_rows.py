@@ -361,7 +361,7 @@ def _make_grower(
         from hedgerow.growing.exact.external import ExternalExactGrower
         from hedgerow.growing.exact.external_vectors import ExternalVectorGrower
 
-        columns, limit = data.matrix.columns, data.matrix.memory_limit
+        columns, limit = data.matrix.columns, data.matrix.space.memory_limit
         assert columns is not None
         on_disk = ExternalVectorGrower if holds_vectors(params) else ExternalExactGrower
         return on_disk(columns, *shared, memory_limit=limit)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from hedgerow.boosting.loop.callbacks import (
     Callback,
     History,
@@ -31,6 +33,7 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.inputs import Inputs
+from hedgerow.data.reading.mapped_table import BLOCK_ROWS
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
@@ -371,10 +374,15 @@ def found_by_loss(
     if describe is None:
         return {}
     values, schema = numbers_of(train.table), train.table.schema
-    if inputs is not None:
+    if inputs is None:
+        raw = Predictor(forest, schema.kinds).raw_scores(values, n_threads)
+    else:
         assert not isinstance(values, SparseTable)  # they have no computed inputs
-        values, schema = inputs.values(values, schema, n_threads), inputs.schema(schema)
-    raw = Predictor(forest, schema.kinds).raw_scores(values, n_threads)
+        predictor = Predictor(forest, inputs.schema(schema).kinds)
+        starts = range(0, len(values), BLOCK_ROWS)
+        blocks = (inputs.values(values[i : i + BLOCK_ROWS], schema, n_threads) for i in starts)
+        scores = [predictor.raw_scores(block, n_threads) for block in blocks]
+        raw = np.concatenate(scores, axis=1)
     if train.offset is not None:
         raw = raw + train.offset
     return describe(train.target, raw, train.weight)

@@ -56,6 +56,7 @@ from hedgerow.data.binning.bins import codes_of
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
 from hedgerow.data.inputs import Inputs, with_kept
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.model.forest import Forest
@@ -138,6 +139,12 @@ def encode(
     crosses = crosses_of(params, train.table)
     if not groups and not crosses:
         return Encoded(train, validation)
+    if isinstance(train.table, MappedTable):
+        # Imported here: few trainings use tables on disk.
+        from hedgerow.boosting.external.dataset.encoded import encode_on_disk
+
+        given = groups, crosses, objective, params, n_threads
+        return encode_on_disk(train, train.table, validation, *given)
     values, kept = _dense(train).values, kept_columns(schema, groups)
     n_copies = copies_of(train.n_rows, params) if groups else 1
     first = len(kept) + n_values(schema, groups, objective)  # of the crosses
@@ -157,7 +164,7 @@ def encode(
     if validation is not None:
         unseen = inputs.values(_dense(validation).values, schema, n_threads)
         validation = replace(validation, table=Table(unseen, names))
-    return Encoded(_repeated(train, table, n_copies), validation, inputs, n_copies)
+    return Encoded(repeated(train, table, n_copies), validation, inputs, n_copies)
 
 
 def _dense(sample: Sample) -> Table:
@@ -327,7 +334,7 @@ def kept_columns(schema: Schema, groups: Sequence[tuple[int, ...]]) -> tuple[int
     return tuple(j for j in range(schema.n_features) if j not in singles)
 
 
-def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
+def repeated(train: Sample, table: Table, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)

@@ -18,7 +18,7 @@ mapped file has the values of each copy, and pass two takes place for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import Encoding, StorePlan
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.ordered_means import (
     StatisticsRows,
     compute,
@@ -33,24 +34,30 @@ from hedgerow.boosting.row_data.ordered_means import (
     n_values,
 )
 from hedgerow.boosting.row_data.statistics import (
+    Encoded,
     choose_columns,
     columns_of,
     copies_of,
     crosses_of,
     kept_columns,
+    repeated,
     share_of_copy,
 )
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data import Table
 from hedgerow.data.binning.bins import codes_of, sampled_rows
+from hedgerow.data.categories.statistics import Statistic
+from hedgerow.data.crosses import Cross
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.inputs import Inputs, with_kept
+from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams
 
 _ROW_BYTES, _CODE_BYTES, _CLASS_BYTES, _THREAD_BYTES = 32, 4, 8, 56
 """Memory of a row while statistics are computed: targets, weights and orders; the codes of each
@@ -104,29 +111,15 @@ def _bytes_of_a_row(groups: Sequence[tuple[int, ...]], objective: Objective) -> 
 
 
 def threads_that_fit(
-    groups: Sequence[tuple[int, ...]], n_rows: int, plan: StorePlan, memory_limit: int
+    groups: Sequence[tuple[int, ...]],
+    n_rows: int,
+    objective: Objective,
+    n_threads: int,
+    memory_limit: int,
 ) -> int:
-    """Return the number of threads whose arrays fit, at most those of the plan, at least one."""
-    assert plan.objective is not None
-    room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, plan.objective)
-    return max(1, min(plan.n_threads, int(room / _THREAD_BYTES)))
-
-
-def check_numbers(schema: Schema, n_rows: int, plan: StorePlan) -> None:
-    """Raise ``AllRowsNeededError`` if what is to be sorted must be computed first."""
-    assert plan.objective is not None
-    if plan.params.feature_crosses:
-        raise AllRowsNeededError(
-            f"tree_method={plan.params.tree_method!r} with feature_crosses needs all rows in "
-            "memory: use tree_method='hist'."
-        )
-    groups = choose_columns(schema, n_rows, plan.objective, plan.params)
-    if groups:
-        names = ", ".join(repr(schema.names[j]) for j in columns_of(groups))
-        raise AllRowsNeededError(
-            f"tree_method={plan.params.tree_method!r} with target statistics of the columns "
-            f"{names} needs all rows in memory."
-        )
+    """Return the number of threads whose arrays fit, at most ``n_threads``, at least one."""
+    room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, objective)
+    return max(1, min(n_threads, int(room / _THREAD_BYTES)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +220,7 @@ def encode_rows(
     path = folder().path / "statistics"
     with explained("make", path):
         values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
-    n_threads = threads_that_fit(groups, found.n_rows, plan, memory_limit)
+    n_threads = threads_that_fit(groups, found.n_rows, objective, plan.n_threads, memory_limit)
     statistics = compute(rows, groups, objective, plan.params.seed, n_copies, values, n_threads)
     inputs = Inputs(kept_columns(schema, groups), statistics, crosses)
     return EncodedRows(Encoding(inputs, schema), values, plan.n_threads, n_copies)
@@ -258,3 +251,58 @@ def read_rows(
     target = columns[0] if n_targets == 1 else np.column_stack(columns)
     weight = gather_numbers(np.concatenate(weights), others)
     return StatisticsRows(joined, target, weight if len(weight) > 0 else None, schema)
+
+
+def encode_on_disk(
+    train: Sample,
+    table: MappedTable,
+    validation: Sample | None,
+    groups: Sequence[tuple[int, ...]],
+    crosses: tuple[Cross, ...],
+    objective: Objective,
+    params: BoostParams,
+    n_threads: int,
+) -> Encoded:
+    """Do the work of :func:`hedgerow.boosting.row_data.statistics.encode` for rows in a file.
+
+    ``table`` is that of the training rows.
+    """
+    schema, n_rows, n_copies = table.schema, table.n_rows, 1
+    statistics: tuple[Statistic, ...] = ()
+    means = None
+    if groups:
+        n_copies = copies_of(n_rows, params)
+        rows = StatisticsRows(_codes(table, columns_of(groups)), train.target, train.weight, schema)
+        shape = (n_values(schema, groups, objective), n_copies * n_rows)
+        means = table.empty("statistics", shape)
+        most = threads_that_fit(groups, n_rows, objective, n_threads, table.space.memory_limit)
+        statistics = compute(rows, groups, objective, params.seed, n_copies, means, most)
+    inputs = Inputs(kept_columns(schema, groups), statistics, crosses)
+    encoded, names = EncodedRows(Encoding(inputs, schema), means, n_threads), inputs.schema(schema)
+    blocks = (
+        encoded.of_training(table.values[rows], slice(first + rows.start, first + rows.stop)).values
+        for first in range(0, n_copies * n_rows, n_rows)
+        for rows in table.ranges()
+    )
+    seen = repeated(train, table.written(blocks, names), n_copies)
+    if validation is not None:
+        validation = replace(validation, table=_unseen(validation.table, encoded, names))
+    return Encoded(seen, validation, inputs, n_copies)
+
+
+def _codes(table: MappedTable, columns: Sequence[int]) -> dict[int, AnyArray]:
+    """Return the codes of category columns, read in one pass."""
+    codes: dict[int, AnyArray] = {j: np.empty(table.n_rows, np.int32) for j in columns}
+    for rows in table.ranges():
+        values = table.values[rows]
+        for j, found in codes.items():
+            found[rows] = codes_of(values[:, j], table.schema.n_levels(j))
+    return codes
+
+
+def _unseen(table: AnyTable, encoded: EncodedRows, names: Schema) -> Table:
+    """Return validation rows as trees see them."""
+    if isinstance(table, MappedTable):
+        blocks = (encoded.of_new(table.values[rows]).values for rows in table.ranges())
+        return table.written(blocks, names)
+    return encoded.of_new(cast(Table, table).values)

@@ -53,9 +53,10 @@ def prepare_rows(
 
     if params.tree_method != "hist":
         table = sortable(train.table, params.tree_method)
-        # Columns of a mapped file are already sorted on disk.
-        is_mapped = isinstance(table, MappedTable)
-        seen = data(train, table if is_mapped else sort_columns(table, n_threads))
+        if isinstance(table, MappedTable):
+            seen = data(train, table.with_columns(n_threads))
+        else:
+            seen = data(train, sort_columns(table, n_threads))
         unseen = None if validation is None else data(validation, validation.table)
         return seen, unseen, first
     if spec is None:

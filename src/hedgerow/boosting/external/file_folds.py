@@ -165,7 +165,8 @@ class StatisticFolds:
             values = np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
         codes = {j: codes[seen.rows] for j, codes in self.rows.codes.items()}
         rows = StatisticsRows(codes, self.rows.target[seen.rows], seen.weight, schema)
-        most = threads_that_fit(groups, len(self.rows.target), self.plan, self.data.memory_limit)
+        n_all, limit = len(self.rows.target), self.data.memory_limit
+        most = threads_that_fit(groups, n_all, self.objective, n_threads, limit)
         found = compute(rows, groups, self.objective, params.seed, n_copies, values, most)
         inputs = Inputs(kept_columns(schema, groups), found, ())
         spec = self._bins(inputs, values, seen, n_copies)
