@@ -13,14 +13,10 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.external import fit_external
 from hedgerow.boosting.external.dataset import resident
-from hedgerow.boosting.external.rounds.all_rows import scores_of, values_of_bins
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
-from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.errors import DataError, LossError, ParameterError
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import RowLoss, make_objective, objective_for
-from tests.helpers.chunked import TableData, in_chunks
+from tests.helpers.chunked import TableData
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -300,23 +296,6 @@ def test_which_losses_need_all_rows(name: str) -> None:
 def test_which_losses_do_not(name: str) -> None:
     assert not needs_all_rows(make_objective(name))
     assert not needs_all_rows(objective_for(Quartic(), SCORE))
-
-
-@pytest.mark.parametrize("columns", [["a", "b", "c"], ["a", "town"], ["b", "town", "floor"]])
-def test_one_value_stands_for_a_bin(columns: list[str]) -> None:
-    rows = TABLE[columns]
-    booster = train(sized({"max_bins": 9}), Dataset(rows, SCORE))
-    table = read_table(rows, booster.model.schema)
-    spec = fit_bins(table, max_bins=9)
-    matrix = bin_table(table, spec)
-    values = values_of_bins(spec)
-    assert values.dtype == (np.int64 if "floor" in columns else np.float64)
-    sample = Dataset(rows, SCORE).sample(table, SCORE, 1)
-    forest = booster.model.forest
-    found = scores_of(forest, in_chunks(matrix, sample, 90), 1)
-    expected = Predictor(forest, table.schema.kinds).raw_scores(table.values)
-    assert found.tobytes() == expected.tobytes()
-    assert len(MemoryStore(matrix, SCORE).chunk_sizes) == 1
 
 
 @pytest.mark.parametrize("size", [30, N])

@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.boosting.external.dataset import resident
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from tests.helpers.chunked import TableData
 
 N = 400
@@ -189,11 +189,51 @@ def test_other_columns_are_read_as_a_table(change: str) -> None:
     assert found == train(SMALL, Dataset(rows, Y), init_model=model).to_bytes()
 
 
-def test_cox_is_read_as_a_table() -> None:
-    time = np.exp(Y)
+@pytest.mark.parametrize("offset", [None, TABLE.c.to_numpy() / 2.0], ids=["", "offset"])
+def test_cox_ends_with_a_record_of_all_scores(offset: Any, no_table: None) -> None:
+    time, params = np.exp(Y) * RNG.choice([-1.0, 1.0], N), SMALL | {"objective": "cox"}
     model = first_model({"objective": "cox"}, time)
-    params = SMALL | {"objective": "cox"}
-    found = train(params, batches_of(TABLE, time), init_model=model).to_bytes()
-    assert found == train(params, Dataset(TABLE, time), init_model=model).to_bytes()
-    with pytest.raises(AllRowsNeededError, match="ends with a record of its scores"):
-        train(params, TableData(Dataset(TABLE, time), 60), init_model=model)
+    more = {} if offset is None else {"o": offset}
+    rows = Dataset(TABLE.assign(**more), time, offset="o" if more else None)
+    expected = train(params, rows, init_model=model).to_bytes()
+
+    def batches() -> Iterator[pd.DataFrame]:
+        for start in range(0, N, 70):
+            yield TABLE.assign(y=time, **more)[start : start + 70]
+
+    files = Dataset.from_batches(batches, target="y", offset="o" if more else None)
+    assert train(params, files, init_model=model).to_bytes() == expected
+    if offset is None:
+        found = train(params, TableData(Dataset(TABLE, time), 60), init_model=model)
+        assert found.to_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "target"),
+    [
+        ({"tree_method": "exact"}, Y),
+        ({"tree_method": "approx", "objective": "cox"}, np.exp(Y)),
+        ({"tree_method": "exact", "objective": "softmax", "subsample": 0.7}, LABEL),
+        (
+            {
+                "tree_method": "exact",
+                "multi_strategy": "multi_output_tree",
+                "objective": "softmax",
+                "early_stopping": True,
+                "patience": 1,
+            },
+            LABEL,
+        ),
+    ],
+)
+@pytest.mark.parametrize("before", [{}, {"tree_method": "hist"}])
+def test_sorted_columns_go_on(
+    more: dict[str, Any], target: np.ndarray, before: dict[str, Any], no_table: None
+) -> None:
+    numbers = TABLE[["a", "b", "floor"]]
+    params = SMALL | more
+    model = train(params | before, Dataset(numbers[FIRST], target[FIRST]))
+    data = Dataset(numbers, target, weight=WEIGHT)
+    expected = train(params, data, init_model=model).to_bytes()
+    files = batches_of(numbers, target, weight=WEIGHT)
+    assert train(params, files, init_model=model).to_bytes() == expected

@@ -550,6 +550,17 @@ FEATURES: dict[str, dict[str, Any]] = {
         "columns": ["a", *SPARSE],
         "target": "time",
     },
+    "bundles with conflicts by Cox with crosses and lines": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "objective": "cox",
+            "feature_crosses": [("a", "b", "product")],
+            "linear_leaves": True,
+        },
+        "columns": ["b", *SPARSE, "a"],
+        "target": ["died", "time"],
+        "weight": "w",
+    },
     "linear leaves": {"params": {"linear_leaves": True}},
     "crosses": {"params": {"feature_crosses": [(0, 1, "ratio"), (1, 0, "difference")]}},
     "crosses with options of columns": {
@@ -1015,7 +1026,6 @@ FEATURES: dict[str, dict[str, Any]] = {
 }
 NOT_IN_CHUNKS = {
     "bundles with conflicts by folds",
-    "bundles with conflicts by Cox",
     "target statistics and crosses by folds",
 }
 """Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""

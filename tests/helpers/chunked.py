@@ -130,10 +130,12 @@ class TableData(FileDataset):
 
     def chunked(self, sample: Sample, spec, columns: bool, first=None) -> ExternalSample:
         matrix = bin_table(sample.table, spec, columns=columns)
+        given = sample.offset
         if first is not None:
-            raw = scores_before(first, sample.table, sample.target, sample.offset, 1)
+            raw = scores_before(first, sample.table, sample.target, given, 1)
             sample = replace(sample, offset=raw)
-        return replace(in_chunks(matrix, sample, self.size), first=first)
+        found = in_chunks(matrix, sample, self.size)
+        return replace(found, first=first, read_again=lambda: iter([(sample.table, given)]))
 
 
 def in_chunks(
@@ -146,7 +148,10 @@ def in_chunks(
         matrix, sample.target, sample.weight, sample.offset, chunk_rows=size,
         first_row=first_row, numbers=numbers,
     )  # fmt: skip
-    return ExternalSample(store, sample.offset is not None, sample.query)
+    return ExternalSample(
+        store, sample.offset is not None, sample.query,
+        read_again=lambda: iter([(sample.table, sample.offset)]),
+    )  # fmt: skip
 
 
 def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):

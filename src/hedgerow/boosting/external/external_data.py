@@ -201,10 +201,6 @@ def fit_data(
     objective = plan.objective
     assert objective is not None
     if params.tree_method != "hist":
-        if start is not None:
-            raise AllRowsNeededError(
-                f"{start.name} with tree_method={params.tree_method!r} needs all rows in memory."
-            )
         with sorted_rows(data, objective, plan, sets, divided) as (seen, unseen):
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:

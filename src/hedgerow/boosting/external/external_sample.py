@@ -19,7 +19,7 @@ categories or bins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
@@ -35,6 +35,7 @@ from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.external.row_store import Chunk, RowStore, WorkShape
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import AnyTable
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
@@ -49,6 +50,10 @@ Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 ``first_row`` is the number of the first of these rows among all rows of positive weight of all
 ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.hold_out.HoldOut`.
 """
+
+
+ReadAgain: TypeAlias = Callable[[], Iterator[tuple[AnyTable, FloatArray | None]]]
+"""Yields the rows and the offset of each batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +97,9 @@ class ExternalSample:
         weight (:mod:`hedgerow.boosting.row_data.statistics`).
     has_weight : bool, default=False
         Whether rows that are copied have weights of their own.
+    read_again : callable or None
+        Reads the training rows of this rank in batches, with the user's offsets: as trees see rows
+        that are not trained on.
     """
 
     store: RowStore
@@ -102,6 +110,7 @@ class ExternalSample:
     n_copies: int = 1
     has_weight: bool = False
     position: Positions | None = None
+    read_again: ReadAgain | None = None
 
     @property
     def schema(self) -> Schema:

@@ -260,11 +260,6 @@ def resolve_external(
     if start is None:
         return params
     start.check(objective, params, train.schema)
-    if hasattr(objective, "fit_record"):
-        raise AllRowsNeededError(
-            f"{start.name} with objective {objective.name!r} needs all rows in memory, because "
-            "the model ends with a record of its scores on them."
-        )
     return start.params_to_add(params)
 
 

@@ -25,6 +25,7 @@ from typing import cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.dataset.continued import as_in_model
 from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
@@ -154,9 +155,11 @@ def _read_rows(
 ) -> tuple[Sample, Sample | None]:
     """Return training rows, and held-out rows."""
     found = data.pass_one(plan)
-    schema = found.schema
-    groups = _statistics_of(found, data, plan)
-    _check_sortable(found.table, groups, plan.params.tree_method)
+    table = found.table
+    if plan.start is not None:
+        table = as_in_model(table, plan.start, data.requested)
+    schema, groups = table.schema, _statistics_of(found, data, plan)
+    _check_sortable(table, groups, plan.params.tree_method)
     _check_room(data, plan, copies_of(found.n_rows, plan.params) if groups else 1)
     train, aside = _RowFiles(space, stack), _RowFiles(space, stack)
     for table, rows, held_out in data.tables(schema, plan):
@@ -187,6 +190,7 @@ def _check_room(data: FileDataset, plan: StorePlan, n_copies: int) -> None:
     objective = plan.objective
     assert objective is not None
     each = n_copies * bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
+    each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
         raise ParameterError(

@@ -27,7 +27,6 @@ from hedgerow.boosting.loop.setup.training_matrix import bundle_rules
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.binning.bundles import (
     ActiveRows,
-    Layout,
     cells_needed,
     conflicts_allowed,
     count_rows,
@@ -101,23 +100,13 @@ def with_layout(
     layout = active.layout(spec, rules, start, rows)
     if layout.n_conflicts == 0:
         return binning
-    _check_hidden(layout, plan)
-    return replace(binning, layout=layout)
-
-
-def _check_hidden(layout: Layout, plan: StorePlan) -> None:
-    """Raise ``AllRowsNeededError`` if training rows are also scored with their hidden values."""
-    why = ""
     if plan.by_folds:
-        why = "early_stopping='cv' tests"
-    elif plan.objective is not None and hasattr(plan.objective, "fit_record"):
-        why = f"objective {plan.objective.name!r} ends with scores of"
-    if why:
         raise AllRowsNeededError(
-            f"max_conflict_rate={plan.params.max_conflict_rate!r} hides {layout.n_conflicts:,} "
-            f"values of training rows, and {why} these rows with all values, which needs all rows "
-            "in memory: use max_conflict_rate=0."
+            f"max_conflict_rate={params.max_conflict_rate!r} hides {layout.n_conflicts:,} values "
+            "of training rows, and early_stopping='cv' tests these rows with all values, which "
+            "needs all rows in memory: use max_conflict_rate=0."
         )
+    return replace(binning, layout=layout)
 
 
 def _entries(

@@ -318,7 +318,8 @@ class FileDataset(SourceRows):
                     n_train += binning.append(train, table, rows, first_row + n_train)
                     if aside is not None and copy == 0:
                         n_aside += binning.append(aside, table, held_out, None)
-            seen = self._of_copies(self._sample(train.finish(first_row), binning), binning)
+            seen = self._sample(train.finish(first_row), binning)
+            seen = self._of_training(seen, binning, plan)
             if aside is None:
                 return seen, None
             try:
@@ -333,10 +334,23 @@ class FileDataset(SourceRows):
         encoding = None if binning.encoded is None else binning.encoded.encoding
         return ExternalSample(store, has_offset, None, binning.first, encoding)
 
-    def _of_copies(self, train: ExternalSample, binning: RowBinning) -> ExternalSample:
+    def _of_training(
+        self, train: ExternalSample, binning: RowBinning, plan: StorePlan
+    ) -> ExternalSample:
         assert self._counted is not None
         weighted = self._counted.weights is not None
-        return replace(train, n_copies=binning.n_copies, has_weight=weighted)
+        return replace(
+            train, n_copies=binning.n_copies, has_weight=weighted,
+            read_again=lambda: self._as_new(binning, plan),
+        )  # fmt: skip
+
+    def _as_new(
+        self, binning: RowBinning, plan: StorePlan
+    ) -> Iterator[tuple[AnyTable, FloatArray | None]]:
+        """Yield the training rows as trees see other rows, with their offsets."""
+        for table, rows, _ in self.tables(binning.schema, plan):
+            if rows.n_rows > 0:
+                yield binning.inputs(table, rows, None)[0], rows.offset
 
     def _bytes_for_loss(self, plan: StorePlan, n_copies: int = 1) -> int:
         """Return the memory that the loss keeps of all rows, beside the store."""

@@ -17,28 +17,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.rounds.scores import gather_scores, offset_rows_of, rows_of
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.comm.base import Communicator
-from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.memory import shown_bytes
-from hedgerow.data.external.row_store import Chunk, Uses
+from hedgerow.data.external.row_store import Chunk
+from hedgerow.data.sparse import numbers_of
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import loss_data_of
-from hedgerow.kernels.prediction.slopes import lines_at, writable_slopes
-from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.metrics import Metric
 from hedgerow.model.forest import Forest
-from hedgerow.model.predict import Predictor, values_of_lines
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import RANKING, Objective, SeveralTargets
 from hedgerow.objectives.precomputed import RowDerivatives, prepared_shape
 
-_BLOCK_ROWS = 1 << 14
-_COLUMNS = Uses(by_row=False, reads=(), writes=())
 RANKING_BYTES = 64
 _ROW_SHARE = 0.4
 """Share of the memory limit that numbers of all rows may take; the store has less then."""
@@ -199,72 +194,23 @@ def record_of_loss(
     describe: Any = getattr(objective, "fit_record", None)
     if describe is None:
         return {}
-    rows = GatheredRows.of(train, others)
+    target, weight = rows_of(train, others).gathered()
     raw = gather_scores(scores_of(forest, train, n_threads), others)
-    if rows.offset is not None:
-        raw = raw + rows.offset
-    found: dict[str, Any] = describe(rows.target, raw, rows.weight)
+    found: dict[str, Any] = describe(target, raw, weight)
     return found
 
 
-def scores_of(forest: Forest, sample: ExternalSample, n_threads: int) -> FloatArray:
-    """Return the raw scores of the rows of this rank by a forest that was grown on their bins.
+def scores_of(forest: Forest, train: ExternalSample, n_threads: int) -> FloatArray:
+    """Return the raw scores of the training rows of this rank, which are read again.
 
-    Every row of a bin takes the same path, so one value stands for the bin.  Lines are of the
-    numbers of the row.
+    Bins would not do: the trees of a model to continue split between them, and conflicts in bundles
+    hide values.
     """
-    predictor = Predictor(forest, sample.store.spec.schema.kinds)
-    of_bins = values_of_bins(sample.store.spec)
+    assert train.read_again is not None
+    schema = train.schema if train.inputs is None else train.inputs.schema(train.schema)
+    predictor = Predictor(forest, schema.kinds)
     parts = [np.zeros((forest.n_outputs, 0))]
-    columns = [] if forest.slopes is None else np.unique(forest.slopes.column).tolist()
-    for chunk in sample.store.chunks(uses=_COLUMNS._replace(numbers=columns)):
-        for start in range(0, chunk.n_rows, _BLOCK_ROWS):
-            stop = min(start + _BLOCK_ROWS, chunk.n_rows)
-            bins = chunk.matrix.by_column[:, start:stop]
-            values = np.take_along_axis(of_bins, bins.astype(np.int64), axis=1).T
-            if forest.slopes is None:
-                parts.append(predictor.raw_scores(values, n_threads))
-            else:
-                assert chunk.numbers is not None
-                numbers = np.ascontiguousarray(chunk.numbers[start:stop])
-                leaves = predictor.leaves(values, n_threads)
-                parts.append(_scores_of_lines(forest, leaves, numbers))
+    for table, offset in train.read_again():
+        raw = predictor.raw_scores(numbers_of(table), n_threads)
+        parts.append(raw if offset is None else raw + offset)
     return np.concatenate(parts, axis=1)
-
-
-def _scores_of_lines(
-    forest: Forest, leaves: npt.NDArray[np.int32], numbers: FloatArray
-) -> FloatArray:
-    """Return the raw scores of rows whose leaves are known, tree by tree as in prediction."""
-    raw = np.repeat(np.array(forest.base_score)[:, None], len(leaves), axis=1)
-    for number in range(forest.n_trees):
-        tree = forest.tree(number)
-        assert tree.slopes is not None
-        lines = (values_of_lines(tree), writable_slopes(tree.slopes), numbers)
-        n_lines, first = tree.lines_of_node, number % forest.outputs_in_turn
-        for k in range(n_lines):
-            chosen = n_lines * leaves[:, number].astype(np.int64) + k
-            raw[first + k] += lines_at(lines, chosen)
-    return raw
-
-
-def values_of_bins(spec: BinSpec) -> AnyArray:
-    """Return a value of each bin of each feature, shape (n_features, 256), as tables have them.
-
-    Examples
-    --------
-    >>> from hedgerow.data import fit_bins, read_table
-    >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [4.0]])), max_bins=255)
-    >>> values_of_bins(spec)[0, [0, 1, 2, spec.missing_bin]].tolist()
-    [1.5, 3.0, inf, nan]
-    """
-    keys = np.full((spec.n_features, 256), MISSING_KEY, dtype=np.int64)
-    for feature, kind in enumerate(spec.schema.kinds):
-        if kind == "category":
-            bins, first = np.unique(spec.bins_of(feature), return_index=True)
-            keys[feature, bins] = keys_of_floats(first.astype(np.float64))
-            continue
-        cuts: IntArray = spec.cut_keys[spec.cut_start[feature] : spec.cut_start[feature + 1]]
-        keys[feature, : len(cuts)] = cuts
-        keys[feature, len(cuts)] = highest_key(kind)
-    return keys if "int" in spec.schema.kinds else floats_of_keys(keys)
