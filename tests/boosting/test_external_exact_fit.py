@@ -11,7 +11,9 @@ import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external import sorted_data
+from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.validation import fold_rows
 from hedgerow.cli.main import main
 from hedgerow.data.external import column_files
 from hedgerow.data.reading import mapped_table
@@ -145,6 +147,48 @@ def test_inputs_that_are_computed(
     for rows in (unseen, valid):
         assert bytes_of(train(params, data, rows)) == expected
     assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "weight", "offset"),
+    [
+        ("y", {}, "w", None),
+        ("y", {"boosting": "dart"}, None, "o"),
+        ("t", {"tree_method": "approx", "objective": "softmax", "max_leaves": 4}, None, None),
+    ],
+)
+def test_folds_are_deleted_before_the_fit(
+    target: str,
+    more: dict[str, Any],
+    weight: str | None,
+    offset: str | None,
+    table: pa.Table,
+    files: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fold_rows, "_KEPT_CELLS", 0)
+    params = {"tree_method": "exact", "n_estimators": 12, "early_stopping": "cv", "patience": 2}
+    params |= {"learning_rate": 0.5, **more}
+    folders: list[int] = []
+    data = on_disk(files, tmp_path, target, weight, offset)
+    found = train(params, data, callbacks=lambda _: folders.append(len(list(tmp_path.iterdir()))))
+    assert bytes_of(found) == bytes_of(train(params, in_memory(table, target, weight, offset)))
+    assert found.model.training["folds"]["folds"] == [5, 5]
+    assert folders[0] == 2  # rows, and sorted columns
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folds_need_memory_for_all_of_them(files: list[Path], tmp_path: Path) -> None:
+    params = {"tree_method": "exact", "n_estimators": 2, "early_stopping": "cv"}
+    data = on_disk(files, tmp_path, "y", None, None)
+    train(params, data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 15_000)
+        patch.setattr(resident, "_BYTES_OF_A_CELL", 10**6)
+        train({**params, "early_stopping": False}, data)
+        with pytest.raises(ParameterError, match=r"keeps 75160 bytes of each of 900 rows"):
+            train(params, data)
 
 
 def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_path: Path) -> None:

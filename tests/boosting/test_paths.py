@@ -884,6 +884,40 @@ FEATURES: dict[str, dict[str, Any]] = {
     "scores of the training rows": {"params": {"train_scores": True, "eval_metric": "mae"}},
     "weights": {"weight": "w"},
     "GOSS with weights": {"params": {"sampling": "goss"}, "weight": "w"},
+    "exact by folds": {
+        "params": {"tree_method": "exact", "early_stopping": "cv"},
+        "columns": NUMBERS,
+        "weight": "w",
+    },
+    "exact with target statistics and crosses by folds": {
+        "params": {
+            "tree_method": "exact",
+            "early_stopping": "cv",
+            "target_statistics": True,
+            "feature_crosses": [("a", "b", "ratio")],
+            "objective": "softmax",
+        },
+        "columns": ["street", "a", "town", "b"],
+        "target": "class",
+    },
+    "exact rankings by folds": {
+        "params": {"tree_method": "exact", "early_stopping": "cv", "objective": "lambdarank"},
+        "columns": NUMBERS,
+        "target": "class",
+        "qid": "q",
+        "position": "place",
+    },
+    "approx of vectors by folds of groups": {
+        "params": {"tree_method": "approx", "early_stopping": "cv", "subsample": 0.7},
+        "columns": NUMBERS,
+        "target": ["y", "y2"],
+        "groups": "q",
+    },
+    "approx by Cox by folds": {
+        "params": {"tree_method": "approx", "early_stopping": "cv", "objective": "cox"},
+        "columns": ["b", "d"],
+        "target": ["died", "time"],
+    },
     "groups": {"params": {"early_stopping": "cv"}, "groups": "q"},
     "groups held out": {"params": {"early_stopping": True, "patience": 2}, "groups": "q"},
     "linear leaves with constraints": {

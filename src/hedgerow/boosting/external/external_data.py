@@ -201,7 +201,8 @@ def fit_data(
     objective = plan.objective
     assert objective is not None
     if params.tree_method != "hist":
-        with sorted_rows(data, objective, plan, sets, divided) as (seen, unseen):
+        n_tested = stopping.folds[1] if plan.by_folds else 0
+        with sorted_rows(data, objective, plan, sets, divided, n_tested) as (seen, unseen):
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
@@ -275,7 +276,7 @@ def _plan_of(
     objective = survey.finish()
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
-        check_folds_in_chunks(stopping, params)
+        check_folds_in_chunks(stopping)
     check_positions(data.positions, objective, params)
     divided, set_aside = None, None
     if data.group is not None:

@@ -45,7 +45,7 @@ from hedgerow.metrics import Metric, metrics_of_queries, task_of
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.objectives import Objective
 
-_DRAW_BYTES, _DRAW_SHARE = 64, 0.75
+DRAW_BYTES, _DRAW_SHARE = 64, 0.75
 """Memory of a row while folds are drawn, beside its targets; share of the limit for it, because no
 store is in use yet."""
 
@@ -158,11 +158,11 @@ def _numbered(number: IntArray) -> Division:
 
 
 def _check_memory(n_rows: int, memory_limit: int) -> None:
-    least = int(_DRAW_BYTES * n_rows / _DRAW_SHARE)
+    least = int(DRAW_BYTES * n_rows / _DRAW_SHARE)
     if least > memory_limit:
         raise ParameterError(
             f"memory_limit of {shown_bytes(memory_limit)} is too small: early_stopping='cv' takes "
-            f"{_DRAW_BYTES} bytes of each of {n_rows:,} rows in memory to draw the folds, and "
+            f"{DRAW_BYTES} bytes of each of {n_rows:,} rows in memory to draw the folds, and "
             f"needs at least {shown_bytes(least)}; give as much, or use early_stopping=True."
         )
 

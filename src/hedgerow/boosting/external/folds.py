@@ -71,17 +71,12 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 
-def check_folds_in_chunks(stopping: StoppingParams, params: BoostParams) -> None:
+def check_folds_in_chunks(stopping: StoppingParams) -> None:
     """Raise ``AllRowsNeededError`` for folds that need a table in memory."""
-    why = ""
     if not stopping.only_counts_rounds:
-        why = "which compares parameters,"
-    elif params.tree_method != "hist":
-        why = f"with tree_method={params.tree_method!r}"
-    if why:
         raise AllRowsNeededError(
-            f"early_stopping='cv' {why} needs all rows in memory: use early_stopping=True, which "
-            "holds rows out, or 'oob'."
+            "early_stopping='cv', which compares parameters, needs all rows in memory: use "
+            "early_stopping=True, which holds rows out, or 'oob'."
         )
 
 

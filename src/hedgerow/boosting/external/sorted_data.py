@@ -30,6 +30,7 @@ from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external.fold_rows import DRAW_BYTES
 from hedgerow.boosting.external.rounds.all_rows import RANKING_BYTES
 from hedgerow.boosting.external.rounds.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
@@ -45,7 +46,7 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import RANKING, Objective
@@ -55,6 +56,8 @@ from hedgerow.params import BoostParams
 _ROW_SHARE = 0.75
 _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
+_FOLD_BYTES = 24
+"""Number, target and weight of a row of a fold, whose arrays are not mapped."""
 
 
 @contextmanager
@@ -64,6 +67,7 @@ def sorted_rows(
     plan: StorePlan,
     valid: Mapping[str, Dataset],
     divided: DividedQueries | None = None,
+    n_folds: int = 0,
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Yield training rows with sorted columns on disk, and validation rows, during a fit.
 
@@ -78,6 +82,8 @@ def sorted_rows(
         Validation rows from the user.
     divided : DividedQueries, optional
         Queries of a ranking.
+    n_folds : int, default=0
+        Number of folds of the training rows that choose the number of rounds.
 
     Raises
     ------
@@ -86,13 +92,16 @@ def sorted_rows(
         for the arrays of all rows; the message tells what to do.
     """
     with ExitStack() as stack:
-        space = stack.enter_context(closing(RowSpace(data.cache_dir, data.memory_limit)))
-        train, aside = _read_rows(data, plan, space, stack)
+        space = RowSpace(data.cache_dir, data.memory_limit, max(1, n_folds))
+        stack.enter_context(closing(space))
+        train, aside = _read_rows(data, plan, n_folds, space, stack)
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
         if divided is not None:
             train, aside = divided.added_to_samples(train, aside)
+        if n_folds > 0:
+            train = replace(train, group=data.group)
         yield train, stacked(given) if given else aside
 
 
@@ -151,7 +160,7 @@ class _RowFiles:
 
 
 def _read_rows(
-    data: FileDataset, plan: StorePlan, space: RowSpace, stack: ExitStack
+    data: FileDataset, plan: StorePlan, n_folds: int, space: RowSpace, stack: ExitStack
 ) -> tuple[Sample, Sample | None]:
     """Return training rows, and held-out rows."""
     found = data.pass_one(plan)
@@ -160,7 +169,7 @@ def _read_rows(
         table = as_in_model(table, plan.start, data.requested)
     schema, groups = table.schema, _statistics_of(found, data, plan)
     _check_sortable(table, groups, plan.params.tree_method)
-    _check_room(data, plan, copies_of(found.n_rows, plan.params) if groups else 1)
+    _check_room(data, plan, copies_of(found.n_rows, plan.params) if groups else 1, n_folds)
     train, aside = _RowFiles(space, stack), _RowFiles(space, stack)
     for table, rows, held_out in data.tables(schema, plan):
         train.append(table, rows)
@@ -186,14 +195,17 @@ def _check_sortable(table: AnyTable, groups: list[tuple[int, ...]], tree_method:
     sortable(table, tree_method)
 
 
-def _check_room(data: FileDataset, plan: StorePlan, n_copies: int) -> None:
+def _check_room(data: FileDataset, plan: StorePlan, n_copies: int, n_folds: int) -> None:
     objective = plan.objective
     assert objective is not None
     each = n_copies * bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
     each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
+    if n_folds > 0:  # they grow side by side
+        each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))
     least = int(each * data.n_counted / _ROW_SHARE)
     if least > data.memory_limit:
-        raise ParameterError(
+        refused = AllRowsNeededError if n_folds > 0 else ParameterError  # a table may take less
+        raise refused(
             f"memory_limit of {shown_bytes(data.memory_limit)} is too small: "
             f"tree_method={plan.params.tree_method!r} keeps {each} bytes of each of "
             f"{data.n_counted:,} rows in memory, and needs at least {shown_bytes(least)}; give as "

@@ -27,6 +27,7 @@ MOST_CELLS = 10_000_000
 """Largest number of hashed values, which takes about 0.1 s.  Zeros are never hashed."""
 
 KEY_STREAM = 4
+_BLOCK_ROWS = 1 << 16
 
 
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
@@ -56,7 +57,10 @@ def values_of(table: AnyTable) -> AnyArray:
 
 def n_recorded(table: AnyTable) -> int:
     """Return the number of values that are hashed for keys."""
-    return int(np.count_nonzero(_is_recorded(values_of(table), table.schema.zero_missing)))
+    values, zero_missing = values_of(table), table.schema.zero_missing
+    starts = range(0, len(values), _BLOCK_ROWS)
+    blocks = (_is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
+    return sum(int(np.count_nonzero(block)) for block in blocks)
 
 
 def keys_of_rows(table: AnyTable, seed: int) -> npt.NDArray[np.uint64]:
