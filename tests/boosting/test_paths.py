@@ -880,6 +880,46 @@ FEATURES: dict[str, dict[str, Any]] = {
         },
         "columns": ["a", "b", "street"],
     },
+    "target statistics and crosses of classes by folds": {
+        "params": {
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "objective": "softmax",
+            "feature_crosses": [("a", "b", "ratio"), ("b", "d", "product")],
+            "max_bins_by_feature": {"d": 9},
+            "linear_leaves": True,
+        },
+        "columns": ["street", "b", "town", "a", "d"],
+        "target": "class",
+        "weight": "w",
+    },
+    "bundles with conflicts of target statistics and crosses by folds": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "target_statistics": True,
+            "early_stopping": "cv",
+            "feature_crosses": [("a", "b", "product")],
+        },
+        "columns": ["a", "b", *SPARSE, "street"],
+    },
+    "bundles with conflicts and crosses by folds of groups": {
+        "params": {
+            "max_conflict_rate": 0.1,
+            "early_stopping": "cv",
+            "linear_leaves": True,
+            "feature_crosses": [("a", "b", "product")],
+        },
+        "columns": [*SPARSE, "b", "a"],
+        "weight": "w",
+        "groups": "q",
+    },
+    "bundles with conflicts of rankings by folds": {
+        "params": {"max_conflict_rate": 0.1, "early_stopping": "cv", "objective": "lambdarank"},
+        "columns": ["a", *SPARSE],
+        "target": "class",
+        "qid": "q",
+        "position": "place",
+    },
     "early stopping by rows left out": {"params": {"early_stopping": "oob", "subsample": 0.6}},
     "scores of the training rows": {"params": {"train_scores": True, "eval_metric": "mae"}},
     "weights": {"weight": "w"},
@@ -1058,14 +1098,7 @@ FEATURES: dict[str, dict[str, Any]] = {
         "position": "place",
     },
 }
-NOT_IN_CHUNKS = {
-    "bundles with conflicts by folds",
-    "target statistics and crosses by folds",
-}
-"""Features that need all rows as one chunk or as a table; docs/out-of-core.md gives the reasons."""
-
 ON_ONE_WORKER = {
-    *NOT_IN_CHUNKS,
     *(name for name in FEATURES if "statistics" in name and "by folds" in name),
     "target statistics",
     "target statistics of several targets",
@@ -1135,10 +1168,6 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_chunks_give_the_bytes_of_memory(name: str, paths: list[Path], small_chunks: None) -> None:
     feature = FEATURES[name]
     params, rows = parts_of(feature)[0], from_files(paths, feature)
-    if name in NOT_IN_CHUNKS:
-        with pytest.raises(AllRowsNeededError):
-            train(params, rows)
-        return
     assert train(params, rows).to_bytes() == bytes_in_memory(name)
 
 

@@ -32,6 +32,7 @@ from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
+from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.external.row_store import Chunk, RowStore, WorkShape
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
@@ -100,6 +101,8 @@ class ExternalSample:
     read_again : callable or None
         Reads the training rows of this rank in batches, with the user's offsets: as trees see rows
         that are not trained on.
+    layout : Layout or None
+        Bundles, if conflicts in them hide values of the training rows.
     """
 
     store: RowStore
@@ -111,6 +114,7 @@ class ExternalSample:
     has_weight: bool = False
     position: Positions | None = None
     read_again: ReadAgain | None = None
+    layout: Layout | None = None
 
     @property
     def schema(self) -> Schema:

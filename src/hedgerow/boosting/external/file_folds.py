@@ -1,16 +1,21 @@
-"""Folds of rows in files with target statistics: each fold has its own, and bins of its own.
+"""Folds that read their rows from the files again.
 
-The statistics of a fold come from its training rows only
+With target statistics each fold has its own, and bins of its own, from its training rows only
 (:mod:`hedgerow.boosting.validation.fold_rows`)::
 
     pass one           sample of rows              -> bins of the other columns, for all folds
     one pass           codes, targets, weights     -> memory, for all folds
+                       crosses                     -> a mapped file, for all folds
     for each fold      values of its training rows -> a mapped file, and bins of the statistics
       for each copy    a pass over the files       -> a store of training rows, one of test rows
+
+If conflicts in bundles hide values of training rows, test rows still have theirs, which the store
+of all rows lacks.  Folds then read both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -19,6 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
+from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.encoded import (
     EncodedRows,
     read_rows,
@@ -45,7 +51,9 @@ from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.inputs import Inputs
-from hedgerow.errors import AllRowsNeededError
+from hedgerow.data.reading.mapped_table import RowFile
+from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import AnyTable
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
@@ -58,22 +66,24 @@ class _Side(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StatisticFolds:
-    """What the folds of a fit with target statistics share.
+class FileFolds:
+    """What folds that read files share.
 
     Attributes
     ----------
     train : ExternalSample
-        All rows, with their statistics.
+        All rows.
     data : FileDataset
     plan : StorePlan
     objective : Objective
     params : BoostParams
         Resolved.
-    rows : StatisticsRows
-        Of all rows.
+    rows : StatisticsRows or None
+        Of all rows; None without statistics.
     kept : BinSpec or None
         Bins of the columns without statistics; None without such columns.
+    crosses : float64 (n_rows, n_crosses)
+        Mapped from a file in ``folder``; used with statistics only.
     """
 
     train: ExternalSample
@@ -81,8 +91,10 @@ class StatisticFolds:
     plan: StorePlan
     objective: Objective
     params: BoostParams
-    rows: StatisticsRows
-    kept: BinSpec | None
+    rows: StatisticsRows | None = None
+    kept: BinSpec | None = None
+    crosses: FloatArray | None = None
+    folder: ScratchFolder | None = None
 
     @staticmethod
     def of(
@@ -91,15 +103,11 @@ class StatisticFolds:
         plan: StorePlan,
         objective: Objective,
         params: BoostParams,
-    ) -> StatisticFolds | None:
-        """Read what the folds share; None if the fit has no statistics."""
+    ) -> FileFolds | None:
+        """Read what the folds share; None if they need no files."""
+        folds = FileFolds(train, data, plan, objective, params)
         if train.inputs is None or not train.inputs.statistics:
-            return None
-        if train.inputs.crosses:
-            raise AllRowsNeededError(
-                "early_stopping='cv' with target statistics and feature_crosses needs all rows in "
-                "memory: use target_statistics=False, or train on a table in memory."
-            )
+            return None if train.layout is None else folds
         found, schema = data.pass_one(plan), train.schema
         columns = list(train.inputs.kept)
         kept = None
@@ -115,9 +123,11 @@ class StatisticFolds:
         n_rows = train.n_rows // train.n_copies
         used = columns_of(choose_columns(schema, n_rows, objective, params))
         n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
-        batches = data.tables(schema, plan)
-        rows = read_rows(used, schema, n_targets, batches, data.communicator)
-        return StatisticFolds(train, data, plan, objective, params, rows, kept)
+        folder = ScratchFolder(data.cache_dir[0])
+        with closing(RowFile(folder.path / "crosses")) as file:
+            batches = _noting_crosses(train.inputs, file, data, schema, plan)
+            rows = read_rows(used, schema, n_targets, batches, data.communicator)
+            return replace(folds, rows=rows, kept=kept, crosses=file.finish(), folder=folder)
 
     def store(
         self, fold: Fold, rooms: tuple[int, int], work: WorkShape
@@ -139,16 +149,20 @@ class StatisticFolds:
                 for room, shape in zip(rooms, (work, WorkShape(work.n_outputs)), strict=True)
             ]
             for copy in range(binning.n_copies):
-                self._append(sinks[0], binning, seen, copy * len(seen.rows))
+                self._append(sinks[0], binning, seen, copy)
             self._append(sinks[1], binning, tested, None)
+            own = [
+                int(np.searchsorted(side.rows, self.train.store.first_row))
+                for side in (seen, tested)
+            ]
             encoding = None if binning.encoded is None else binning.encoded.encoding
             shared = replace(self.train, encoding=encoding, query=None, position=None)
             train = replace(
-                shared, store=sinks[0].finish(), n_copies=binning.n_copies,
+                shared, store=sinks[0].finish(own[0]), n_copies=binning.n_copies,
                 has_weight=seen.weight is not None,
             )  # fmt: skip
             try:
-                return train, replace(shared, store=sinks[1].finish(), n_copies=1)
+                return train, replace(shared, store=sinks[1].finish(own[1]), n_copies=1)
             except BaseException:
                 train.store.close()
                 raise
@@ -156,6 +170,13 @@ class StatisticFolds:
     def _binning(self, seen: _Side, folder: ScratchFolder) -> RowBinning:
         """Return how the rows of a fold with these training rows are binned."""
         schema, params, n_threads = self.train.schema, self.params, self.plan.n_threads
+        if self.rows is None:
+            encoded = None
+            if self.train.encoding is not None:
+                encoded = EncodedRows(self.train.encoding, None, n_threads)
+            spec, layout = self.train.store.spec, self.train.layout
+            return RowBinning(spec, None, encoded, params, n_threads, layout)
+        assert self.train.inputs is not None
         n_rows = len(seen.rows)
         groups = choose_columns(schema, n_rows, self.objective, params)
         n_copies = copies_of(n_rows, params)
@@ -168,13 +189,16 @@ class StatisticFolds:
         n_all, limit = len(self.rows.target), self.data.memory_limit
         most = threads_that_fit(groups, n_all, self.objective, n_threads, limit)
         found = compute(rows, groups, self.objective, params.seed, n_copies, values, most)
-        inputs = Inputs(kept_columns(schema, groups), found, ())
+        inputs = Inputs(kept_columns(schema, groups), found, self.train.inputs.crosses)
         spec = self._bins(inputs, values, seen, n_copies)
         encoded = EncodedRows(Encoding(inputs, schema), values, n_threads, n_copies)
-        return RowBinning(spec, None, encoded, params, n_threads)
+        return with_layout(
+            RowBinning(spec, None, encoded, params, n_threads), lambda: self._parts(seen), 0,
+            n_copies * n_rows, self.data.communicator, limit,
+        )  # fmt: skip
 
     def _bins(self, inputs: Inputs, values: FloatArray, seen: _Side, n_copies: int) -> BinSpec:
-        """Return the bins of the kept columns and of the statistics of a fold."""
+        """Return the bins of the kept columns, and those of a fold's statistics and crosses."""
         own = constraints_of_inputs(self.params, inputs)
         schema, n_kept = inputs.schema(self.train.schema), len(inputs.kept)
         names = replace(schema, columns=schema.columns[n_kept:])
@@ -182,11 +206,14 @@ class StatisticFolds:
         most = own.max_bins if bins is None else tuple(bins[n_kept:])
         sampled = sampled_rows(n_copies * len(seen.rows), own.seed)
         weight = share_of_copy(seen.weight, len(seen.rows), n_copies)
-        table = Table(np.ascontiguousarray(values[:, sampled].T), names)
+        rows = sampled % len(seen.rows)
+        assert self.crosses is not None
+        crosses = self.crosses[seen.rows[rows]] if inputs.crosses else np.empty((len(rows), 0))
+        table = Table(np.concatenate([values[:, sampled].T, crosses], axis=1), names)
         found = fit_bins(
             table,
             most,
-            None if weight is None else weight[sampled % len(seen.rows)],
+            None if weight is None else weight[rows],
             own.seed,
             self.plan.n_threads,
             own.forced_bins if self.kept is None else None,
@@ -194,17 +221,37 @@ class StatisticFolds:
         )
         return found if self.kept is None else joined_bins(self.kept, found, schema)
 
-    def _append(
-        self, sink: ChunkSink, binning: RowBinning, side: _Side, number: int | None
-    ) -> None:
-        """Append rows to a sink; ``number`` is that of the first one, None for test rows."""
-        start = 0
+    def _append(self, sink: ChunkSink, binning: RowBinning, side: _Side, copy: int | None) -> None:
+        """Append rows to a sink; ``copy`` is the number of the copy, None for test rows."""
+        number = None
+        if copy is not None:
+            first = np.searchsorted(side.rows, self.train.store.first_row)
+            number = copy * len(side.rows) + int(first)
+        for table, rows, _ in self._parts(side):
+            n_rows = binning.append(sink, table, rows, number)
+            number = None if number is None else number + n_rows
+
+    def _parts(self, side: _Side) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+        """Yield each batch, and the rows of a side in it twice, as a reader of files does."""
+        start = self.train.store.first_row
         for table, rows, _ in self.data.tables(self.train.schema, self.plan):
             first, last = np.searchsorted(side.rows, [start, start + rows.n_rows])
             part = _some(rows, side, int(first), int(last), start)
-            at = None if number is None else number + int(first)
-            binning.append(sink, table, part, at)
+            yield table, part, part
             start += rows.n_rows
+
+
+def _noting_crosses(
+    inputs: Inputs, file: RowFile, data: FileDataset, schema: Schema, plan: StorePlan
+) -> Iterator[tuple[AnyTable, Rows, Rows]]:
+    """Yield the batches of the files; append the crosses of the training rows to a file."""
+    for table, rows, others in data.tables(schema, plan):
+        if inputs.crosses and rows.n_rows > 0:
+            values = cast(Table, rows.of(table)).values
+            crosses = np.empty((len(inputs.crosses), len(values)))
+            inputs.cross(values, schema, crosses[:, None], plan.n_threads)
+            file.append(crosses.T)
+        yield table, rows, others
 
 
 def _side(rows: IntArray, weight: FloatArray | None, of_all: bool) -> _Side:

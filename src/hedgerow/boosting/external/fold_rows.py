@@ -14,7 +14,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, repeats_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.fold_statistics import StatisticFolds
+from hedgerow.boosting.external.file_folds import FileFolds
 from hedgerow.boosting.external.rounds.scores import rows_of, scored_rows_of
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
@@ -280,20 +280,20 @@ def store_folds(
     data: FileDataset,
     stack: ExitStack,
     seed: int,
-    statistics: StatisticFolds | None = None,
+    from_files: FileFolds | None = None,
 ) -> list[FoldSamples]:
     """Copy the rows of the first ``n_tested`` folds to stores, which ``stack`` closes.
 
     ``own_bytes`` is the memory that the loss keeps beside them.
     """
     weighted = []
-    if statistics is None:
+    if from_files is None:
         weighted = _weighted(train, division, n_tested, data.communicator)
     rooms = _rooms(train, n_tested, work, own_bytes, data)
     folds = []
     for number in range(n_tested):
-        if statistics is not None:
-            samples = statistics.store(division.fold(number), rooms, work)
+        if from_files is not None:
+            samples = from_files.store(division.fold(number), rooms, work)
         else:
             samples = _store_fold(train, division, number, weighted[number], work, rooms, data)
         for sample in samples:

@@ -9,10 +9,10 @@ on stores of its own, whose rows are copied from the store of all rows::
                            fit on the store of all rows  <----- best round of all folds
 
 The folds have the rows, bins and row numbers that they have in memory, so their trees and scores
-are the same.  With target statistics, a fold reads its rows from the files instead
-(:mod:`hedgerow.boosting.external.fold_statistics`).  On ranks, each has its own rows of every fold,
-and all grow the folds together.  The stores share the memory of the fit, and are deleted before it
-begins.
+are the same.  With target statistics, or conflicts in bundles, a fold reads its rows from the files
+instead (:mod:`hedgerow.boosting.external.file_folds`).  On ranks, each has its own rows of every
+fold, and all grow the folds together.  The stores share the memory of the fit, and are deleted
+before it begins.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from hedgerow.boosting.automatic.model_selection import share_of_folds
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.external.file_folds import FileFolds
 from hedgerow.boosting.external.fit_external import begin_stores, check_chunks, row_metrics
 from hedgerow.boosting.external.fold_rows import (
     Division,
@@ -34,7 +35,6 @@ from hedgerow.boosting.external.fold_rows import (
     divide_rows,
     store_folds,
 )
-from hedgerow.boosting.external.fold_statistics import StatisticFolds
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
@@ -129,11 +129,11 @@ def choose_rounds_in_chunks(
     give_back_memory()
     with ExitStack() as stack:
         own_bytes = _bytes_for_loss(division, n_tested, objective, work, train, data)
-        with_statistics = StatisticFolds.of(train, data, plan, objective, params)
+        from_files = FileFolds.of(train, data, plan, objective, params)
         stores = store_folds(
-            train, division, n_tested, work, own_bytes, data, stack, params.seed, with_statistics
+            train, division, n_tested, work, own_bytes, data, stack, params.seed, from_files
         )
-        del with_statistics
+        del from_files
         give_back_memory()
         given = objective, params, metrics, n_threads, Spaces(), ranks, mode
         fits = [

@@ -22,7 +22,6 @@ import numpy as np
 from hedgerow.arrays import BoolArray, IntArray, RowArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.file_rows import Rows
-from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.setup.training_matrix import bundle_rules
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.binning.bundles import (
@@ -51,7 +50,6 @@ def with_layout(
     batches: Batches,
     first_row: int,
     n_rows: int,
-    plan: StorePlan,
     others: Communicator,
     memory_limit: int,
 ) -> RowBinning:
@@ -66,7 +64,6 @@ def with_layout(
         Number of training rows of lower ranks, without copies.
     n_rows : int
         Number of training rows of all ranks, copies included.
-    plan : StorePlan
     others : Communicator
         The ranks with the other rows.
     memory_limit : int
@@ -74,7 +71,7 @@ def with_layout(
     Raises
     ------
     AllRowsNeededError
-        If the active rows take more than their share of the limit, or hidden values are needed.
+        If the active rows take more than their share of the limit.
     ParameterError
         If ``bundle_features=True`` and a column is a category.
     """
@@ -100,12 +97,6 @@ def with_layout(
     layout = active.layout(spec, rules, start, rows)
     if layout.n_conflicts == 0:
         return binning
-    if plan.by_folds:
-        raise AllRowsNeededError(
-            f"max_conflict_rate={params.max_conflict_rate!r} hides {layout.n_conflicts:,} values "
-            "of training rows, and early_stopping='cv' tests these rows with all values, which "
-            "needs all rows in memory: use max_conflict_rate=0."
-        )
     return replace(binning, layout=layout)
 
 

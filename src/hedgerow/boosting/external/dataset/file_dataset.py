@@ -126,7 +126,7 @@ class FileDataset(SourceRows):
             binning, first_row, n_rows = self._binning(plan, stack)
             give_back_memory()
             binning = with_layout(
-                binning, lambda: self.tables(binning.schema, plan), first_row, n_rows, plan,
+                binning, lambda: self.tables(binning.schema, plan), first_row, n_rows,
                 self.communicator, self.memory_limit,
             )  # fmt: skip
             give_back_memory()
@@ -340,7 +340,7 @@ class FileDataset(SourceRows):
         assert self._counted is not None
         weighted = self._counted.weights is not None
         return replace(
-            train, n_copies=binning.n_copies, has_weight=weighted,
+            train, n_copies=binning.n_copies, has_weight=weighted, layout=binning.layout,
             read_again=lambda: self._as_new(binning, plan),
         )  # fmt: skip
 
