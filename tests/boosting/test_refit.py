@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -243,6 +245,65 @@ def test_refusals() -> None:
             train({**BASE, "n_estimators": 2, **change}, Dataset(X, SIGNAL)).refit(X, SIGNAL)
     with pytest.raises(DataError, match=r"needs targets 0 or 1; row 0 holds -0\.67"):
         train({**BASE, "objective": "logistic"}, Dataset(X, SIGNAL > 0)).refit(X, SIGNAL)
+
+
+VECTORS = {**BASE, "multi_strategy": "multi_output_tree"}
+BOTH = np.column_stack([SIGNAL, X[:, 2] - SIGNAL])
+
+
+@pytest.mark.parametrize(
+    ("more", "y"),
+    [
+        ({"objective": "softmax"}, TARGETS["softmax"]),
+        ({"objective": "softmax", "leaf_estimation": "line_search"}, TARGETS["softmax"]),
+        ({"objective": "softmax", "num_parallel_tree": 2}, TARGETS["softmax"]),
+        ({}, BOTH),
+        ({"objective": "huber", "leaf_estimation": "line_search"}, BOTH),
+        ({"tree_method": "exact", "max_delta_step": 0.3}, BOTH),
+        ({"grow_policy": "symmetric", "max_depth": 3, "max_leaves": 31}, BOTH),
+    ],
+)
+def test_training_rows_give_vector_leaves_again(more, y) -> None:
+    booster = train({**VECTORS, **more}, Dataset(X, y, WEIGHT))
+    again = booster.refit(X, y, WEIGHT, decay=0.0)
+    forest, new = booster.model.forest, again.model.forest
+    leaves = forest.feature < 0
+    assert forest.vectors is not None
+    assert new.vectors is not None
+    np.testing.assert_allclose(new.vectors[leaves], forest.vectors[leaves], rtol=0, atol=1e-5)
+    unchanged = booster.refit(X[:50] + 1.0, y[:50], decay=1.0)
+    assert unchanged.model.forest.vectors.tobytes() == forest.vectors.tobytes()
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_vector_leaves_are_refitted_like_leaves_of_each_target(decay, tmp_path) -> None:
+    params = {**VECTORS, "reg_lambda": 2.0, "learning_rate": 0.3}
+    booster = train(params, Dataset(X[:700], BOTH[:700]))
+    rest, forest = slice(700, None), booster.model.forest
+    new = booster.refit(X[rest], BOTH[rest], decay=decay)
+    leaves = booster.predict(X[rest], kind="leaf")
+    for k, y in enumerate(BOTH.T):
+        start = decay * y[:700].mean() + (1.0 - decay) * y[rest].mean()
+        values, raw = naive_refit(
+            leaves, leaf_values(replace(forest, value=forest.vectors[:, k])), squares(y[rest]),
+            start, decay=decay, rate=0.3, reg_lambda=2.0,
+        )  # fmt: skip
+        found = leaf_values(replace(forest, value=new.model.forest.vectors[:, k]))
+        for one, other in zip(found, values, strict=True):
+            np.testing.assert_allclose(list(one.values()), list(other.values()), atol=1e-12)
+        np.testing.assert_allclose(new.predict(X[rest])[:, k], raw, atol=1e-12)
+    new.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(X), new.predict(X))
+
+
+def test_lines_of_vector_leaves_are_refitted() -> None:
+    data = Dataset(X, BOTH)
+    booster = train({**VECTORS, "linear_leaves": True}, data)
+    again = booster.refit(X, BOTH, decay=0.0)
+    np.testing.assert_allclose(again.predict(X), booster.predict(X), atol=1e-5)
+    moved = booster.refit(X, 3.0 * BOTH, decay=0.0).predict(X)
+    np.testing.assert_allclose(moved, 3.0 * booster.predict(X), atol=0.05)
+    assert np.abs(moved - booster.predict(X)).max() > 1.0
 
 
 def test_a_target_far_above_the_mean_has_its_leaves_again() -> None:

@@ -89,7 +89,9 @@ def refit(
     start = start_of(objective, sample.target, sample.weight, sample.offset)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
-    forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
+    has_vectors = model.forest.vectors is not None
+    new: dict[str, Any] = {"vectors": values} if has_vectors else {"value": values[:, 0]}
+    forest = replace(model.forest, base_score=base, slopes=slopes, **new)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
     for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # from old leaf values
         record.pop(stale, None)
@@ -100,8 +102,6 @@ def refit(
 
 
 def _params_of(model: Model, objective: Objective) -> BoostParams:
-    if model.forest.vectors is not None:
-        raise ParameterError("vector leaves cannot be refitted: train a new model.")
     if objective.name == CUSTOM:
         raise ParameterError(
             "the model was trained with a custom loss, whose code is not in the model: refit needs "
@@ -154,8 +154,12 @@ def _values(
     base: FloatArray,
     n_threads: int,
 ) -> tuple[FloatArray, Slopes | None, FloatArray]:
-    """Return values and slopes of all nodes, and the resulting raw scores of the rows."""
-    forest, value = model.forest, model.forest.value.copy()
+    """Return values and slopes of all nodes, and the resulting raw scores of the rows.
+
+    Values have shape (n_nodes, 1), or (n_nodes, n_outputs) if leaves hold vectors.
+    """
+    forest, n_lines = model.forest, model.forest.lines_of_node
+    value = (forest.value[:, None] if forest.vectors is None else forest.vectors).copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
         raw += sample.offset
@@ -174,27 +178,36 @@ def _values(
         refitted = RefittedSlopes(forest.slopes, numbers, decay, longest)
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)
-        output = turn % forest.n_outputs
+        first = turn % forest.outputs_in_turn
+        outputs = range(first, first + n_lines)
         if turn == 0:
             start = raw.copy() if waits else raw
-        if output == 0:
+        if first == 0:
             searched_at = start.copy() if forest.n_parallel > 1 else raw
-        g, h = gradients_at(bound, sample.target, sample.weight, start, output, round_)
         tree = forest.tree(number)
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
         now = params.of_trees_at(round_)
+        gradients = [
+            gradients_at(bound, sample.target, sample.weight, start, output, round_)
+            for output in outputs
+        ]
+        # All outputs of a tree are refitted at the same scores.
         if params.leaf_estimation == "line_search":
-            new, reached = _searched(tree, leaf, objective, sample, searched_at, output, now)
+            given = tree, leaf, objective, sample, searched_at
+            found = [_searched(*given, output, now) for output in outputs]
         else:
-            new, reached = _stepped(tree, leaf, (g, h), objective, sample, now)
-        mixed = decay * value[nodes] + (1.0 - decay) * new
-        value[nodes] = np.where(reached, mixed, value[nodes])
-        raw[output] += value[nodes][leaf]
-        if searched_at is not raw:
-            searched_at[output] += forest.n_parallel * value[nodes][leaf]
-        if refitted is not None:
-            raw[output] += refitted.of_tree(nodes, leaf, g, _hessians(h, sample, now), now)
+            found = [_stepped(tree, leaf, both, objective, sample, now) for both in gradients]
+        for k, (output, (new, reached)) in enumerate(zip(outputs, found, strict=True)):
+            own = value[nodes, k]
+            own[reached] = (decay * own + (1.0 - decay) * new)[reached]
+            raw[output] += own[leaf]
+            if searched_at is not raw:
+                searched_at[output] += forest.n_parallel * own[leaf]
+            if refitted is not None:
+                g, h = gradients[k][0], _hessians(gradients[k][1], sample, now)
+                lines = slice(n_lines * nodes.start, n_lines * nodes.stop)
+                raw[output] += refitted.of_tree(lines, n_lines * leaf + k, g, h, now)
     return value, None if refitted is None else refitted.slopes, raw
 
 

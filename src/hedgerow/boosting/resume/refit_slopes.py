@@ -58,7 +58,9 @@ class RefittedSlopes:
     ) -> FloatArray:
         """Refit the tree of ``nodes``; return the contribution of its terms to each row.
 
-        ``leaf`` is the leaf of each row, with gradients ``g`` and hessians ``h``.
+        ``leaf`` is the leaf of each row, with gradients ``g`` and hessians ``h``.  If leaves hold
+        vectors, both mean lines: those of a node follow one another, and leaves without rows keep
+        theirs.
         """
         part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
         assert part is not None
