@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external import sorted_data
-from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external.dataset import encoded, resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.validation import fold_rows
 from hedgerow.cli.main import main
@@ -189,6 +189,22 @@ def test_folds_need_memory_for_all_of_them(files: list[Path], tmp_path: Path) ->
         train({**params, "early_stopping": False}, data)
         with pytest.raises(ParameterError, match=r"keeps 75160 bytes of each of 900 rows"):
             train(params, data)
+
+
+def test_statistics_of_folds_need_memory_for_those_computed_at_once(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoded, "_ROW_BYTES", 40_000)  # times 900 rows by 4/3: 48 MB of 60
+    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**6)
+    params = {"tree_method": "exact", "n_estimators": 2, "target_statistics": True}
+    data = Dataset.from_files(
+        files, "y", features=["a", "b"], categorical_features=["b"], cache_dir=tmp_path,
+        memory_limit=LIMIT,
+    )  # fmt: skip
+    train({**params, "n_jobs": 2}, data)
+    train({**params, "early_stopping": "cv", "n_jobs": 1}, data)
+    with pytest.raises(ParameterError, match=r"takes 80\d{3} bytes of each of 900 rows"):
+        train({**params, "early_stopping": "cv", "n_jobs": 2}, data)
 
 
 def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_path: Path) -> None:

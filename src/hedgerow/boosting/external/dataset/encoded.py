@@ -69,9 +69,16 @@ _ROW_SHARE = 0.75
 
 
 def statistics_of(
-    schema: Schema, n_rows: int, plan: StorePlan, n_ranks: int, memory_limit: int
+    schema: Schema,
+    n_rows: int,
+    plan: StorePlan,
+    n_ranks: int,
+    memory_limit: int,
+    n_at_once: int = 1,
 ) -> list[tuple[int, ...]]:
     """Return the columns of each statistic of a fit; none for most fits.
+
+    ``n_at_once`` is the number of folds that compute them at the same time.
 
     Raises
     ------
@@ -94,7 +101,7 @@ def statistics_of(
             f"{text}, {why}, which needs all rows in memory: use target_statistics=False, or train "
             "on a table in memory."
         )
-    each = _bytes_of_a_row(groups, plan.objective) + _THREAD_BYTES
+    each = n_at_once * (_bytes_of_a_row(groups, plan.objective) + _THREAD_BYTES)
     least = int(each * n_rows / _ROW_SHARE)
     if least > memory_limit:
         raise AllRowsNeededError(
