@@ -118,6 +118,8 @@ def test_scores_of_rankings_stay_bounded(loss: str) -> None:
     "more",
     [
         {},
+        {"subsample": 0.7},
+        {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3},
         {"num_parallel_tree": 3, "subsample": 0.7},
         {"linear_leaves": True},
         {"learning_rate": tuple(np.linspace(1.0, 0.1, FREE["n_estimators"]))},
@@ -129,6 +131,38 @@ def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any])
     params = {"objective": loss, **FREE, **LOSSES[loss], **more}
     data = Dataset(X, y)
     assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson", "cox", "aft"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"subsample": 0.7},
+        {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3},
+        {"tree_method": "exact"},
+        {"monotone_constraints": [1, 0, 0], "path_smooth": 1.0},
+        {"multi_strategy": "multi_output_tree"},
+    ],
+    ids=str,
+)
+def test_growers_and_the_training_loop_cut_off_the_same_steps(
+    loss: str, more: dict[str, Any]
+) -> None:
+    if loss != "softmax" and "multi_strategy" in more:
+        pytest.skip("vectors need several outputs")
+    if loss == "softmax" and "monotone_constraints" in more:
+        pytest.skip("probabilities of several classes cannot be monotone")
+    X, y, _ = _draw(loss, 2)
+    params = {"objective": loss, **FREE, **LOSSES[loss], **more}
+    rates = (1.0,) * int(FREE["n_estimators"])  # with a schedule, the loop cuts off steps
+    fixed, scheduled = (
+        train(params | given, Dataset(X, y)) for given in ({}, {"learning_rate": rates})
+    )
+    forest, objective = fixed.model.forest, make_objective(loss, parameters=LOSSES[loss])
+    values = forest.value if forest.vectors is None else forest.vectors
+    assert np.isclose(np.abs(values), longest_step(objective, 0.0, 1.0)).any()
+    np.testing.assert_array_equal(fixed.predict(X, kind="raw"), scheduled.predict(X, kind="raw"))
 
 
 @given(

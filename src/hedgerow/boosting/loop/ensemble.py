@@ -27,10 +27,11 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.loop.leaf_steps import cut_off, newton_limit
+from hedgerow.boosting.loop.leaf_steps import cut_off
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.setup.strategy import trees_of_round
 from hedgerow.boosting.validation.stopping import hash_rows
+from hedgerow.growing.core.setup import newton_limit
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams

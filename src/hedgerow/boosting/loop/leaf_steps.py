@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,20 +10,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import order_leaves, split_signs
-from hedgerow.objectives import Objective
-from hedgerow.objectives.base import longest_step
 from hedgerow.params import BoostParams
-
-
-def newton_limit(params: BoostParams, objective: Objective, rate: float) -> float:
-    """Return the limit on Newton steps that the grower does not apply; infinite without one.
-
-    It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.  ``rate`` is
-    the learning rate of a round.
-    """
-    if params.max_delta_step > 0.0:
-        return math.inf
-    return longest_step(objective, params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
 
 
 def cut_off(tree: GrownTree, longest: float) -> GrownTree:

@@ -17,7 +17,6 @@ A state is live: it shows the fit as it is until the next round begins.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -25,13 +24,13 @@ from typing import Protocol
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
-from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
+from hedgerow.growing.core.setup import limit_in_grower, newton_limit
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric
@@ -320,7 +319,8 @@ def resolved(params: BoostParams, objective: Objective, schema: Schema) -> Boost
 
 def adds_scores(params: BoostParams, objective: Objective) -> bool:
     """Return whether the grower may add a tree unchanged to the scores of its rows."""
-    if newton_limit(params, objective, params.highest_rate) < math.inf:
+    limit = newton_limit(params, objective, params.highest_rate)
+    if limit < limit_in_grower(params, objective):
         return False
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"

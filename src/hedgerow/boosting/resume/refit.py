@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.leaf_steps import newton_limit
 from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
@@ -39,6 +38,7 @@ from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import scored_as

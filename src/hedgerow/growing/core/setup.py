@@ -25,7 +25,7 @@ from hedgerow.kernels.histograms.pairs import Pairs
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.splits.split import SplitRules
-from hedgerow.objectives.base import Objective
+from hedgerow.objectives.base import Objective, longest_step
 from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.precomputed import RowDerivatives, first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -149,6 +149,7 @@ def settings_of(
         depthwise=int(params.grow_policy == "depthwise"),
         # With a schedule the rate of each round is set before its trees are grown.
         learning_rate=float(params.learning_rate) if is_number(params.learning_rate) else math.nan,
+        longest_step=limit_in_grower(params, objective),
         seed=np.uint64(params.seed),
         subsample=row_share(params),
         columns_by_level=float(params.colsample_bylevel),
@@ -159,6 +160,30 @@ def settings_of(
         packs_all=int(not follows_gradients(params)),
         n_slots=n_slots,
     )
+
+
+def newton_limit(params: BoostParams, objective: Objective, rate: float) -> float:
+    """Return the limit on the Newton steps of leaves; infinite without one.
+
+    It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.  ``rate`` is
+    the learning rate of a round.
+    """
+    if params.max_delta_step > 0.0:
+        return math.inf
+    return longest_step(objective, params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
+
+
+def limit_in_grower(params: BoostParams, objective: Objective) -> float:
+    """Return the limit on steps that growers apply themselves; infinite if the training loop does.
+
+    The loop does where a step is not final: leaves have lines, a line search follows, or the rate
+    of the next round is not known.
+    """
+    if params.linear_leaves or params.leaf_estimation == "line_search":
+        return math.inf
+    if params.num_parallel_tree > 1 or not is_number(params.learning_rate):
+        return math.inf
+    return newton_limit(params, objective, params.learning_rate)
 
 
 def most_leaves(params: BoostParams, n_rows: int) -> int:

@@ -120,6 +120,7 @@ class Settings(NamedTuple):
     max_depth: np.int64
     depthwise: np.int64
     learning_rate: np.float64
+    longest_step: np.float64  # of a leaf, before the rate, for losses whose hessians vanish
     seed: np.uint64
     subsample: np.float64  # expected share of the rows in a sample
     columns_by_level: np.float64

@@ -37,7 +37,6 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT, count_below
 
-MOST_CUTS = FAN_OUT * FAN_OUT - 1
 LOOKUP_WIDTH = FAN_OUT + FAN_OUT * FAN_OUT
 
 _FAN = np.uint64(FAN_OUT)

@@ -70,7 +70,6 @@ _DROPPED = 18  # 30 - 12 bits
 _LEAST_MEAN = 4 << _DROPPED
 """Narrow packing needs mean |g| and mean h of at least 4 units: then rounding
 adds at most 1% to the variance of a gradient."""
-ROUNDING_STREAM = 1
 
 
 @kernel(inline=True, inner=True)

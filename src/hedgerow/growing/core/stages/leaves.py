@@ -93,6 +93,7 @@ def set_values(
         numbers[node, NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
         step = clamp_to_node(options.constraints, node, step, table[node, NODE_COUNT])
+        step = min(max(step, -settings.longest_step), settings.longest_step)
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 
