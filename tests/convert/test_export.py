@@ -110,6 +110,24 @@ def test_whole_numbers(target, tmp_path) -> None:
     exported(booster, tmp_path / "model", target, X)
 
 
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "datetime64[us]", "float64"])
+def test_splits_between_missing_values_and_all_others(kind, target, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    column = pd.Series(rng.integers(0, 2, 400)).astype(kind).mask(rng.random(400) < 0.4)
+    X = pd.DataFrame({"a": column})
+    booster = train(PLAIN, Dataset(X, column.isna() + 0.01 * rng.normal(size=400)))
+    assert np.isinf([each or 0.0 for each in booster.to_frame(None)["threshold"]]).any()
+    exported(booster, tmp_path / "model", target, X)
+
+
+@pytest.mark.parametrize("target", ["lightgbm", "python", "json"])
+def test_splits_between_zeros_that_are_missing_and_all_others(target, tmp_path) -> None:
+    X = np.random.default_rng(0).integers(0, 3, (300, 1))
+    booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, (X[:, 0] == 0) * 1.0))
+    exported(booster, tmp_path / "model", target, X, approximate=target == "lightgbm")
+
+
 def test_integers_beyond_the_formats(tmp_path) -> None:
     X = np.array([[2**60 + k] for k in range(200)])
     booster = train({"n_estimators": 2, "min_samples_leaf": 5}, Dataset(X, np.arange(200.0)))

@@ -20,7 +20,7 @@ from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.reading.table import read_table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.model import Model
 from hedgerow.model.other_forests import without_vectors
@@ -244,12 +244,15 @@ class PlainModel:
         return np.array([*kept, *computed, -1], dtype=np.int64)
 
     def _whole(self, keys: IntArray) -> FloatArray:
-        if (np.abs(keys.astype(np.float64)) > _EXACT).any():
+        """Return thresholds of integers; infinity where only missing values go right."""
+        every = keys == highest_key("int")
+        numbers = np.where(every, np.inf, keys.astype(np.float64))
+        if (np.abs(numbers[~every]) > _EXACT).any():
             raise ParameterError(
                 "a column of 64-bit integers is split beyond 2**53, which float64 cannot "
                 "represent: only formats with whole numbers could hold this model."
             )
-        return keys.astype(np.float64)
+        return numbers
 
     def _set(self, node: int) -> tuple[IntArray, bool]:
         tables = self.forest.categories
