@@ -128,6 +128,14 @@ def test_splits_between_zeros_that_are_missing_and_all_others(target, tmp_path) 
     exported(booster, tmp_path / "model", target, X, approximate=target == "lightgbm")
 
 
+@pytest.mark.parametrize("target", FORMATS)
+def test_checks_are_silent(target, tmp_path, capfd, recwarn) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    exported(train(PLAIN, Dataset(X, X[:, 0])), tmp_path / "model", target, X)
+    assert [each for each in recwarn if issubclass(each.category, UserWarning)] == []
+    assert "".join(capfd.readouterr()) == ""
+
+
 def test_integers_beyond_the_formats(tmp_path) -> None:
     X = np.array([[2**60 + k] for k in range(200)])
     booster = train({"n_estimators": 2, "min_samples_leaf": 5}, Dataset(X, np.arange(200.0)))

@@ -242,7 +242,7 @@ def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> Floa
     """Predict raw scores with LightGBM, shape (n_rows, n_outputs)."""
     import lightgbm
 
-    booster = lightgbm.Booster(model_str=data.decode(), params={"verbosity": -1})
+    booster = lightgbm.Booster(model_str=data.decode())
     found: Any = booster.predict(matrix, raw_score=True)
     return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
 
