@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,11 @@ from sklearn.base import clone
 
 import hedgerow
 from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.convert.settings.catboost import CATBOOST
+from hedgerow.convert.settings.lightgbm import LIGHTGBM
+from hedgerow.convert.settings.names import name_hint
+from hedgerow.convert.settings.rules import Library
+from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.objectives import OBJECTIVES
 from hedgerow.peer_words import CATBOOST_OBJECTIVES, LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
 
@@ -74,6 +80,39 @@ NAMES_OF_PEERS = {
     "groups": "pass them to fit",
     "group": "qid, the query of each row",
 }
+
+
+@pytest.mark.parametrize("library", [LIGHTGBM, XGBOOST, CATBOOST], ids=lambda each: each.name)
+@pytest.mark.parametrize("estimator", [HedgerowRegressor, HedgerowClassifier, HedgerowRanker])
+def test_every_parameter_of_a_peer_has_its_hint(
+    library: Library, estimator: type[HedgerowRegressor]
+) -> None:
+    known = [each.name for each in dataclasses.fields(estimator) if each.init]
+    for name in (*library.rules, *library.aliases):
+        if name not in known:
+            hint = name_hint(name, known)
+            assert "'s '" in hint or "In place of" in hint, (name, hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("early_stopping_rounds", "is 'patience' here"),
+        ("early_stopping_round", "is 'patience' here"),
+        ("od_wait", "is 'patience' here"),
+        ("loss_function", "is 'objective' here"),
+        ("task_type", "is 'device' here"),
+        ("tweedie_variance_power", "is 'tweedie_power', which is not a parameter here"),
+    ],
+)
+def test_hints_for_parameters_that_become_others(name: str, words: str) -> None:
+    with pytest.raises(hedgerow.ParameterError, match=words):
+        HedgerowClassifier(**{name: 1})
+
+
+def test_a_number_of_rounds_as_early_stopping_points_to_patience() -> None:
+    with pytest.raises(hedgerow.ParameterError, match=r"rounds without improvement is patience"):
+        HedgerowRegressor(early_stopping=10).fit(X, Y)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES_OF_PEERS)

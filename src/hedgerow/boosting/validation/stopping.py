@@ -132,8 +132,10 @@ class StoppingParams:
         if not isinstance(choice, (bool, np.bool_)) and not (
             isinstance(choice, str) and choice in ("auto", "oob", "cv")
         ):
+            is_count = isinstance(choice, int | np.integer)
+            hint = " The number of rounds without improvement is patience." if is_count else ""
             raise ParameterError(
-                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}."
+                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}.{hint}"
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hedgerow.advanced import ADVANCED_NAMES, advanced_hint
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
+from hedgerow.convert.settings.rules import Library
 from hedgerow.convert.settings.xgboost import XGBOOST
 from hedgerow.errors import did_you_mean
 
@@ -61,6 +62,14 @@ _OF_ROWS = {
 }
 """Names that belong to rows and are not parameters, with the text of the hint."""
 
+_TRANSLATED = {
+    "early_stopping_round": "patience",
+    "early_stopping_rounds": "patience",
+    "loss_function": "objective",
+    "od_type": "early_stopping",
+}
+"""Parameters whose rule gives several of Hedgerow, and the one that is meant."""
+
 _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
 """Parameters of other libraries for the output of a fit; a Hedgerow fit prints nothing."""
 
@@ -85,18 +94,28 @@ def name_hint(name: str, known: Iterable[str]) -> str:
         return f" scikit-learn's {name!r} is {_SCIKIT_LEARN[name]!r} here."
     if name in _OF_ROWS:
         return f" {_OF_ROWS[name]}"
-    for library in _LIBRARIES:
-        peer_name = library.canonical(name)
-        if peer_name is None:
-            continue
-        rule = library.rules[peer_name]
-        if rule.ours in ADVANCED_NAMES and "advanced" in every:
-            return f" {library.name}'s {name!r} is {advanced_hint(rule.ours)} here."
-        if rule.ours in every:
-            return f" {library.name}'s {name!r} is {rule.ours!r} here."
-        if rule.note and not rule.ours:
-            return f" {library.name}'s {name!r} is not supported: {rule.note}"
+    of_others = [found for library in _LIBRARIES if (found := _found(library, name))]
+    for library, ours, _ in of_others:
+        if ours in ADVANCED_NAMES and "advanced" in every:
+            return f" {library}'s {name!r} is {advanced_hint(ours)} here."
+        if ours in every:
+            return f" {library}'s {name!r} is {ours!r} here."
+    for library, ours, note in of_others:
+        if ours:
+            reason = note or "it belongs to another task."
+            return f" {library}'s {name!r} is {ours!r}, which is not a parameter here: {reason}"
+        if note:
+            return f" {library}'s {name!r} is not supported: {note}"
     return _nearest(name, every)
+
+
+def _found(library: Library, name: str) -> tuple[str, str, str] | None:
+    """Return the library, Hedgerow's name, which may be empty, and the note of a parameter."""
+    peer_name = library.canonical(name)
+    if peer_name is None:
+        return None
+    rule = library.rules[peer_name]
+    return library.name, rule.ours or _TRANSLATED.get(peer_name, ""), rule.note
 
 
 def _nearest(name: str, known: list[str]) -> str:
