@@ -21,6 +21,7 @@ from hedgerow import (
     ParameterError,
 )
 from hedgerow.cli.main import main
+from hedgerow.data.reading.frames import make_frame
 from hedgerow.report import find, model_page
 from hedgerow.report.findings import shifts_of
 from hedgerow.report.predictions import survivors
@@ -188,6 +189,37 @@ def test_page_of_a_regression_with_lines_and_weights() -> None:
     assert [surprise.row for surprise in found.surprises] == worst.tolist()
     table_of_rows = next(t for t in page.tables if t[0][:3] == ["row", "true", "predicted"])
     assert [row[0] for row in table_of_rows[1:]] == [str(row) for row in worst]
+
+
+@pytest.mark.usefixtures("without_drawing")
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "array"])
+def test_every_kind_of_table_has_the_findings_of_its_columns(kind: str) -> None:
+    frame, y = table()
+    test, target = table(250, seed=5)
+    own: Any = test
+    if kind == "array":
+        numbers = [name for name in frame if frame[name].dtype.kind in "if"]
+        frame, test = frame[numbers], test[numbers]
+        own = test.to_numpy()
+        frame = frame.to_numpy()
+    elif kind != "pandas":
+        own = make_frame({name: column.tolist() for name, column in test.items()}, kind)
+    booster = HedgerowRegressor(**PLAIN).fit(frame, y).booster_
+    by_name = {name: test.iloc[:, j].to_numpy() for j, name in enumerate(booster.feature_names)}
+    expected, found = find(booster, by_name, target), find(booster, own, target)
+    assert found.scores == expected.scores
+    assert found.shifts == expected.shifts
+    assert found.surprises == expected.surprises
+    assert Page(model_page(found, "m")).headings == Page(model_page(expected, "m")).headings
+
+
+def test_a_table_of_another_width_is_named() -> None:
+    booster = (
+        HedgerowRegressor(**PLAIN).fit(np.arange(60.0).reshape(30, 2), np.arange(30.0)).booster_
+    )
+    for wrong in (np.zeros((30, 3)), np.zeros(30), None):
+        with pytest.raises(DataError, match="an array of 2 columns"):
+            find(booster, wrong, np.arange(30.0))
 
 
 @pytest.mark.usefixtures("without_drawing")

@@ -26,6 +26,7 @@ from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import features_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection import Importances, PartialDependence
 from hedgerow.metrics import scored_as
@@ -133,7 +134,7 @@ class Findings:
 
 def find(
     booster: Booster,
-    X: Mapping[str, Any],
+    X: Any,
     y: Any,
     *,
     classes: AnyArray | None = None,
@@ -147,8 +148,9 @@ def find(
     Parameters
     ----------
     booster : Booster
-    X : mapping from str to array
-        Columns by name, including offset columns if the model has them.
+    X : data frame, mapping from str to array, or array of shape (n_rows, n_features)
+        Columns by name, including offset columns if the model has them; those of an array are in
+        the order of training.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         For survival: times, where censored rows have a minus sign, or event and time.
     classes : ndarray, optional
@@ -170,7 +172,7 @@ def find(
     task = scored_as(objective)
     known = classes if classes is not None else booster.classes
     known = known if task in ("two classes", "classes") else None
-    columns = {name: np.asarray(column) for name, column in X.items()}
+    columns = columns_by_name(X, booster.feature_names)
     booster.reset_unseen_categories()
     raw = booster.raw_scores(columns, n_jobs=n_jobs)
     n_rows = raw.shape[1]

@@ -10,6 +10,7 @@ Categorical columns are encoded by the values of their dictionary, whatever its 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -164,6 +165,36 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
         read_series(series, name)
         for series, name in zip(frame.native.iter_columns(), frame.names, strict=True)
     ]
+
+
+def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Return the columns of a mapping, frame or array as arrays, without reading their values.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names for the columns of an array.
+
+    Raises
+    ------
+    DataError
+        If X has not two dimensions, or an array has another number of columns.
+    """
+    if isinstance(X, Mapping):
+        return {name: np.asarray(column) for name, column in X.items()}
+    frame = as_frame(X)
+    if frame is not None:
+        return {
+            name: np.asarray(frame.native.get_column(label).to_numpy())
+            for name, label in zip(frame.names, frame.native.columns, strict=True)
+        }
+    array = np.asarray(X)
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise DataError(
+            f"X must be a data frame, a mapping of columns, or an array of {len(names)} columns; "
+            f"got {type(X).__name__} of shape {array.shape}."
+        )
+    return dict(zip(names, array.T, strict=True))
 
 
 def read_series(series: Any, name: str) -> PlainOrEncoded:
