@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 import random
+import re
 import tempfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +188,24 @@ def test_files_of_ours_and_of_nobody(tmp_path) -> None:
         hedgerow.load(tmp_path / "d.json")
     with pytest.raises((ModelFormatError, OSError)):
         hedgerow.load(tmp_path)
+
+
+def test_files_that_look_readable_say_what_to_do(tmp_path) -> None:
+    X = np.arange(60.0).reshape(30, 2)
+    model = hedgerow.HedgerowRegressor(n_estimators=2).fit(X, X[:, 0])
+    model.export(tmp_path / "trees.json", "json")
+    (tmp_path / "view.json").write_text(model.booster_.to_json())
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+    for level in (1, 3, 6, 9):
+        (tmp_path / f"model{level}.joblib").write_bytes(zlib.compress(b"model" * 20, level))
+    other = catboost.CatBoostRegressor(iterations=2, verbose=False, allow_writing_files=False)
+    other.fit(X, X[:, 0]).save_model(str(tmp_path / "model.cbm"))
+    for name, words in {
+        "trees.json": "write the model with save",
+        "view.json": "write the model with save",
+        "model.pkl": "open it with pickle or joblib",
+        "model.cbm": "format='json'",
+        **{f"model{level}.joblib": "of joblib" for level in (1, 3, 6, 9)},
+    }.items():
+        with pytest.raises(ModelFormatError, match=re.escape(words)):
+            hedgerow.load(tmp_path / name)

@@ -115,6 +115,11 @@ def read_json(data: bytes) -> Imported:
         from hedgerow.convert.readers.catboost import read_catboost
 
         return read_catboost(record)
+    if isinstance(record, dict) and str(record.get("format", "")).startswith("hedgerow-"):
+        raise ModelFormatError(
+            f"this is Hedgerow's JSON for other programs ({str(record['format'])[:40]!r}), which "
+            "lacks what a booster needs: write the model with save."
+        )
     raise ModelFormatError(
         "this is JSON, but not a model of XGBoost (no 'learner') or CatBoost (no 'features_info')."
     )

@@ -5,13 +5,17 @@ from __future__ import annotations
 SNIFF_BYTES = 4096
 """Bytes from the start of a file that :func:`looks_like` needs."""
 
+_ZLIB_LEVELS = (b"\x01", b"\x5e", b"\x9c", b"\xda")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive (.npz, .skops, PyTorch, XLSX ...)"),
     (b"\x93NUMPY", "a NumPy .npy array"),
     (b"\x1f\x8b", "a gzip-compressed file (decompress it first)"),
-    (b"\x78\x9c", "a zlib-compressed file (joblib?)"),
+    *((b"\x78" + level, "a zlib-compressed file (of joblib?)") for level in _ZLIB_LEVELS),
     (b"\x28\xb5\x2f\xfd", "a zstd-compressed file (decompress it first)"),
-    (b"CBM1", "a CatBoost model (.cbm)"),
+    (
+        b"CBM1",
+        "a CatBoost model (.cbm; save_model(path, format='json', pool=pool) writes a readable one)",
+    ),
     (b"{L\x00", "an XGBoost model in UBJSON"),
     (b"PAR1", "a Parquet table"),
     (b"ARROW1", "an Arrow/Feather table"),
@@ -32,7 +36,7 @@ def looks_like(start: bytes) -> str | None:
         if start.startswith(magic):
             return name
     if start[0] == 0x80 and len(start) > 1 and start[1] in _PICKLE_PROTOCOLS:
-        return "a Python pickle (never loaded: it could run any code)"
+        return "a Python pickle (open it with pickle or joblib; it could run any code)"
     if start[8:9] == b"{" and start[6:8] == b"\0\0":
         return "a safetensors file that Hedgerow did not write"
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
