@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
+    cross_fit,
     train,
 )
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
@@ -130,6 +132,43 @@ def test_weights_that_are_no_numbers(weight, words) -> None:
     for fit in (HedgerowClassifier(**FEW).fit, CARTClassifier().fit):
         with pytest.raises(DataTypeError, match=words):
             fit(X, LABELS, weight)
+
+
+GRADES = np.arange(N) % 3
+GIVEN_BY_NAME: dict[str, Any] = {
+    "groups": lambda name: HedgerowRegressor(**FEW | {"early_stopping": True}).fit(
+        X, X[:, 0], groups=name
+    ),
+    "qid": lambda name: HedgerowRanker(**FEW).fit(X, GRADES, qid=name),
+    "position": lambda name: HedgerowRanker(**FEW).fit(X, GRADES, qid=[0] * N, position=name),
+    "sample_weight": lambda name: HedgerowRegressor(**FEW).fit(X, X[:, 0], sample_weight=name),
+    "weight": lambda name: train(FEW, Dataset(X, X[:, 0], weight=name)),
+    "groups of cross_fit": lambda name: cross_fit(
+        HedgerowRegressor(**FEW), X, X[:, 0], 3, groups=name
+    ),
+}
+
+
+@pytest.mark.parametrize("argument", GIVEN_BY_NAME)
+def test_a_name_in_place_of_the_values_of_rows(argument) -> None:
+    with pytest.raises(DataTypeError, match=r"one value for each row; got 'store'.*X\['store'\]"):
+        GIVEN_BY_NAME[argument]("store")
+    with pytest.raises(DataTypeError, match=r"one value for each row; got 7 \(int\)"):
+        GIVEN_BY_NAME[argument](7)
+
+
+@pytest.mark.parametrize("path", ["rows.csv", Path("rows.csv"), b"rows.csv"])
+def test_a_path_in_place_of_a_table(path) -> None:
+    model = HedgerowRegressor(**FEW).fit(X, X[:, 0])
+    for call in (
+        lambda: HedgerowRegressor(**FEW).fit(path, X[:, 0]),
+        lambda: train(FEW, Dataset(path, X[:, 0])),
+        lambda: model.predict(path),
+        lambda: model.explain(path),
+        lambda: model.partial_dependence(path),
+    ):
+        with pytest.raises(DataTypeError, match=r"rows\.csv.*Dataset\.from_files"):
+            call()
 
 
 @pytest.mark.parametrize("value", ["2", b"2", True, None, np.nan, np.inf, 0, -1.0, 1j])

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import one_axis
-from hedgerow.cuda.arrays import host_array
+from hedgerow.boosting.loop.sample import one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError
 from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective, SeveralTargets
@@ -49,7 +48,7 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y")
 
 def column_of(labels: Any, name: str) -> AnyArray:
     """Return labels as a 1-d array."""
-    return one_axis(host_array(labels), name)
+    return one_axis(values_of_rows(labels, name), name)
 
 
 def n_classes_of(objective: Objective) -> int | None:

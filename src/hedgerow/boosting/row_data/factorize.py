@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, IntArray
-from hedgerow.boosting.loop.sample import check_length, one_axis
-from hedgerow.cuda.arrays import host_array
+from hedgerow.boosting.loop.sample import check_length, one_axis, values_of_rows
 from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError
 
@@ -31,7 +30,7 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
     codes : int64 (n_rows,)
     values : list
     """
-    values = one_axis(host_array(given), name)
+    values = one_axis(values_of_rows(given, name), name)
     if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:
         thing = what.removeprefix("its ")
         raise DataError(

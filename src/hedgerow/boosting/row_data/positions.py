@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Positions, check_length, one_axis
+from hedgerow.boosting.loop.sample import Positions, check_length, one_axis, values_of_rows
 from hedgerow.boosting.row_data.factorize import refuse_missing
 from hedgerow.comm.base import Communicator
-from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataTypeError, ParameterError
 from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
@@ -44,7 +43,7 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
     """
     if position is None:
         return None
-    values = one_axis(host_array(position), "position")
+    values = one_axis(values_of_rows(position, "position"), "position")
     check_length(len(values), n_rows, "position")
     refuse_missing(values, "position")
     if values.dtype.kind == "O":

@@ -12,6 +12,7 @@ compare as int64, the values are the int64 keys of all columns
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -231,6 +232,11 @@ def _read_any(
         )
     if is_named(X):
         return *_read_dict(named_columns(X), schema, names, reader), True
+    if isinstance(X, str | bytes | os.PathLike):
+        raise DataTypeError(
+            f"X must be a table, got the text {str(X)[:60]!r}. If it is the path of a file, "
+            "Dataset.from_files, Booster.predict_files and the command hedgerow read its rows."
+        )
     if not isinstance(X, (np.ndarray, list, tuple)):
         if schema is not None and schema.named and (found := read_short(X, schema.names)):
             return found, schema.names, True
