@@ -30,6 +30,7 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
+from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
 from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of
 
@@ -109,6 +110,7 @@ class CrossValidation:
         return f"<CrossValidation: {len(self.splits)} folds, best round {self.best_round}: {best}>"
 
 
+@advised(OF_CV, "Parameters of the training belong into params.")
 def cv(
     params: Mapping[str, Any] | None,
     dataset: Dataset,

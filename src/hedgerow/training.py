@@ -33,6 +33,7 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
+from hedgerow.peer_arguments import OF_TRAIN, advised
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
@@ -52,6 +53,7 @@ _TRAIN_NAMES = (
 )
 
 
+@advised(OF_TRAIN, "Parameters of the training belong into params.")
 def train(
     params: Mapping[str, Any] | None,
     dataset: Dataset,

@@ -12,7 +12,13 @@ import pytest
 from sklearn.base import clone
 
 import hedgerow
-from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow import (
+    CARTClassifier,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    peer_arguments,
+)
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
@@ -200,3 +206,71 @@ def test_subclasses_have_the_signature_of_their_constructor() -> None:
 
     assert inspect.signature(Plain) == inspect.signature(HedgerowRegressor)
     assert list(inspect.signature(Own).parameters) == ["depth"]
+
+
+REGRESSOR = HedgerowRegressor(n_estimators=2).fit(X, Y)
+CLASSIFIER = HedgerowClassifier(n_estimators=2).fit(X, Y > 0.5)
+FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "train": (lambda **more: hedgerow.train({}, DATA, **more), peer_arguments.OF_TRAIN),
+    "cv": (lambda **more: hedgerow.cv({}, DATA, **more), peer_arguments.OF_CV),
+    "Dataset": (lambda **more: hedgerow.Dataset(X, Y, **more), peer_arguments.OF_DATASET),
+    "Booster.predict": (
+        lambda **more: REGRESSOR.booster_.predict(X, **more),
+        peer_arguments.OF_BOOSTER_PREDICT,
+    ),
+    "predict": (lambda **more: REGRESSOR.predict(X, **more), peer_arguments.OF_PREDICT),
+    "predict_proba": (
+        lambda **more: CLASSIFIER.predict_proba(X, **more),
+        peer_arguments.OF_PREDICT,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_of_peers_get_advice(name: str) -> None:
+    call, advice = FUNCTIONS[name]
+    for argument, what in advice.items():
+        with pytest.raises(hedgerow.UnknownNameError) as found:
+            call(**{argument: 1})
+        assert f"has no argument {argument!r}. In place of {argument!r}, {what}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: hedgerow.train({}, DATA, init_modl=1), "Did you mean 'init_model'"),
+        (lambda: hedgerow.train({}, DATA, max_leaves=3), "belong into params"),
+        (lambda: hedgerow.cv({}, DATA, nfold=3, seed=1), "'nfold', give folds. In place of 'seed'"),
+        (lambda: hedgerow.Dataset(X, ofset=Y), "Did you mean 'offset'"),
+        (lambda: REGRESSOR.predict(X, n_rounds=1), "booster_.predict with n_rounds"),
+        (lambda: REGRESSOR.booster_.predict(X, zzz=1), "Booster.predict has no argument 'zzz'."),
+    ],
+)
+def test_advice_for_other_arguments(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_what_is_advised_exists() -> None:
+    booster = REGRESSOR.booster_
+    assert {"explain", "predict_decided", "evals_result"} <= set(dir(booster))
+    for function, names in {
+        booster.predict: ("kind", "first_round", "n_rounds", "n_jobs", "offset"),
+        hedgerow.train: ("valid", "init_model", "dataset", "progress"),
+        hedgerow.cv: ("folds", "keep_models", "dataset"),
+        hedgerow.Dataset: ("X", "y", "weight", "qid", "offset", "feature_names"),
+    }.items():
+        assert set(names) <= set(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_callbacks_of_peers_are_named(library: str, listed: bool) -> None:
+    module = pytest.importorskip(f"{library}.callback")
+    peer = module.early_stopping(3) if library == "lightgbm" else module.EarlyStopping(rounds=3)
+    callbacks = [peer] if listed else peer
+    words = f"of {library}.*patience"
+    with pytest.raises(hedgerow.ParameterError, match=words):
+        HedgerowRegressor(n_estimators=2, callbacks=callbacks).fit(X, Y)
+    with pytest.raises(hedgerow.ParameterError, match=words):
+        hedgerow.train({"n_estimators": 2}, DATA, callbacks=callbacks)

@@ -102,17 +102,29 @@ def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
     )
 
 
+_LIBRARIES = ("lightgbm", "xgboost", "catboost")
+"""Libraries whose callbacks users may bring along."""
+
+
 def check_callbacks(
     callbacks: Callback | Sequence[Callback] | None,
 ) -> tuple[Callback, ...]:
     """Return ``callbacks`` as a tuple.
 
     Raise ``ParameterError`` if ``callbacks`` is neither a callable nor a sequence of
-    callables.
+    callables, or if one belongs to another library.
     """
     if callbacks is None:
         return ()
     listed = (callbacks,) if callable(callbacks) else callbacks
+    for item in listed if isinstance(listed, Sequence) else (listed,):
+        library = type(item).__module__.partition(".")[0]
+        if library in _LIBRARIES:
+            raise ParameterError(
+                f"callbacks has a {type(item).__name__} of {library}, which does not take a Round: "
+                "early stopping is the parameter patience, and evals_result holds the scores of "
+                "all rounds."
+            )
     if not isinstance(listed, Sequence) or not all(callable(item) for item in listed):
         raise ParameterError(
             "callbacks must be None, a callable or a sequence of callables "

@@ -19,6 +19,7 @@ from hedgerow.boosting.row_data.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import DataError
+from hedgerow.peer_arguments import OF_DATASET, advised
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
@@ -78,6 +79,7 @@ class Dataset:
 
     reads_batches: ClassVar[bool] = False
 
+    @advised(OF_DATASET)
     def __init__(
         self,
         X: Any,
