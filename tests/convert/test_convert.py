@@ -26,6 +26,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import hedgerow
 from hedgerow import HedgerowError, ModelFormatError
+from hedgerow.convert.thresholds import (
+    float32_after,
+    keys_below_float32,
+    keys_up_to_float32,
+    rounded_down,
+)
+from hedgerow.kernels.tables.keys import keys_of_floats
 from tests.helpers.examples import examples
 
 RNG = np.random.default_rng(0)
@@ -280,3 +287,24 @@ def test_any_bytes_give_a_model_or_one_error(tmp_path: Path) -> None:
         assert len(found) == 2
 
     forge()
+
+
+FLOAT32_MOST = float(np.finfo(np.float32).max)
+FLOAT32_ENDS = (FLOAT32_MOST, -FLOAT32_MOST, np.inf, -np.inf)
+
+
+@pytest.mark.parametrize("cut", [0.1, *FLOAT32_ENDS])
+def test_cuts_of_float32_are_silent_and_right_at_the_ends(cut: float) -> None:
+    """As in a model of CatBoost with ``nan_mode="Max"``, whose cut is the largest float32."""
+    rows = np.array([0.1, 0.0, 1e300, -1e300, *FLOAT32_ENDS])
+    with np.errstate(over="ignore"):
+        rounded = rows.astype(np.float32).astype(np.float64)
+    with np.errstate(all="raise"):
+        up_to = keys_up_to_float32(np.array([cut]))
+        below = keys_below_float32(np.array([cut], dtype=np.float32))
+        after = float32_after(rounded_down(np.array([cut])))
+    keys = keys_of_floats(rows)
+    assert (keys <= up_to).tolist() == (rounded <= cut).tolist()
+    # A key of nothing is the lowest number, which no row has.
+    assert (keys <= below).tolist() == (rounded < float(np.float32(cut))).tolist()
+    assert (rounded < after).tolist() == (rounded <= cut).tolist() or np.isposinf(cut)

@@ -54,7 +54,7 @@ def keys_below_float32(cut: AnyArray) -> IntArray:
     (True, False)
     """
     upper = np.asarray(cut, dtype=np.float32)
-    lower = np.nextafter(upper, np.float32(-np.inf))
+    lower = float32_before(upper)
     even = (lower.view(np.uint32) & np.uint32(1)) == 0
     half = (_finite(lower) + _finite(upper)) / 2.0
     last = np.where(even, half, np.nextafter(half, -np.inf))
@@ -67,7 +67,7 @@ def keys_up_to_float32(cut: AnyArray) -> IntArray:
     """Return the largest keys with ``float32(x) <= cut``; ``cut`` is float32 or float64."""
     cut = np.asarray(cut, dtype=np.float64)
     below = rounded_down(cut)
-    above = np.nextafter(below, np.float32(np.inf))
+    above = float32_after(below)
     keys = keys_below_float32(above)
     return np.where(np.isposinf(below), keys_of_floats(below.astype(np.float64)), keys)
 
@@ -76,8 +76,20 @@ def rounded_down(values: FloatArray) -> npt.NDArray[np.float32]:
     """Return the largest float32 that is not above each value."""
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
-        below = np.nextafter(rounded, np.float32(-np.inf))
+    below = float32_before(rounded)
     return np.where(rounded.astype(np.float64) > values, below, rounded)
+
+
+def float32_after(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the next float32 above each value: infinity after the largest number."""
+    with np.errstate(over="ignore"):
+        return np.nextafter(values, np.float32(np.inf))
+
+
+def float32_before(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the next float32 below each value: minus infinity before the lowest number."""
+    with np.errstate(over="ignore"):
+        return np.nextafter(values, np.float32(-np.inf))
 
 
 def _finite(values: npt.NDArray[np.float32]) -> FloatArray:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.convert.thresholds import keys_below_float32, rounded_down
+from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.convert.writers.report import Notes
 from hedgerow.data.schema import Column
@@ -76,7 +76,7 @@ class _Rounding:
 
     def cut(self, threshold: FloatArray, whole: Any) -> FloatArray:
         """Return the float32 ``c`` with ``float32(x) < c`` if ``x <= threshold``."""
-        cut = np.nextafter(rounded_down(threshold), np.float32(np.inf))
+        cut = float32_after(rounded_down(threshold))
         exact = floats_of_keys(keys_below_float32(cut)) == threshold
         # float32 represents whole numbers up to 2**24 exactly.
         exact |= whole & (np.abs(threshold) < 2.0**24)
