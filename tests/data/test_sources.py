@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -383,3 +384,28 @@ def test_order_of_files(tmp_path: Path) -> None:
     deep = find_files(str(tmp_path / "**" / "*.csv"))
     assert len(deep) >= 3
     assert Alone().size == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "words"),
+    [
+        ("a.csv", ";", "separated by ';'"),
+        ("a.csv", "\t", "separated by tabs"),
+        ("a.csv.gz", ";", "separated by ';'"),
+        ("a.tsv", ",", "separated by ','"),
+        ("a.tsv", ";", "separated by ';'"),
+    ],
+)
+def test_other_separators_are_named(tmp_path, name, separator, words):
+    frame = pd.DataFrame({"a": [1.5, 2.5], "y": [0.5, 1.5]})
+    frame.to_csv(tmp_path / name, sep=separator, index=False)
+    with pytest.raises(StorageError, match=words):
+        Dataset.from_files(tmp_path / name, "y")
+
+
+def test_separators_in_names_are_no_separators(tmp_path):
+    frame = pd.DataFrame({"a;b|c": range(40), "y": range(40)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.rename(columns={"a;b|c": "a,b"}).to_csv(tmp_path / "b.tsv", sep="\t", index=False)
+    assert Dataset.from_files(tmp_path / "a.csv", "y").feature_names == ("a;b|c",)
+    assert Dataset.from_files(tmp_path / "b.tsv", "y").feature_names == ("a,b",)

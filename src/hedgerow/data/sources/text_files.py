@@ -40,6 +40,9 @@ _DATES = {"date": PLAIN, "zoned": ZONED}
 """Regular expressions of dates, and of times with a zone."""
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _KINDS = ("int", "bool", "float", *_DATES)
+_MOST_NAMES = 1 << 16
+"""Bytes of the first line in which the separator is looked for."""
+
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
 _TEXT_BYTES = 1 << 24
 
@@ -145,6 +148,7 @@ class TextPart:
     def _look(self) -> tuple[str, ...]:
         arrow(self.name)
         check_encoding(self.name)
+        check_separator(self.name)
         with (
             storage_errors(self.name, "CSV"),
             _reader(self.name, 1 << 16, {}, None, grows=True) as reader,
@@ -217,17 +221,37 @@ def _next(reader: Any) -> Any:
         return None
 
 
+def _beginning(path: str, n_bytes: int) -> bytes:
+    """Return the first bytes of a text file; none if it cannot be read, as the reader will say."""
+    opener: Any = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rb") as file:
+            found: bytes = file.read(n_bytes)
+    except (OSError, EOFError, zlib.error):
+        return b""
+    return found
+
+
+def check_separator(path: str) -> None:
+    """Raise ``StorageError`` if the names in the first line are separated by another character."""
+    ours = delimiter_of(path)
+    line = _beginning(path, _MOST_NAMES).splitlines()[:1]
+    others = [each for each in ",;\t" if line and each.encode() in line[0]]
+    if others and ours not in others:
+        shown = {"\t": "tabs"}.get(others[0], repr(others[0]))
+        raise StorageError(
+            f"{path}: the names in the first line are separated by {shown}. Files named .csv are "
+            "read with commas, and .tsv with tabs: convert the file, or use the command hedgerow, "
+            "which finds separators."
+        )
+
+
 def check_encoding(path: str) -> None:
     """Raise if a text file looks like UTF-16 or UTF-32.
 
     Raise ``StorageError`` if its first bytes are a UTF-16 byte order mark or contain zeros.
     """
-    opener: Any = gzip.open if path.lower().endswith(".gz") else open
-    try:
-        with opener(path, "rb") as file:
-            first = file.read(64)
-    except (OSError, EOFError, zlib.error):
-        return  # the reader raises the error
+    first = _beginning(path, 64)
     if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in first:
         raise StorageError(
             f"{path} is not text in UTF-8, but looks like UTF-16 or UTF-32: save it as UTF-8."
