@@ -216,6 +216,25 @@ SOME = {
 }
 
 
+IN_SCIPY = {
+    "normal": lambda of: stats.norm(of.location, of.scale),
+    "log_normal": lambda of: stats.lognorm(of.scale, scale=np.exp(of.location)),
+    "gamma": lambda of: stats.gamma(of.shape, scale=of.expected / of.shape),
+    "poisson": lambda of: stats.poisson(of.rate),
+    "negative_binomial": lambda of: stats.nbinom(of.size, of.size / (of.size + of.rate)),
+}
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_parameters_have_the_meaning_of_their_names(name) -> None:
+    """In most texts the rate of a gamma distribution is the inverse of its scale."""
+    found, law = SOME[name], IN_SCIPY[name](SOME[name])
+    np.testing.assert_allclose(found.mean, law.mean(), rtol=1e-12)
+    np.testing.assert_allclose(found.variance, law.var(), rtol=1e-12)
+    np.testing.assert_allclose(found.cdf(found.mean), law.cdf(found.mean), rtol=1e-10)
+    assert not hasattr(found, "rate") or ((found.rate == found.mean).all() and found.discrete)
+
+
 @pytest.mark.parametrize("name", SOME)
 def test_moments_quantiles_and_draws(name) -> None:
     found = SOME[name]

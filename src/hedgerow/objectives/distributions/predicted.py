@@ -6,7 +6,7 @@ class               parameters of a row    mean                       variance
 Normal              location, scale        location                   scale**2
 LogNormal           location, scale        exp(location + scale**2/2) (see class)
                     of the logarithm
-Gamma               rate m, shape k        m                          m**2 / k
+Gamma               expected m, shape k    m                          m**2 / k
 Poisson             rate                   rate                       rate
 NegativeBinomial    rate m, size r         m                          m + m**2 / r
 ==================  =====================  =========================  ==================
@@ -223,29 +223,32 @@ class LogNormal(Distribution):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gamma(Distribution):
-    """Gamma distributions: mean ``rate`` and ``shape``, float64 (n_rows,)."""
+    """Gamma distributions: mean ``expected`` and ``shape``, float64 (n_rows,).
 
-    rate: FloatArray
+    What scipy and others call the rate is ``shape / expected``.
+    """
+
+    expected: FloatArray
     shape: FloatArray
 
     def _law(self) -> Any:
         from scipy import stats
 
-        return stats.gamma(self.shape, scale=self.rate / self.shape)
+        return stats.gamma(self.shape, scale=self.expected / self.shape)
 
     @property
     def mean(self) -> FloatArray:
-        return self.rate
+        return self.expected
 
     @property
     def variance(self) -> FloatArray:
-        return np.asarray(self.rate**2 / self.shape)
+        return np.asarray(self.expected**2 / self.shape)
 
     def crps(self, y: Any) -> FloatArray:
-        at, k, unit = self._targets(y), self.shape, self.rate / self.shape
+        at, k, unit = self._targets(y), self.shape, self.expected / self.shape
         below = np.maximum(at, 0.0) / unit
         own = at * (2.0 * special.gammainc(k, below) - 1.0)
-        next_one = self.rate * (2.0 * special.gammainc(k + 1.0, below) - 1.0)
+        next_one = self.expected * (2.0 * special.gammainc(k + 1.0, below) - 1.0)
         return np.asarray(own - next_one - unit * np.exp(-special.betaln(0.5, k)))
 
 
