@@ -54,8 +54,8 @@ def batches_of(X: pd.DataFrame, **columns: Any) -> Dataset:
     table = X.assign(**names, **known)
 
     def batches() -> Iterator[pd.DataFrame]:
-        for start in range(0, len(X), 90):
-            yield table[start : start + 90]
+        for start in range(0, len(X), 170):
+            yield table[start : start + 170]
 
     return Dataset.from_batches(batches, target=list(known), **{name: name for name in names})
 

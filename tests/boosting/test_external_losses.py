@@ -144,19 +144,20 @@ def test_chunks(case) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("at_once", [None, 90], ids=["gathered", "in passes"])
 @pytest.mark.parametrize("case", NAMES)
-def test_line_search_in_chunks(case, at_once, monkeypatch) -> None:
-    if at_once is not None:
-        monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", at_once)
+def test_line_search_in_chunks(case, monkeypatch) -> None:
     settings, data = make(case)
     settings |= {"leaf_estimation": "line_search", "n_estimators": 2}
+    weighted = {**data, "weight": weights(N)}
+    # Leaves of more than 128 rows.
+    of_few_leaves = settings | {"sampling": "goss", "max_leaves": 3}
     expected = bytes_of(settings, Dataset(**data))
-    assert bytes_of(settings, TableData(Dataset(**data), 101)) == expected
-    data["weight"] = weights(N)
-    settings |= {"sampling": "goss", "max_leaves": 3}  # leaves of more than 128 rows
-    expected = bytes_of(settings, Dataset(**data))
-    assert bytes_of(settings, TableData(Dataset(**data), 37)) == expected
+    expected_of_weighted = bytes_of(of_few_leaves, Dataset(**weighted))
+    for at_once in (leaf_sums._ROWS_AT_ONCE, 90):  # gathered, and in passes
+        monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", at_once)
+        assert bytes_of(settings, TableData(Dataset(**data), 101)) == expected
+        found = bytes_of(of_few_leaves, TableData(Dataset(**weighted), 37))
+        assert found == expected_of_weighted
 
 
 def test_a_search_of_few_rows_reads_the_chunks_once(monkeypatch) -> None:
@@ -166,13 +167,14 @@ def test_a_search_of_few_rows_reads_the_chunks_once(monkeypatch) -> None:
         leaf_sums.LeafSums, "_parts", lambda search, k: [passes.append(k), parts(search, k)][1]
     )
     X = features()
-    rows = TableData(Dataset(X, np.clip(np.round(X[:, 0] + 1.0), 0.0, 2.0)), 37)
-    train({**SMALL, "objective": "softmax", "leaf_estimation": "line_search"}, rows)
-    assert passes == [0, 1, 2] * SMALL["n_estimators"]
+    rows = TableData(Dataset(X, np.clip(np.round(X[:, 0] + 1.0), 0.0, 2.0)), 101)
+    settings = {"objective": "softmax", "leaf_estimation": "line_search", "n_estimators": 2}
+    train(SMALL | settings, rows)
+    assert passes == [0, 1, 2] * 2
     passes.clear()
     monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", 90)
-    train({**SMALL, "objective": "softmax", "leaf_estimation": "line_search"}, rows)
-    assert len(passes) > 20 * SMALL["n_estimators"]
+    train(SMALL | settings, rows)
+    assert len(passes) > 20 * 2
 
 
 MORE = [
