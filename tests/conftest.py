@@ -56,7 +56,7 @@ def _data_root() -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    """Collect the tests without looking for garbage: it was a fourth of the time, and there is none.
+    """Collect the tests without looking for garbage: that was a fourth of the time.
 
     What is there afterwards stays until the end, so that later searches leave it out.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hedgerow.boosting.row_data.class_weights import corrected, rescaled, uncorr
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
 from tests.helpers.chunked import never_join_chunks
+from tests.helpers.marking import every_second
 
 RNG = np.random.default_rng(0)
 N = 6000
@@ -193,25 +195,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path.parent
 
 
-@pytest.mark.parametrize("objective", ["auto", "hinge"])
+WEIGHTED = [
+    ("class", "balanced"),
+    ("class", {"yes": 3.0}),
+    ("several", "balanced"),
+    ("several", {-1: 2.0, 2: 0.5}),
+]
+
+
 @pytest.mark.parametrize(
-    ("target", "weights"),
-    [
-        ("class", "balanced"),
-        ("class", {"yes": 3.0}),
-        ("several", "balanced"),
-        ("several", {-1: 2.0, 2: 0.5}),
-    ],
+    ("objective", "known", "weight"), every_second(["auto", "hinge"], WEIGHTED, [None, "w"])
 )
-@pytest.mark.parametrize("weight", [None, "w"])
 def test_rows_in_files_are_weighted_as_in_memory(
-    objective: str, target: str, weights, weight: str | None, folder: Path, monkeypatch
+    objective: str, known: tuple[str, Any], weight: str | None, folder: Path, monkeypatch
 ) -> None:
     import pandas as pd
 
     from hedgerow import Dataset
     from hedgerow.estimators.file_fit import fit_files, summarize_targets
 
+    target, weights = known
     if target == "several":
         objective = "one_vs_all" if objective == "hinge" else objective
     never_join_chunks(monkeypatch)

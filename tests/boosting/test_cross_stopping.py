@@ -260,7 +260,7 @@ def test_bytes_do_not_depend_on_threads(name: str, tmp_path: Any) -> None:
     if name == "categories":  # of more levels than a column has bins: target statistics
         table = {"a": (np.arange(300) % 290).astype(str), "b": X[:, 0]}
     found = set()
-    for n_jobs in (1, 2, 5):
+    for n_jobs in (1, 5):
         model = estimator(**SETTINGS | more, n_jobs=n_jobs).fit(table, y, **given)
         found.add(model_to_bytes(model.booster_.model))
         assert model.n_iter_ == model.best_iteration_ <= 60
@@ -274,15 +274,13 @@ def test_bytes_do_not_depend_on_threads(name: str, tmp_path: Any) -> None:
     assert again.best_iteration_ == model.best_iteration_
 
 
-@pytest.mark.parametrize("n_jobs", [4, 12])
-def test_a_default_fit_does_not_depend_on_many_threads(n_jobs: int) -> None:
+def test_a_default_fit_does_not_depend_on_many_threads() -> None:
     """Each of the folds that grow at the same time may have several threads."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6_000, 20))
     y = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]) + rng.normal(size=6_000) / 3
-    models = [HedgerowRegressor(learning_rate=0.3, n_jobs=n).fit(X, y) for n in (1, n_jobs)]
-    one, several = (model_to_bytes(model.booster_.model) for model in models)
-    assert several == one
+    models = [HedgerowRegressor(learning_rate=0.3, n_jobs=n).fit(X, y) for n in (1, 4, 12)]
+    assert len({model_to_bytes(model.booster_.model) for model in models}) == 1
 
 
 def test_rows_of_weight_zero_change_nothing() -> None:

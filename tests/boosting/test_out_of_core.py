@@ -26,6 +26,7 @@ from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 from tests.helpers.file_tables import all_kinds, simple, split, write
+from tests.helpers.marking import every_second
 
 LIMIT = 100_000_000
 N_ROWS = 1500
@@ -207,8 +208,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("options", COMMANDS)
-@pytest.mark.parametrize("valid", [False, True])
+@pytest.mark.parametrize(("options", "valid"), every_second(COMMANDS, [False, True]))
 def test_command_line(
     options: list[str],
     valid: bool,

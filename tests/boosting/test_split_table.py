@@ -64,6 +64,7 @@ def test_splits_of_vector_leaves_have_the_gains_of_all_outputs(objective, params
     assert booster.model.forest.vectors is not None
     inner = [row for row in booster.to_frame("polars").to_dicts() if row["feature"] is not None]
     assert {row["feature"] for row in inner} >= {"size", "town"}
+    nodes = booster.to_frame("pandas").set_index(["tree", "node"])
     for row in inner:
         table = booster.split_table(row["tree"], row["node"], data)
         allowed = table[table["allowed"]]
@@ -72,7 +73,8 @@ def test_splits_of_vector_leaves_have_the_gains_of_all_outputs(objective, params
         assert best["feature"] == row["feature"]
         assert len(best["g_left"]) == len(best["h_right"]) == 3
         sides = {best["n_left"], best["n_right"]}
-        assert sides == {inner_count(booster, row, side) for side in ("left", "right")}
+        below = (nodes.loc[(row["tree"], row[side]), "count"] for side in ("left", "right"))
+        assert sides == {int(count) for count in below}
 
 
 def rows_of_several_outputs():
@@ -85,12 +87,6 @@ def rows_of_several_outputs():
     targets = effect[codes] + np.outer(X["size"].fillna(1.0), [2.0, -1.0, 0.5])
     targets += rng.normal(size=(500, 3)) / 5
     return X, targets.argmax(axis=1), targets
-
-
-def inner_count(booster, row, side):
-    frame = booster.to_frame("pandas")
-    own = frame[frame["tree"] == row["tree"]].set_index("node")
-    return int(own.loc[row[side], "count"])
 
 
 def test_rows_are_all_cuts_with_the_sums_of_their_sides() -> None:

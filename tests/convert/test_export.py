@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import runpy
 
@@ -519,17 +520,21 @@ def test_linear_trees_of_lightgbm(odd_numbers, target, tmp_path) -> None:
     exported(booster, tmp_path / "model", target, known)
 
 
-@pytest.mark.parametrize("target", WITH_LINES)
-@pytest.mark.parametrize("task", ["regression", "classes"])
-def test_models_of_the_defaults(target, task, tmp_path) -> None:
-    """Defaults may choose linear leaves and crosses: what they choose can be exported."""
+@functools.cache
+def of_the_defaults(task):
     rng = np.random.default_rng(0)
     X = np.exp(rng.normal(size=(400, 3)))
     y = X[:, 0] / X[:, 1] + 0.01 * rng.normal(size=400)
     if task == "regression":
-        model = hedgerow.HedgerowRegressor(random_state=0).fit(X, y)
-    else:
-        model = hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 1.0)
+        return hedgerow.HedgerowRegressor(random_state=0).fit(X, y), X
+    return hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 1.0), X
+
+
+@pytest.mark.parametrize("task", ["regression", "classes"])
+@pytest.mark.parametrize("target", WITH_LINES)
+def test_models_of_the_defaults(target, task, tmp_path) -> None:
+    """Defaults may choose linear leaves and crosses: what they choose can be exported."""
+    model, X = of_the_defaults(task)
     found = model.booster_.model
     assert found.forest.slopes is not None or found.inputs is not None
     if target == "onnx":

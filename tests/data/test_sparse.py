@@ -287,6 +287,7 @@ def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
     params = {
         "zero_as_missing": zero_missing,
         "early_stopping": "cv",
+        "n_estimators": 30,
         "grow_policy": "leafwise",
         "linear_leaves": False,
         "feature_crosses": None,  # of dense tables only

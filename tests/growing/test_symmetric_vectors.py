@@ -15,6 +15,7 @@ from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.growing.core import grower as grower_module
 from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
 from tests.helpers.examples import examples
+from tests.helpers.marking import every_second
 from tests.reference.naive_vector import Asked, Sets, Tied
 
 VECTORS = {"grow_policy": "symmetric", "multi_strategy": "multi_output_tree"}
@@ -63,10 +64,15 @@ LOOSE = Sets(0.0, 0.0, 1, 254)
 STRICT = Sets(6.0, 3.0, 12, 3)
 
 
-@pytest.mark.parametrize("sets", [LOOSE, STRICT])
-@pytest.mark.parametrize("is_sorted", [True, False])
-@pytest.mark.parametrize("missing", [0.0, 0.15])
-@pytest.mark.parametrize("names", [(), ("smooth",), ("factors",), ("signs", "smooth")])
+@pytest.mark.parametrize(
+    ("sets", "is_sorted", "missing", "names"),
+    every_second(
+        [LOOSE, STRICT],
+        [True, False],
+        [0.0, 0.15],
+        [(), ("smooth",), ("factors",), ("signs", "smooth")],
+    ),
+)
 def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing, names) -> None:
     X, Y = towns(160, 1, missing, 7)
     params, asked = sets_of(7, is_sorted, sets)

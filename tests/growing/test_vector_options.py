@@ -14,6 +14,7 @@ from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import CUT_STREAM
 from tests.helpers.examples import examples
+from tests.helpers.marking import every_second
 from tests.reference.naive_vector import Asked, goss_weights, grow, grow_levels, mvs_weights
 
 SEED, N_OUTPUTS = 7, 3
@@ -102,22 +103,25 @@ def options_of(names: tuple[str, ...], policy: str) -> tuple[dict[str, Any], Ask
     return params, Asked(**asked)
 
 
+OPTIONS = [
+    ("smooth",),
+    ("penalties",),
+    ("drawn",),
+    ("given",),
+    ("smooth", "penalties"),
+    ("smooth", "drawn"),
+    ("given", "penalties", "drawn"),
+    ("given", "smooth", "penalties", "drawn"),
+]
+
+
 @pytest.mark.parametrize(
-    "names",
-    [
-        ("smooth",),
-        ("penalties",),
-        ("drawn",),
-        ("given",),
-        ("smooth", "penalties"),
-        ("smooth", "drawn"),
-        ("given", "penalties", "drawn"),
-        ("given", "smooth", "penalties", "drawn"),
-    ],
-)
-@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
-@pytest.mark.parametrize(
-    "rules", [RULES, RULES | {"gamma": 0.05, "reg_alpha": 0.3, "max_delta_step": 0.7}]
+    ("names", "policy", "rules"),
+    every_second(
+        OPTIONS,
+        ["leafwise", "symmetric"],
+        [RULES, RULES | {"gamma": 0.05, "reg_alpha": 0.3, "max_delta_step": 0.7}],
+    ),
 )
 def test_options_are_those_of_trying_every_cut(names, policy, rules) -> None:
     X, Y = problem()

@@ -31,6 +31,20 @@ def half_slow(cases: Iterable[Any]) -> list[Any]:
     ]
 
 
+def every_second(*columns: Iterable[Any]) -> list[Any]:
+    """Half of all combinations of some values; the others run with ``-m slow``.
+
+    Every pair of values is in a fast one where there are three columns or more.
+    """
+    return [
+        pytest.param(
+            *(value for _, value in chosen),
+            marks=pytest.mark.slow if sum(number for number, _ in chosen) % 2 else (),
+        )
+        for chosen in itertools.product(*map(enumerate, columns))
+    ]
+
+
 def crossed(**columns: Mapping[str, Any]) -> pytest.MarkDecorator:
     """All combinations of the values of some arguments, each given as {id: value}.
 

@@ -700,7 +700,7 @@ def test_picture_on_given_axes_shrinks() -> None:
     assert max(sizes) < 9.0
     figure.canvas.draw()
     tiny, axes = plt.subplots(figsize=(2, 1))
-    plot_tree(chain(200), ax=axes)
+    plot_tree(chain(60), ax=axes)
     tiny.canvas.draw()
     close_figures()
 

@@ -208,6 +208,7 @@ def test_awkward_tables_are_climbed_to_the_end(name, tmp_path, monkeypatch, caps
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_several_targets_are_climbed(tmp_path, capsys) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)).round(3)

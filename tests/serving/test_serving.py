@@ -597,7 +597,7 @@ def test_a_file_that_is_no_model_changes_nothing(path, tmp_path) -> None:
 
 def test_running_requests_are_answered_before_the_end(slow_path) -> None:
     with serving(slow_path, "--max-seconds", "60") as server:
-        body = json.dumps(slow_body(1500))
+        body = json.dumps(slow_body(700))
 
         def pending() -> bool:
             text = server.ask("GET", "/metrics")[1]
@@ -610,6 +610,6 @@ def test_running_requests_are_answered_before_the_end(slow_path) -> None:
             for one in asked:
                 status, found = one.result()
                 assert status == 200
-                assert len(found["explanations"]) == 1500
+                assert len(found["explanations"]) == 700
         with pytest.raises(OSError, match=r"refused|reset"):
             server.ask("GET", "/v2/health/live")
