@@ -12,6 +12,9 @@ from tests.helpers.clusters import client_of_two_workers
 
 @pytest.fixture(scope="package")
 def shared_client() -> Iterator[Any]:
-    """A client for tests that leave its workers as they are."""
-    with client_of_two_workers() as client:
+    """A client for tests that leave its workers as they are, and that ask for no processes.
+
+    Whatever goes to the workers is sent as to processes.  Those import everything once more.
+    """
+    with client_of_two_workers(processes=False, protocol="tcp") as client:
         yield client

@@ -13,14 +13,21 @@ WITHOUT_PROFILE = {"distributed.worker.profile.enabled": False}
 
 
 @contextmanager
-def client_of_two_workers(processes: bool = True) -> Iterator[Any]:
-    """A client of a new cluster of two processes, which take seconds to start, or of threads."""
+def client_of_two_workers(processes: bool = True, protocol: str | None = None) -> Iterator[Any]:
+    """A client of a new cluster of two processes, which take seconds to start, or of threads.
+
+    Threads pass objects to each other as they are, unless ``protocol`` is "tcp".
+    """
     distributed = pytest.importorskip("distributed", reason="clusters need Dask")
     dask = pytest.importorskip("dask", reason="clusters need Dask")
     with (
         dask.config.set(WITHOUT_PROFILE),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None
+            n_workers=2,
+            threads_per_worker=1,
+            processes=processes,
+            protocol=protocol,
+            dashboard_address=None,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
