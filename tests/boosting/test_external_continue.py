@@ -14,6 +14,7 @@ from hedgerow import Booster, Dataset, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.errors import ParameterError
 from tests.helpers.chunked import TableData
+from tests.helpers.marking import every_second
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -73,8 +74,8 @@ def later_rows() -> pd.DataFrame:
 
 def batches_of(rows: pd.DataFrame, target: np.ndarray, **more: Any) -> Dataset:
     def batches() -> Iterator[pd.DataFrame]:
-        for start in range(0, N, 70):
-            some = slice(start, start + 70)
+        for start in range(0, N, 170):
+            some = slice(start, start + 170)
             yield rows[some].assign(y=target[some], **{k: v[some] for k, v in more.items()})
 
     return Dataset.from_batches(batches, target="y", **{name: name for name in more})
@@ -86,8 +87,7 @@ def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "in_memory", None)
 
 
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weights"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "weight"), every_second(MODELS, [None, WEIGHT]))
 def test_chunks_and_batches_give_the_bytes_of_memory(
     name: str, weight: Any, no_table: None
 ) -> None:

@@ -14,6 +14,7 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.errors import DataTypeError, ParameterError
 from tests.helpers.chunked import never_join_chunks
+from tests.helpers.marking import every_second
 
 N = 600
 RNG = np.random.default_rng(3)
@@ -33,7 +34,7 @@ def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         never_join_chunks(monkeypatch)
 
 
-def batches_of(position: Any, size: int = 90, **more: Any) -> Dataset:
+def batches_of(position: Any, size: int = 170, **more: Any) -> Dataset:
     table = ROWS.assign(y=GRADE, q=QUERY, place=position, **more)
 
     def batches() -> Iterator[pd.DataFrame]:
@@ -49,22 +50,20 @@ def in_memory(position: Any, **more: Any) -> Dataset:
     return Dataset(ROWS, GRADE, qid=QUERY, position=position, **more)
 
 
-@pytest.mark.parametrize("names", [False, True])
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"objective": "rank_xendcg", "learning_rate": 0.3},
-        {"pair_method": "mean", "position_bias_regularization": 0.5},
-        {"boosting": "dart", "drop_rate": 0.5},
-        {"num_parallel_tree": 2, "subsample": 0.7},
-        {"early_stopping": True, "patience": 2, "train_scores": True},
-        {"sampling": "goss", "grow_policy": "symmetric"},
-        {"tree_method": "exact", "early_stopping": True, "patience": 2, "train_scores": True},
-        {"tree_method": "approx", "subsample": 0.7},
-    ],
-    ids=str,
-)
+PARAMS: list[dict[str, Any]] = [
+    {},
+    {"objective": "rank_xendcg", "learning_rate": 0.3},
+    {"pair_method": "mean", "position_bias_regularization": 0.5},
+    {"boosting": "dart", "drop_rate": 0.5},
+    {"num_parallel_tree": 2, "subsample": 0.7},
+    {"early_stopping": True, "patience": 2, "train_scores": True},
+    {"sampling": "goss", "grow_policy": "symmetric"},
+    {"tree_method": "exact", "early_stopping": True, "patience": 2, "train_scores": True},
+    {"tree_method": "approx", "subsample": 0.7},
+]
+
+
+@pytest.mark.parametrize(("params", "names"), every_second(PARAMS, [False, True]), ids=str)
 def test_files_give_the_bytes_of_memory(params: dict[str, Any], names: bool) -> None:
     position = np.array(["top", "side", *"abcdefg"])[PLACE] if names else PLACE
     params = SMALL | params
@@ -111,7 +110,7 @@ def test_a_model_is_continued_with_its_biases() -> None:
 def test_what_is_no_position() -> None:
     mixed = [*PLACE[:90].tolist(), *PLACE[90:].astype(str).tolist()]
     with pytest.raises(DataTypeError, match="whole numbers or text"):
-        train(SMALL, batches_of(np.array(mixed, dtype=object)))
+        train(SMALL, batches_of(np.array(mixed, dtype=object), 90))
     with pytest.raises(DataTypeError, match=r"batch.*position must hold whole numbers"):
         train(SMALL, batches_of(PLACE + 0.5))
     with pytest.raises(ParameterError, match="boosting='rf'"):

@@ -92,7 +92,7 @@ def test_model_file_does_not_depend_on_threads(monkeypatch, name, n_rows, n_feat
     if case.pop("weighted", False):
         weight = np.random.default_rng(1).gamma(0.5, size=n_rows)
     one = content(fit(X, y, objective, weight, n_jobs=1, **case))
-    for n_jobs in (2, 3, 5):
+    for n_jobs in (2, 3, 5) if n_rows < 10_000 else (3,):
         assert content(fit(X, y, objective, weight, n_jobs=n_jobs, **case)) == one
 
 

@@ -19,6 +19,7 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
 from hedgerow.cli.reading.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
+from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
 
@@ -303,7 +304,7 @@ def test_evaluate_classes_rankings_and_libsvm(
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
 
 
-@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("task", mostly_slow(["regression", "classification"]))
 def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
     columns = make_columns(80)
     if task == "classification":

@@ -587,7 +587,7 @@ def test_better_than_a_uniform_sample_of_the_same_size(shared_data, share, setti
     def mean_loss(**params):
         models = [
             HedgerowClassifier(early_stopping=False, random_state=seed, **params).fit(X, y)
-            for seed in range(3)
+            for seed in range(2)
         ]
         return np.mean([log_loss(model, X_test, y_test) for model in models])
 
