@@ -529,14 +529,14 @@ def draw_classes(rng, n, n_classes=4):
 @pytest.mark.parametrize("method", ["lac", "aps", "raps"])
 def test_coverage_of_sets(method) -> None:
     shares, sizes = [], []
-    for seed in range(150):
+    for seed in range(300):
         rng = np.random.default_rng(seed)
         p, y = draw_classes(rng, 130)
         model = ConformalClassifier(Known().fit(p, np.arange(4)), method=method, level=0.8)
         sets = model.calibrate(p[:49], y[:49]).predict_set(p[49:])
         shares.append(sets[np.arange(81), y[49:]].mean())
         sizes.append(sets.sum(axis=1).mean())
-    error = np.std(shares) / math.sqrt(150)
+    error = np.std(shares) / math.sqrt(300)
     assert 0.8 - 4 * error < np.mean(shares) < 0.8 + 1 / 50 + 4 * error
     assert 1.0 < np.mean(sizes) < 3.0
 
