@@ -226,12 +226,26 @@ PATHS = {
         objectives=ONE_OUTPUT,
     ),
 }  # fmt: skip
-every_path = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 
 
 def paths_where(wanted):
-    chosen = {name: path for name, path in PATHS.items() if wanted(path)}
-    return pytest.mark.parametrize("path", chosen.values(), ids=chosen)
+    """Run a law on some paths: on every second one in a fast run, which are others for each law."""
+
+    def marked(law):
+        chosen = [name for name, path in PATHS.items() if wanted(path)]
+        first = len(law.__name__) % 2
+        return pytest.mark.parametrize(
+            "path",
+            [
+                pytest.param(PATHS[name], id=name, marks=pytest.mark.slow if k % 2 else ())
+                for k, name in enumerate(chosen, first)
+            ],
+        )(law)
+
+    return marked
+
+
+every_path = paths_where(lambda path: True)
 
 
 def n_rows_of(X):
