@@ -75,14 +75,14 @@ print(n_places > 100)
     "case",
     mostly_slow(
         [
-            ("squared_error", "newton", 4),
+            ("squared_error", "newton", 8),
             ("squared_error", "newton", 1),
             ("absolute_error", "line_search", 1),
         ]
     ),
 )
 def test_an_interrupt_anywhere_ends_the_threads(case: tuple[str, str, int]) -> None:
-    """In a fast run at each fourth of the places."""
+    """In a fast run at each eighth of the places."""
     loss, leaves, stride = case
     code = CODE.replace("LOSS", repr(loss)).replace("LEAVES", repr(leaves))
     code = code.replace("STRIDE", str(stride))
