@@ -75,9 +75,6 @@ def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) ->
 def labels_to_record(classes: AnyArray) -> dict[str, Any]:
     """Convert class labels to JSON-like values, with their dtype.
 
-    Texts have one dtype, whether they were objects, columns of a frame or wider arrays, so that
-    the same labels give the same file.
-
     Raise ``DataTypeError`` if labels are not text, numbers or booleans, or if they are too
     long in total.
     """
@@ -96,19 +93,8 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
             f"{len(classes)} labels of up to {longest} letters are too long for a model file: "
             "give classes shorter names."
         )
-    return {"dtype": _name_of(classes.dtype, values), "values": values}
-
-
-def _name_of(dtype: np.dtype[Any], values: list[Any]) -> str:
-    """Return the dtype of labels in a record; texts that NumPy would cut stay objects."""
-    if dtype.kind not in "OU":
-        return dtype.newbyteorder("<").str
-    texts = [value for value in values if isinstance(value, str)]
-    longest = max((len(text) for text in texts), default=0)
-    fits = longest * len(values) <= MOST_LABEL_BYTES // 4 and 0 < longest <= _LONGEST_LABEL
-    if len(texts) < len(values) or not fits or any(text.endswith("\0") for text in texts):
-        return "O"
-    return f"<U{longest}"
+    name = "O" if classes.dtype.kind == "O" else classes.dtype.newbyteorder("<").str
+    return {"dtype": name, "values": values}
 
 
 def labels_from_record(record: Any, n_classes: int) -> AnyArray:
