@@ -32,7 +32,7 @@ from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.row_sample import Block, RowSample
 from hedgerow.data.sources.spool import Spool
-from hedgerow.data.sources.text_files import TextPart
+from hedgerow.data.sources.text_files import TextPart, check_separator
 from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from tests.helpers.examples import examples
@@ -409,3 +409,6 @@ def test_separators_in_names_are_no_separators(tmp_path):
     frame.rename(columns={"a;b|c": "a,b"}).to_csv(tmp_path / "b.tsv", sep="\t", index=False)
     assert Dataset.from_files(tmp_path / "a.csv", "y").feature_names == ("a;b|c",)
     assert Dataset.from_files(tmp_path / "b.tsv", "y").feature_names == ("a,b",)
+    for text in ("a;b\n" + "1.5\n" * 40, "a;b\n", '"a;\nb",y\n"0;1",2\n', ""):
+        (tmp_path / "c.csv").write_text(text)
+        check_separator(str(tmp_path / "c.csv"))

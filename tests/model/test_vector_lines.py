@@ -346,9 +346,7 @@ def test_automatic_trees_with_lines_have_one_output() -> None:
     assert model.model.forest.slopes is not None
 
 
-def test_refits_and_sparse_rows_are_refused(booster: Booster) -> None:
-    with pytest.raises(ParameterError, match="vector leaves cannot be refitted"):
-        booster.refit(X, Y)
+def test_paths_of_lines_are_not_smoothed() -> None:
     with pytest.raises(ParameterError, match="path_smooth"):
         train({**FEW, "path_smooth": 1.0}, Dataset(X, Y))
 

@@ -13,11 +13,13 @@ batches begin.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from hedgerow.data.reading.texts import (
@@ -233,17 +235,28 @@ def _beginning(path: str, n_bytes: int) -> bytes:
 
 
 def check_separator(path: str) -> None:
-    """Raise ``StorageError`` if the names in the first line are separated by another character."""
+    """Raise ``StorageError`` if only another separator divides the first two lines alike."""
     ours = delimiter_of(path)
-    line = _beginning(path, _MOST_NAMES).splitlines()[:1]
-    others = [each for each in ",;\t" if line and each.encode() in line[0]]
-    if others and ours not in others:
+    text = _beginning(path, _MOST_NAMES).decode("utf-8", "replace")
+    widths = {each: _widths(text, each) for each in ",;\t"}
+    others = [each for each, (names, values) in widths.items() if names == values > 1]
+    if others and widths[ours] == (1, 1):
         shown = {"\t": "tabs"}.get(others[0], repr(others[0]))
         raise StorageError(
             f"{path}: the names in the first line are separated by {shown}. Files named .csv are "
             "read with commas, and .tsv with tabs: convert the file, or use the command hedgerow, "
             "which finds separators."
         )
+
+
+def _widths(text: str, separator: str) -> tuple[int, int]:
+    """Return the numbers of fields of the names and of the first row; 0 without such a line."""
+    lines = csv.reader(StringIO(text, newline=""), delimiter=separator)
+    try:
+        names, values = next(lines, []), next(lines, [])
+    except csv.Error:  # csv.field_size_limit is for the whole process, and may be small
+        return 0, 0
+    return len(names), len(values)
 
 
 def check_encoding(path: str) -> None:
