@@ -17,6 +17,7 @@ from hedgerow import (
     HedgerowRegressor,
 )
 from hedgerow.boosting.automatic.recipe import plain_values
+from hedgerow.distributed.dask_objects import with_objects
 from hedgerow.errors import DataTypeError
 from hedgerow.io import model_to_bytes
 
@@ -92,3 +93,10 @@ def test_objects_whose_text_other_steps_may_need_are_an_error(shared_client: Any
     texts = X[["x", "text"]].assign(more=X.x + 1.0)
     found = DaskHedgerowRegressor(**SETTINGS).fit(texts, y)
     assert [column.kind for column in found.booster_.model.schema.columns][1] == "category"
+
+
+def test_frames_of_text_stay_as_they_are(shared_client: Any) -> None:
+    X = dd.from_pandas(_table(), npartitions=2)
+    texts, dates = X[["x", "text"]], X[["x", "dates"]]
+    assert with_objects(texts, "X") is texts
+    assert with_objects(dates, "X") is not dates

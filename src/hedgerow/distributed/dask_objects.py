@@ -42,15 +42,18 @@ def with_objects(frame: Any, name: str) -> Any:
     steps = list(expression.walk())
     if not any(_converts(step) for step in steps):
         return frame
+    others = next(_converted(frame, steps), None)
+    if others is None and all(type(step).__name__ != _CONVERSION for step in steps):
+        return frame  # from pandas, and all objects are text: Arrow's text is faster to send
     if all(type(step).__name__ in _CHOICES for step in steps):
         return type(frame)(_unconverted(expression))
-    for column in _converted(frame, steps):
-        raise DataTypeError(
-            f"column {column!r} of {name} holds Python objects that are no text, and Dask turned "
-            "them into text: set dask.config.set({'dataframe.convert-string': False}) before the "
-            "frame is made, or convert the column, for example by pandas.to_datetime."
-        )
-    return frame
+    if others is None:
+        return frame
+    raise DataTypeError(
+        f"column {others!r} of {name} holds Python objects that are no text, and Dask turned them "
+        "into text: set dask.config.set({'dataframe.convert-string': False}) before the frame is "
+        "made, or convert the column, for example by pandas.to_datetime."
+    )
 
 
 def _converts(step: Any) -> bool:
@@ -79,9 +82,9 @@ def _converted(frame: Any, steps: list[Any]) -> Iterator[str]:
         if type(step).__name__ != "FromPandas":
             continue
         source = getattr(step.frame, "_data", step.frame)
-        source = source if isinstance(source, pd.DataFrame) else source.to_frame()
-        for column in source.columns:
-            if column not in texts or source[column].dtype != object:
+        columns = source.items() if isinstance(source, pd.DataFrame) else [(source.name, source)]
+        for column, values in columns:
+            if column not in texts or values.dtype != object:
                 continue
-            if any(not isinstance(value, str) for value in source[column].dropna().head(1)):
+            if any(not isinstance(value, str) for value in values.dropna().head(1)):
                 yield str(column)
