@@ -110,7 +110,7 @@ class CrossValidation:
         return f"<CrossValidation: {len(self.splits)} folds, best round {self.best_round}: {best}>"
 
 
-@advised(OF_CV, "Parameters of the training belong into params.")
+@advised(OF_CV, "Parameters of the training belong in params.")
 def cv(
     params: Mapping[str, Any] | None,
     dataset: Dataset,

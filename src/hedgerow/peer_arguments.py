@@ -15,6 +15,7 @@ from hedgerow.errors import UnknownNameError, did_you_mean
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+_NEEDLESS = "nothing: "
 _ROUNDS = "give n_estimators among the parameters."
 _PATIENCE = "give patience among the parameters."
 _METRIC = "give eval_metric among the parameters."
@@ -70,7 +71,7 @@ OF_DATASET: dict[str, str] = {
 }
 """Arguments of ``Dataset``."""
 
-_NOTHING = "nothing: it has no counterpart."
+_NOTHING = f"{_NEEDLESS}it has no counterpart."
 OF_BOOSTER_PREDICT: dict[str, str] = {
     **dict.fromkeys(("raw_score", "output_margin", "prediction_type"), "give kind='raw'."),
     "pred_leaf": "give kind='leaf'.",
@@ -138,6 +139,21 @@ def advised(
     return decorate
 
 
+def advice(name: str, replacement: str) -> str:
+    """Return the sentence about an argument of another library.
+
+    Examples
+    --------
+    >>> advice("label", "give y.")
+    "In place of 'label', give y."
+    >>> advice("reference", "nothing: validation rows are binned as the training rows.")
+    "'reference' is not needed: validation rows are binned as the training rows."
+    """
+    if replacement.startswith(_NEEDLESS):
+        return f"{name!r} is not needed: {replacement.removeprefix(_NEEDLESS)}"
+    return f"In place of {name!r}, {replacement}"
+
+
 def _unknown(
     where: str,
     wrong: set[str],
@@ -149,7 +165,7 @@ def _unknown(
     hints = []
     for name in names:
         if name in replacements:
-            hints.append(f" In place of {name!r}, {replacements[name]}")
+            hints.append(f" {advice(name, replacements[name])}")
         else:
             hints.append(did_you_mean(name, known - {"self"}) or (otherwise and f" {otherwise}"))
     text = "".join(dict.fromkeys(hints))

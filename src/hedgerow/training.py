@@ -53,7 +53,7 @@ _TRAIN_NAMES = (
 )
 
 
-@advised(OF_TRAIN, "Parameters of the training belong into params.")
+@advised(OF_TRAIN, "Parameters of the training belong in params.")
 def train(
     params: Mapping[str, Any] | None,
     dataset: Dataset,

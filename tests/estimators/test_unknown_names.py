@@ -228,18 +228,20 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_arguments_of_peers_get_advice(name: str) -> None:
-    call, advice = FUNCTIONS[name]
-    for argument, what in advice.items():
+    call, replacements = FUNCTIONS[name]
+    for argument, what in replacements.items():
         with pytest.raises(hedgerow.UnknownNameError) as found:
             call(**{argument: 1})
-        assert f"has no argument {argument!r}. In place of {argument!r}, {what}" in str(found.value)
+        assert f"has no argument {argument!r}. {peer_arguments.advice(argument, what)}" in str(
+            found.value
+        )
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: hedgerow.train({}, DATA, init_modl=1), "Did you mean 'init_model'"),
-        (lambda: hedgerow.train({}, DATA, max_leaves=3), "belong into params"),
+        (lambda: hedgerow.train({}, DATA, max_leaves=3), "belong in params"),
         (lambda: hedgerow.cv({}, DATA, nfold=3, seed=1), "'nfold', give folds. In place of 'seed'"),
         (lambda: hedgerow.Dataset(X, ofset=Y), "Did you mean 'offset'"),
         (lambda: REGRESSOR.predict(X, n_rounds=1), "booster_.predict with n_rounds"),
