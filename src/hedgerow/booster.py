@@ -41,7 +41,6 @@ from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
-from hedgerow.peer_arguments import OF_BOOSTER_PREDICT, advised
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.plot.views import TreeViews
@@ -151,7 +150,6 @@ class Booster(
         known = self._objective
         return known.names if isinstance(known, SeveralTargets) else None
 
-    @advised(OF_BOOSTER_PREDICT)
     def predict(
         self,
         X: Any,

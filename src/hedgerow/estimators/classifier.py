@@ -38,7 +38,6 @@ from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_PREDICT, advised
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
@@ -237,7 +236,6 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             )
         return name, len(classes) if several else 1
 
-    @advised(OF_PREDICT)
     def predict(self, X: Any, offset: Any = None) -> AnyArray:
         """Predict the class of each row.
 
@@ -259,7 +257,6 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         booster = self._fitted_booster(X)
         return _classes_of(booster, self._raw(booster, X, offset))
 
-    @advised(OF_PREDICT)
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the probability of each class, corrected for class weights.
 

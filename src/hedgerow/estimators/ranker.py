@@ -25,7 +25,6 @@ from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING, Objective, make_objective
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_PREDICT, advised
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -225,7 +224,6 @@ class HedgerowRanker(HedgerowEstimator):
             raise AttributeError("position_bias_ needs positions: fit(..., position=...).")
         return dict(zip(found["positions"], found["bias"], strict=True))
 
-    @advised(OF_PREDICT)
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Score each row; within a query, rows with higher scores come first.
 

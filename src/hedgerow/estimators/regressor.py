@@ -33,7 +33,6 @@ from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
-from hedgerow.peer_arguments import OF_PREDICT, advised
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution
@@ -239,7 +238,6 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             return read_targets(y, n_rows, name)
         return Targets(check_vector(target_column(y, name), n_rows, name), None)
 
-    @advised(OF_PREDICT)
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row.
 
