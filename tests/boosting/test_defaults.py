@@ -83,7 +83,7 @@ def test_explicit_values_win(name: str) -> None:
         "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
         "max_bins": 100, "grow_policy": "depthwise", "linear_leaves": True,
-        "min_data_per_group": 20, "max_cat_to_onehot": 6,
+        "min_data_per_group": 20, "cat_smooth": 2.0, "cat_l2": 3.0, "max_cat_to_onehot": 6,
         "feature_crosses": [["x1", "x2", "product"]],
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
@@ -125,6 +125,27 @@ def test_small_tables_have_sets_of_few_rows() -> None:
     plain = HedgerowRegressor(random_state=0, categorical_features=[0], n_estimators=50).fit(X, y)
     assert plain.chosen_params_["min_data_per_group"] == 100
     assert np.mean((plain.predict(X) - y) ** 2) > 0.3
+
+
+def test_groups_of_few_rows_are_separated() -> None:
+    # With 10 and 100, LightGBM's limits, nodes cannot separate groups of twelve rows.
+    rng = np.random.default_rng(0)
+    n_groups, n_rows = 40, 480
+    group, x = rng.integers(n_groups, size=2 * n_rows), rng.uniform(-1.0, 1.0, 2 * n_rows)
+    level, slope = rng.normal(size=(2, n_groups))
+    y = level[group] + slope[group] * x + 0.1 * rng.normal(size=2 * n_rows)
+    X = {"group": np.array([f"g{code}" for code in group], dtype=object), "x": x}
+    train = {name: column[:n_rows] for name, column in X.items()}
+    test = {name: column[n_rows:] for name, column in X.items()}
+    of_lightgbm = {"min_data_per_group": 100, "cat_smooth": 10.0, "cat_l2": 10.0}
+    losses = [
+        np.mean((fitted.predict(test) - y[n_rows:]) ** 2)
+        for fitted in (
+            HedgerowRegressor(random_state=0, **limits).fit(train, y[:n_rows])
+            for limits in ({}, of_lightgbm)
+        )
+    ]
+    assert losses[0] < 0.5 * losses[1]
 
 
 def test_many_classes_share_their_trees() -> None:

@@ -140,8 +140,8 @@ class HedgerowEstimator(
     unknown_category: UnknownCategory = "missing"
     max_cat_to_onehot: int | Auto = "auto"
     max_cat_threshold: int = 32
-    cat_smooth: float = 10.0
-    cat_l2: float = 10.0
+    cat_smooth: float | Auto = "auto"
+    cat_l2: float | Auto = "auto"
     min_data_per_group: int | Auto = "auto"
     target_statistics: TargetStatistics = "auto"
     linear_leaves: bool | Auto = "auto"

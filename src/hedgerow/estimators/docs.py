@@ -143,14 +143,17 @@ max_cat_to_onehot : int in 1 .. 254 or "auto", default="auto"
     if cross-validation prefers it.
 max_cat_threshold : int in 1 .. 254, default=32
     Most levels in the smaller set of a split.
-cat_smooth : float >= 0, default=10
+cat_smooth : float >= 0 or "auto", default="auto"
     Levels with fewer rows than this in a node are merged.  The levels are then sorted by
-    ``G / (H + cat_smooth)``, which moves rare levels to the middle.
-cat_l2 : float >= 0, default=10
-    Added to ``reg_lambda`` when sets of levels are compared.
+    ``G / (H + cat_smooth)``, which moves rare levels to the middle.  ``"auto"`` is 1 if a
+    recipe applies to less than 10,000 rows, otherwise 10.
+cat_l2 : float >= 0 or "auto", default="auto"
+    Added to ``reg_lambda`` when sets of levels are compared.  ``"auto"`` is 1 if a recipe
+    applies to less than 10,000 rows, otherwise 10.
 min_data_per_group : int >= 1 or "auto", default="auto"
     Fewest rows by which a candidate set of levels must exceed the previous one, and
-    fewest rows of the remaining levels.  ``"auto"`` without a choice by size is 100.
+    fewest rows of the remaining levels.  ``"auto"`` is 1 if a recipe applies to less than
+    10,000 rows, otherwise 100.
 target_statistics : bool or "auto", default="auto"
     Replace category columns by the mean target of their levels.  In training, the mean of
     each row is taken over the rows before it in a random order, so no row sees its own

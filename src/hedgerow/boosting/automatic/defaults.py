@@ -58,7 +58,9 @@ AUTO = "auto"
 
 ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
-_OF_TINY = frozenset({"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group"})
+_OF_TINY = frozenset(
+    {"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group", "cat_smooth", "cat_l2"}
+)
 """Parameters of the recipe for tiny tables with a fixed number of rounds: a plain leaf would hold
 most of the rows."""
 

@@ -32,6 +32,8 @@ AUTOMATIC = (
     "subsample",
     "colsample_bynode",
     "min_data_per_group",
+    "cat_smooth",
+    "cat_l2",
     "max_cat_to_onehot",
     "max_bins",
     "grow_policy",
@@ -50,8 +52,12 @@ TINY, _FEW, _SMALL, _MEDIUM, _LARGE = FEWEST_ROWS, 500, 3_000, 10_000, 100_000
 _MANY_OUTPUTS = 5
 _SHARED_TREES = 8
 """From this number of classes on, one tree for all is as good as one for each, in half the time."""
-_ROWS_OF_SETS = (10, 100)
-_SETS = 20
+_SETS_OF_FEW_ROWS: dict[str, float] = {"min_data_per_group": 1, "cat_smooth": 1.0, "cat_l2": 1.0}
+"""Sets of categories below 10,000 rows.
+
+The plain values keep categories of few rows together: in a panel of 100 countries and 12 years, no
+tree could separate two countries.  The rounds that the folds find prevent overfitting instead.
+"""
 _FEW_BINS = 63
 _FEW_LEVELS = 4
 """Most categories of a column that splits one category against the others, not sets."""
@@ -89,20 +95,6 @@ def rate_of_rounds(n_rounds: int) -> float:
     """
     plain = plain_values()["learning_rate"]
     return round(float(min(max(_PLAIN_PATH / n_rounds, LOWEST_RATE), plain)), 6)
-
-
-def rows_of_sets(n_rows: int) -> int:
-    """Return ``min_data_per_group``: a twentieth of the rows, between 10 and the plain 100.
-
-    With 100, each set of categories in a table of 200 rows would have to hold half of the rows.
-
-    Examples
-    --------
-    >>> [rows_of_sets(n) for n in (150, 500, 5_000)]
-    [10, 25, 100]
-    """
-    least, most = _ROWS_OF_SETS
-    return min(max(n_rows // _SETS, least), most)
 
 
 def recipe(size: DataSize) -> Values:
@@ -143,7 +135,7 @@ def _of_size(size: DataSize) -> Values:
             "subsample": 1.0 if tiny else 0.6,
             "reg_lambda": 2.0,
             "colsample_bynode": 0.7,
-            "min_data_per_group": rows_of_sets(size.n_rows),
+            **_SETS_OF_FEW_ROWS,
             "max_cat_to_onehot": _FEW_LEVELS,
             "max_bins": _FEW_BINS if size.most_levels <= _FEW_BINS else _MOST_BINS,
             "multi_strategy": strategy,
@@ -173,7 +165,7 @@ def _of_size(size: DataSize) -> Values:
         "subsample": 1.0 if by_sets else 0.8,
         "reg_lambda": 1.0,
         "colsample_bynode": 0.7 if several else 0.9,
-        "min_data_per_group": rows_of_sets(size.n_rows),
+        **({} if large else _SETS_OF_FEW_ROWS),
         "max_cat_to_onehot": _FEW_LEVELS,
         "max_bins": _MOST_BINS,
         "multi_strategy": strategy,
