@@ -197,7 +197,7 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
         return with_crossed(problem, variant)
     asked: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
     with changed_defaults(variant):
-        predictor: Any = models._hedgerow(problem, asked)
+        predictor: Any = models.fit_hedgerow(problem, asked)
     if variant.is_plain:
         return predictor(problem.X_test)
     model = predictor.__self__
@@ -205,10 +205,12 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
         model.booster_ = model.booster_.refit(problem.X, problem.y, decay=0.0)
         return predictor(problem.X_test)
     fixed = repeated(model, variant)
-    first = predictor if variant.same_rounds else models._hedgerow(problem, fixed)
+    first = predictor if variant.same_rounds else models.fit_hedgerow(problem, fixed)
     total = first(problem.X_test)
     for seed in range(1, variant.n_models):
-        total = total + models._hedgerow(problem, {**fixed, "random_state": seed})(problem.X_test)
+        total = total + models.fit_hedgerow(problem, {**fixed, "random_state": seed})(
+            problem.X_test
+        )
     return total / variant.n_models
 
 
@@ -298,7 +300,7 @@ def of_two_kinds(problem: tables.Problem, lead: float) -> np.ndarray:
     """Prediction by the mean raw scores of the two kinds of trees that are best on the folds."""
     asked = {"n_jobs": 1, "random_state": 0}
     with compared() as seen:
-        predictor: Any = models._hedgerow(problem, asked)
+        predictor: Any = models.fit_hedgerow(problem, asked)
     others = [entry for entry in seen.entries if entry is not seen.best and entry.score > 0.0]
     if not others:
         return predictor(problem.X_test)
@@ -306,7 +308,7 @@ def of_two_kinds(problem: tables.Problem, lead: float) -> np.ndarray:
     if not seen.leads(seen.losses(seen.best), seen.losses(seen.best, other), lead):
         return predictor(problem.X_test)
     with selecting(other):
-        second: Any = models._hedgerow(problem, asked)
+        second: Any = models.fit_hedgerow(problem, asked)
     fitted = predictor.__self__, second.__self__
     if problem.task == "regression":
         return np.mean([model.predict(problem.X_test) for model in fitted], axis=0)
@@ -323,14 +325,14 @@ def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
     """
     asked = {"n_jobs": 1, "random_state": 0, "feature_crosses": None}
     with compared() as seen:
-        predictor: Any = models._hedgerow(problem, asked)
+        predictor: Any = models.fit_hedgerow(problem, asked)
     gain = predictor.__self__.feature_importances_
     strongest = [problem.X.columns[k] for k in np.argsort(-gain, kind="stable") if gain[k] > 0.0]
     wider = crossed(problem, strongest, variant)
     if wider.X.shape[1] == problem.X.shape[1] or seen.selection is None:
         return predictor(problem.X_test)
     with compared(seen) as again:
-        second: Any = models._hedgerow(wider, asked)
+        second: Any = models.fit_hedgerow(wider, asked)
     if not seen.leads(seen.losses(seen.best), again.losses(again.best), variant.lead):
         return predictor(problem.X_test)
     return second(wider.X_test)
@@ -428,15 +430,15 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", help="these, whatever their size and task")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    index = tables._index()
+    index = tables.load_index()
     names = options.tables or [
         name for name in index
-        if tables.half(name) in options.half
+        if tables.half_of(name) in options.half_of
         and options.from_rows <= int(index[name]["rows"]) < options.rows
         and name not in SLOW and (not options.tasks or index[name]["task"] in options.tasks)
     ]  # fmt: skip
     jobs = tables.jobs(names, options.folds)
-    models._hedgerow(tables.load("r_abalone", 0), {"n_jobs": 1, "n_estimators": 2})  # compiles
+    models.fit_hedgerow(tables.load("r_abalone", 0), {"n_jobs": 1, "n_estimators": 2})  # compiles
     plain, seconds = measure(jobs, Variant())
     print(f"{len(jobs)} tables and folds; the defaults took {seconds.sum():.1f} s\n")
     print("| variant | mean (standard error) | median | better / worse | p | seconds |")

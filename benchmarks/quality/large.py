@@ -26,7 +26,7 @@ import other_tasks
 import pandas as pd
 import tables
 from other_tasks import Rows
-from own_process import in_process
+from own_process import run_in_process
 from sklearn.datasets import make_classification
 
 KEPT = Path(__file__).with_name("results") / "large.jsonl"
@@ -49,12 +49,12 @@ def _flights(n_rows: int, task: str, is_later: bool) -> tuple[Rows, Rows]:
     delay = frame["delay"].to_numpy(dtype=np.float64)
     y = (delay >= 15).astype(np.int64) if task == "binary" else np.clip(delay, -60, 180)
     later = np.arange(len(y)) >= int(0.8 * len(y))
-    return _divided(Rows(X, y), later if is_later else tables.fold_of(len(y)) == 0)
+    return _divided(Rows(X, y), later if is_later else tables.assign_folds(len(y)) == 0)
 
 
 def _claims() -> tuple[Rows, Rows]:
     rows = other_tasks._claims("poisson", 678_013)
-    return _divided(rows, tables.fold_of(len(rows.y)) == 0)
+    return _divided(rows, tables.assign_folds(len(rows.y)) == 0)
 
 
 def _lists() -> tuple[Rows, Rows]:
@@ -122,7 +122,7 @@ def fitted(asked: tuple[str, str, int], rows: tuple[Rows, Rows]) -> dict[str, An
     of_rows = task in ("ranking", "poisson")
     problem = None
     if not of_rows:
-        cats = tables._text_columns(train.X, "")
+        cats = tables.text_columns(train.X, "")
         kind: Any = task
         problem = tables.Problem(kind, train.X, train.y, test.X, test.y, cats)
     began, worked = time.perf_counter(), time.process_time()
@@ -148,7 +148,7 @@ def _of_table(asked: tuple[str, str, int], name: str) -> dict[str, Any]:
 
 def known(path: Path, names: list[str]) -> dict[tuple[str, str, int], dict[str, Any]]:
     """What is kept of the models as they are now, by model, table and threads."""
-    versions = {name: models.version_of(name) for name in names}
+    versions = {name: models.get_version(name) for name in names}
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
     return {
@@ -167,8 +167,8 @@ def run(path: Path, names: list[str], asked: list[str], n_threads: int, limit: f
             if (name, table, n_threads) in there:
                 continue
             task = TABLES[table][0]
-            found = in_process(_of_table, ((name, task, n_threads), table), limit)
-            line = {"model": name, "version": models.version_of(name), "table": table,
+            found = run_in_process(_of_table, ((name, task, n_threads), table), limit)
+            line = {"model": name, "version": models.get_version(name), "table": table,
                     "threads": n_threads, **found}  # fmt: skip
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")

@@ -68,7 +68,7 @@ class Rows:
 
 
 def _suite(name: str) -> Rows:
-    row = tables._index()[name]
+    row = tables.load_index()[name]
     cats = [column for column in row["cat_columns"].split("|") if column]
     frame = pd.read_csv(tables.ROOT / "suite" / f"{name}.csv.gz", dtype=dict.fromkeys(cats, str))
     y = frame.pop("target").to_numpy(dtype=np.float64)
@@ -255,9 +255,9 @@ def score(task: str, rows: Rows, prediction: np.ndarray) -> float:
 
 
 def _typed(rows: Rows) -> tuple[list[str], Callable[[pd.DataFrame], Any]]:
-    cats = tables._text_columns(rows.X, "")
+    cats = tables.text_columns(rows.X, "")
     problem = tables.Problem("regression", rows.X, rows.y, rows.X, rows.y, cats)
-    typed = models._as_categories(problem)
+    typed = models.category_encoder(problem)
     names = [f"c{j}" for j in range(rows.X.shape[1])]
     return cats, lambda frame: typed(frame).set_axis(names, axis=1)
 
@@ -373,7 +373,7 @@ Key: TypeAlias = "tuple[str, str, str, int]"
 
 def known(path: Path, names: list[str]) -> dict[Key, dict[str, Any]]:
     """What is kept of the models as they are now, by model, task, table and fold."""
-    versions = {name: models.version_of(name) for name in names}
+    versions = {name: models.get_version(name) for name in names}
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
     return {
@@ -387,7 +387,7 @@ def fitted(name: str, task: str, rows: Rows, fold: int) -> dict[str, Any]:
     """One fit."""
     library, parameters = models.parse(name)
     codes = np.arange(len(rows.y)) if rows.query is None else rows.query
-    unseen = tables.fold_of(int(codes.max()) + 1)[codes] == fold
+    unseen = tables.assign_folds(int(codes.max()) + 1)[codes] == fold
     train, test = rows.take(~unseen), rows.take(unseen)
     began, worked = time.perf_counter(), time.process_time()
     try:
@@ -404,7 +404,7 @@ def fitted(name: str, task: str, rows: Rows, fold: int) -> dict[str, Any]:
 def run(path: Path, names: list[str], tasks: list[str], folds: list[int], only: list[str]) -> None:
     """Do what is not kept yet."""
     there = known(path, names)
-    versions = {name: models.version_of(name) for name in names}
+    versions = {name: models.get_version(name) for name in names}
     path.parent.mkdir(exist_ok=True)
     for task in tasks:
         for table, read in TABLES[task].items():

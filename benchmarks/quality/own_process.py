@@ -1,4 +1,4 @@
-"""One call in a process of its own, with a time limit."""
+"""Run a function in its own process, with a time limit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 Values: TypeAlias = "dict[str, Any]"
 
 
-def in_process(call: Callable[..., Values], args: tuple[Any, ...], limit: float) -> Values:
-    """Return ``call(*args)``, or ``{"failed": why}``; ``limit`` is in seconds."""
+def run_in_process(call: Callable[..., Values], args: tuple[Any, ...], limit: float) -> Values:
+    """Return ``call(*args)``, or ``{"failed": reason}``; ``limit`` is in seconds."""
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, call, args), daemon=True)
+    receiver, sender = context.Pipe()
+    process = context.Process(target=_send_result, args=(sender, call, args), daemon=True)
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        return ours.recv() if ours.poll(limit) else {"failed": "over the time limit"}
+        return receiver.recv() if receiver.poll(limit) else {"failed": "over the time limit"}
     except EOFError:
         return {"failed": "the process died"}
     finally:
@@ -27,9 +27,9 @@ def in_process(call: Callable[..., Values], args: tuple[Any, ...], limit: float)
         process.join()
 
 
-def _work(pipe: Connection, call: Callable[..., Values], args: tuple[Any, ...]) -> None:
+def _send_result(pipe: Connection, call: Callable[..., Values], args: tuple[Any, ...]) -> None:
     warnings.filterwarnings("ignore")
     try:
         pipe.send(call(*args))
-    except Exception as error:  # a library that fails is a result
+    except Exception as error:  # a failure of a library is a result
         pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})

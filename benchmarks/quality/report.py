@@ -1,4 +1,4 @@
-"""Ranks, distances and paired tests of the results that ``run.py`` has kept.
+"""Print ranks, distances and paired tests of the results that ``run.py`` has stored.
 
 ::
 
@@ -30,20 +30,20 @@ from scipy.stats import rankdata, wilcoxon
 
 import run
 
-MOST = 1.0
+MAX_DISTANCE = 1.0
 TIE = 1e-3
 
 
 def gather(
     names: list[str],
-    folds_asked: list[int],
-    seconds_of: str = "fit_cpu_s",
+    selected_folds: list[int],
+    time_field: str = "fit_cpu_s",
     is_unseen: bool = False,
 ) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
-    """Tables, scores and seconds (tables x models), and what failed."""
-    found = {name: run.known(name, models.version_of(name)) for name in names}
+    """Return tables, scores and seconds (tables x models), and the failures."""
+    found = {name: run.load_results(name, models.get_version(name)) for name in names}
     jobs = sorted(set.intersection(*(set(results) for results in found.values())))
-    jobs = [job for job in jobs if not folds_asked or job[1] in folds_asked]
+    jobs = [job for job in jobs if not selected_folds or job[1] in selected_folds]
     jobs = [job for job in jobs if (job[0] in unseen.NAMES) == is_unseen]
     failed = [
         f"{name} on {table}, fold {fold}: {found[name][table, fold]['failed']}"
@@ -52,34 +52,35 @@ def gather(
     folds = defaultdict(list)
     for table, fold in jobs:
         folds[table].append(fold)
-    kept = list(folds)
+    table_names = list(folds)
     scores = np.array([
         [np.mean([found[n][t, f].get("score", np.inf) for f in folds[t]]) for n in names]
-        for t in kept
+        for t in table_names
     ])  # fmt: skip
     seconds = np.array([
-        [sum(found[n][t, f].get(seconds_of, 0.0) for f in folds[t]) for n in names] for t in kept
+        [sum(found[n][t, f].get(time_field, 0.0) for f in folds[t]) for n in names]
+        for t in table_names
     ])  # fmt: skip
-    return kept, scores, seconds, failed
+    return table_names, scores, seconds, failed
 
 
 def distances(scores: np.ndarray) -> np.ndarray:
-    """Distance of each model to the best on each table."""
+    """Return the distance of each model to the best one on each table."""
     best = np.maximum(scores.min(axis=1, keepdims=True), 1e-12)
-    return np.minimum(scores / best - 1.0, MOST)
+    return np.minimum(scores / best - 1.0, MAX_DISTANCE)
 
 
 def summary(names: list[str], scores: np.ndarray, seconds: np.ndarray) -> list[str]:
-    """One line a model: rank, distance, wins against the first model, seconds."""
+    """Return one line per model: rank, distance, wins against the first model, seconds."""
     ranks = np.mean([rankdata(np.round(np.log(np.maximum(row, 1e-12)), 9)) for row in scores], 0)
-    apart = distances(scores)
+    distance = distances(scores)
     lines = [
         "| model | mean rank | mean distance | median distance | seconds in all |",
         "|---|--:|--:|--:|--:|",
     ]
     lines += [
-        f"| {name} | {ranks[k]:.2f} | {100 * apart[:, k].mean():.1f}% | "
-        f"{100 * np.median(apart[:, k]):.2f}% | {seconds[:, k].sum():.1f} |"
+        f"| {name} | {ranks[k]:.2f} | {100 * distance[:, k].mean():.1f}% | "
+        f"{100 * np.median(distance[:, k]):.2f}% | {seconds[:, k].sum():.1f} |"
         for k, name in enumerate(names)
     ]
     lines += [
@@ -91,10 +92,10 @@ def summary(names: list[str], scores: np.ndarray, seconds: np.ndarray) -> list[s
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(np.maximum(scores[:, 0], 1e-12) / np.maximum(scores[:, k], 1e-12))
         ratio = np.nan_to_num(ratio, posinf=np.inf, neginf=-np.inf)
-        change = 100 * np.clip(np.expm1(ratio), -MOST, MOST)
-        ratio = np.clip(ratio, -MOST, MOST)
-        tie = np.abs(ratio) < TIE
-        counts = ((ratio < 0) & ~tie).sum(), tie.sum(), ((ratio > 0) & ~tie).sum()
+        change = 100 * np.clip(np.expm1(ratio), -MAX_DISTANCE, MAX_DISTANCE)
+        ratio = np.clip(ratio, -MAX_DISTANCE, MAX_DISTANCE)
+        is_tie = np.abs(ratio) < TIE
+        counts = ((ratio < 0) & ~is_tie).sum(), is_tie.sum(), ((ratio > 0) & ~is_tie).sum()
         p = wilcoxon(ratio).pvalue if np.any(ratio) else 1.0
         error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.nan
         lines.append(
@@ -104,29 +105,29 @@ def summary(names: list[str], scores: np.ndarray, seconds: np.ndarray) -> list[s
     return lines
 
 
-def by_table(names: list[str], kept: list[str], scores: np.ndarray) -> list[str]:
-    """Every score; the best of each table in bold."""
+def by_table(names: list[str], table_names: list[str], scores: np.ndarray) -> list[str]:
+    """Return a line per table with every score; the best score is bold."""
     lines = ["| table | " + " | ".join(names) + " |", "|---|" + "--:|" * len(names)]
-    for table, row in zip(kept, scores, strict=True):
+    for table, row in zip(table_names, scores, strict=True):
         cells = [f"**{s:.4g}**" if s == row.min() else f"{s:.4g}" for s in row]
         lines.append(f"| {table} | " + " | ".join(cells) + " |")
     return lines
 
 
 def plot(names: list[str], scores: np.ndarray, seconds: np.ndarray, path: Path) -> None:
-    """Distances as curves over the tables, and distance against time."""
+    """Plot the sorted distances of each model, and its mean distance against its time."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    apart = distances(scores)
+    distance = distances(scores)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    share = np.arange(1, len(apart) + 1) / len(apart)
+    share = np.arange(1, len(distance) + 1) / len(distance)
     for k, name in enumerate(names):
-        left.plot(100 * np.sort(apart[:, k]), 100 * share, label=name)
-        right.scatter(seconds[:, k].sum(), 100 * apart[:, k].mean(), s=40)
-        right.annotate(name, (seconds[:, k].sum(), 100 * apart[:, k].mean()),
+        left.plot(100 * np.sort(distance[:, k]), 100 * share, label=name)
+        right.scatter(seconds[:, k].sum(), 100 * distance[:, k].mean(), s=40)
+        right.annotate(name, (seconds[:, k].sum(), 100 * distance[:, k].mean()),
                        xytext=(5, 5), textcoords="offset points")  # fmt: skip
     left.set(xlabel="distance to the best, at most, %", ylabel="% of the tables", xlim=(0, 30))
     left.legend(frameon=False)
@@ -137,52 +138,56 @@ def plot(names: list[str], scores: np.ndarray, seconds: np.ndarray, path: Path) 
     plt.close(figure)
 
 
-def _sizes(kept: list[str]) -> np.ndarray:
-    index = tables._index()
-    return np.array([int(index[name]["rows"]) if name in index else 10**6 for name in kept])
+def _sizes(table_names: list[str]) -> np.ndarray:
+    index = tables.load_index()
+    return np.array([int(index[name]["rows"]) if name in index else 10**6 for name in table_names])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.USUAL))
-    parser.add_argument("--folds", nargs="+", type=int, default=[], help="default: all there are")
-    parser.add_argument("--wall", action="store_true", help="elapsed instead of processor seconds")
-    parser.add_argument("--unseen", action="store_true", help="tables no default was chosen on")
-    parser.add_argument("--halves", action="store_true", help="tables chosen on, and others, apart")
-    parser.add_argument("--by-size", action="store_true", help="tables of few and many rows apart")
-    parser.add_argument("--all", action="store_true", help="every score as well")
+    parser.add_argument("--models", nargs="+", default=list(models.DEFAULT_LIBRARIES))
+    parser.add_argument(
+        "--folds", nargs="+", type=int, default=[], help="default: all stored folds"
+    )
+    parser.add_argument("--wall", action="store_true", help="report elapsed seconds")
+    parser.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
+    parser.add_argument(
+        "--halves", action="store_true", help="also report both halves of the tables"
+    )
+    parser.add_argument("--by-size", action="store_true", help="also report by number of rows")
+    parser.add_argument("--all", action="store_true", help="also print every score")
     parser.add_argument("--plot", type=Path, help="write the plots to this PNG file")
     options = parser.parse_args()
-    seconds_of = "fit_s" if options.wall else "fit_cpu_s"
-    kept, scores, seconds, failed = gather(
-        options.models, options.folds, seconds_of, options.unseen
+    time_field = "fit_s" if options.wall else "fit_cpu_s"
+    table_names, scores, seconds, failed = gather(
+        options.models, options.folds, time_field, options.unseen
     )
-    print(f"{len(kept)} tables\n")
+    print(f"{len(table_names)} tables\n")
     print("\n".join(summary(options.models, scores, seconds)))
     if options.halves:
-        halves = np.array([tables.half(name) for name in kept])
-        for number, words in enumerate(("chosen on", "only checked on")):
-            print(f"\n{(halves == number).sum()} tables that defaults were {words}\n")
+        halves = np.array([tables.half_of(name) for name in table_names])
+        for number, description in enumerate(("chosen on", "only checked on")):
+            print(f"\n{(halves == number).sum()} tables that defaults were {description}\n")
             print(
                 "\n".join(
                     summary(options.models, *(a[halves == number] for a in (scores, seconds)))
                 )
             )
     if options.by_size:
-        sizes = _sizes(kept)
+        sizes = _sizes(table_names)
         for low, high in ((0, 500), (500, 2000), (2000, 10_000), (10_000, 10**9)):
-            part = (sizes >= low) & (sizes < high)
-            if part.any():
-                print(f"\n{part.sum()} tables of {low:,} to {high:,} rows\n")
-                print("\n".join(summary(options.models, scores[part], seconds[part])))
+            selected = (sizes >= low) & (sizes < high)
+            if selected.any():
+                print(f"\n{selected.sum()} tables of {low:,} to {high:,} rows\n")
+                print("\n".join(summary(options.models, scores[selected], seconds[selected])))
     if options.unseen:
         for kind in ("generated", "sklearn", "R"):
-            part = np.array([unseen.kind_of(name) == kind for name in kept])
-            if part.any():
-                print(f"\n{part.sum()} tables: {kind}\n")
-                print("\n".join(summary(options.models, scores[part], seconds[part])))
+            selected = np.array([unseen.kind_of(name) == kind for name in table_names])
+            if selected.any():
+                print(f"\n{selected.sum()} tables: {kind}\n")
+                print("\n".join(summary(options.models, scores[selected], seconds[selected])))
     if options.all:
-        print("\n" + "\n".join(by_table(options.models, kept, scores)))
+        print("\n" + "\n".join(by_table(options.models, table_names, scores)))
     print("".join(f"\nfailed: {line}" for line in failed))
     if options.plot:
         plot(options.models, scores, seconds, options.plot)

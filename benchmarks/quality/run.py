@@ -1,4 +1,4 @@
-"""Default against default over many real tables; results are kept, so that a run takes minutes.
+"""Compare the defaults of libraries on many real tables.  Stored results are not computed again.
 
 ::
 
@@ -7,8 +7,8 @@
     python benchmarks/quality/run.py --models 'hedgerow{"learning_rate": 0.05}' --tables adult
     python benchmarks/quality/report.py                             # tables and plots
 
-Each model runs in a process of its own, which fits one table after the other (the first,
-untimed, warms it up) and is ended and started anew when a fit exceeds the time limit.
+Each model has its own process, which fits one table after the other.  The first fit is a warm-up
+and is not timed.  If a fit exceeds the time limit, a new process replaces the old one.
 A result is a line of ``results/MODEL.jsonl``: table, fold, version, score, elapsed and
 processor seconds.
 """
@@ -31,12 +31,12 @@ import tables
 import unseen
 
 RESULTS = Path(__file__).with_name("results")
-# Processor seconds hardly depend on what else the machine does; elapsed seconds do.
+# Other programs on the machine change elapsed seconds, but hardly processor seconds.
 FIGURES = ("score", "fit_s", "fit_cpu_s", "predict_s")
 
 
-def path_of(model: str, folder: Path = RESULTS) -> Path:
-    """File with the results of a model."""
+def results_path(model: str, folder: Path = RESULTS) -> Path:
+    """Return the path of the file with the results of a model."""
     library, parameters = models.parse(model)
     if not parameters:
         return folder / f"{library}.jsonl"
@@ -44,41 +44,41 @@ def path_of(model: str, folder: Path = RESULTS) -> Path:
     return folder / "trials" / f"{library}-{digest[:10]}.jsonl"
 
 
-def known(model: str, version: str, folder: Path = RESULTS) -> dict[tuple[str, int], Any]:
-    """Results of this model that are there already."""
-    path = path_of(model, folder)
+def load_results(model: str, version: str, folder: Path = RESULTS) -> dict[tuple[str, int], Any]:
+    """Return the stored results of one version of a model, by table and fold."""
+    path = results_path(model, folder)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     results = (json.loads(line) for line in lines)
     return {(r["table"], r["fold"]): r for r in results if r["version"] == version}
 
 
 def load(name: str, fold: int) -> tables.Problem:
-    """One division of a table of the suite, a larger one, or one that was never chosen on."""
+    """Load one fold of a table of ``tables`` or ``unseen``."""
     return unseen.load(name, fold) if name in unseen.NAMES else tables.load(name, fold)
 
 
-def work(model: str, n_threads: int, pipe: Connection) -> None:
-    """The process of a model: fits what it is told, one after the other."""
+def serve_fits(model: str, n_threads: int, pipe: Connection) -> None:
+    """Fit the model on each table and fold that the pipe sends (runs in a process of its own)."""
     warnings.filterwarnings("ignore")
-    warm = tables.load("r_abalone", 0)
-    models.fit(model, warm, n_threads)(warm.X_test)
+    warm_up = tables.load("r_abalone", 0)
+    models.fit(model, warm_up, n_threads)(warm_up.X_test)
     pipe.send("ready")
     while (job := pipe.recv()) is not None:
         problem = load(*job)
         try:
-            start, busy = time.perf_counter(), time.process_time()
+            start, cpu_start = time.perf_counter(), time.process_time()
             predict = models.fit(model, problem, n_threads)
-            middle, worked = time.perf_counter(), time.process_time()
+            middle, cpu_middle = time.perf_counter(), time.process_time()
             prediction = predict(problem.X_test)
             end = time.perf_counter()
             score = problem.score(prediction)
-            pipe.send((score, middle - start, worked - busy, end - middle))
-        except Exception as error:  # a library that fails is a result
+            pipe.send((score, middle - start, cpu_middle - cpu_start, end - middle))
+        except Exception as error:  # a failure of a library is a result
             pipe.send(f"{type(error).__name__}: {error}"[:300])
 
 
 class Worker:
-    """The process of one model, started anew after a failure."""
+    """The process of one model.  A new process replaces it after a failure."""
 
     def __init__(self, model: str, n_threads: int = models.THREADS) -> None:
         self._model, self._n_threads = model, n_threads
@@ -86,16 +86,16 @@ class Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        args = (self._model, self._n_threads, theirs)
-        self._process = context.Process(target=work, args=args, daemon=True)
+        self._pipe, worker_pipe = context.Pipe()
+        args = (self._model, self._n_threads, worker_pipe)
+        self._process = context.Process(target=serve_fits, args=args, daemon=True)
         self._process.start()
-        theirs.close()
+        worker_pipe.close()
         if not self._pipe.poll(300) or self._pipe.recv() != "ready":
-            raise SystemExit(f"{self._model}: the warming up failed")
+            raise SystemExit(f"{self._model}: the warm-up failed")
 
     def run(self, table: str, fold: int, limit: float) -> dict[str, Any]:
-        """One result."""
+        """Fit one table and fold, and return the result."""
         self._pipe.send((table, fold))
         answer: Any = "over the time limit"
         try:
@@ -124,14 +124,14 @@ def run(
     folder: Path = RESULTS,
     n_threads: int = models.THREADS,
 ) -> None:
-    """Fit what is not known yet."""
-    version = models.version_of(model)
-    there = known(model, version, folder)
-    missing = [job for job in jobs if job not in there]
-    print(f"{model} {version}: {len(jobs) - len(missing)} known, {len(missing)} to do", flush=True)
+    """Fit the model where no result is stored yet, and store the results."""
+    version = models.get_version(model)
+    stored = load_results(model, version, folder)
+    missing = [job for job in jobs if job not in stored]
+    print(f"{model} {version}: {len(jobs) - len(missing)} stored, {len(missing)} to do", flush=True)
     if not missing:
         return
-    path = path_of(model, folder)
+    path = results_path(model, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     worker = Worker(model, n_threads)
     for table, fold in missing:
@@ -146,15 +146,15 @@ def run(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.USUAL))
-    parser.add_argument("--tables", nargs="+", help="default: the suite and the larger ones")
-    parser.add_argument("--unseen", action="store_true", help="tables no default was chosen on")
+    parser.add_argument("--models", nargs="+", default=list(models.DEFAULT_LIBRARIES))
+    parser.add_argument("--tables", nargs="+", help="default: the suite and the larger tables")
+    parser.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds a fit (default 600)")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds per fit (default 600)")
     parser.add_argument("--threads", type=int, default=models.THREADS, help="default: 2")
     options = parser.parse_args()
-    usual = unseen.NAMES if options.unseen else [*tables.suite_names(), *tables.LARGER]
-    names = options.tables or usual
+    default_names = unseen.NAMES if options.unseen else [*tables.suite_names(), *tables.LARGER]
+    names = options.tables or default_names
     for model in options.models:
         run(model, tables.jobs(names, options.folds), options.limit, n_threads=options.threads)
 

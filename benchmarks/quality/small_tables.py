@@ -42,7 +42,7 @@ MODELS = ("hedgerow", "hedgerow, another seed", "hedgerow x 3", "hedgerow x 8", 
 
 def problems(name: str, repeat: int) -> list[tables.Problem]:
     """The five divisions of one shuffle."""
-    index = tables._index()[name]
+    index = tables.load_index()[name]
     whole = tables.load(name, 0)
     X = np.concatenate([whole.X.to_numpy(dtype=object), whole.X_test.to_numpy(dtype=object)])
     frame = type(whole.X)(X, columns=whole.X.columns).astype(whole.X.dtypes.to_dict())
@@ -66,20 +66,20 @@ def prediction(model: str, problem: tables.Problem) -> np.ndarray:
     """Of the test rows."""
     if model in CATBOOST:
         given = {"thread_count": 1, **CATBOOST[model]}
-        return np.asarray(models._catboost(problem, given)(problem.X_test))
+        return np.asarray(models.fit_catboost(problem, given)(problem.X_test))
     alone = {"n_jobs": 1, "random_state": 1 if model == "hedgerow, another seed" else 0}
-    predict: Any = models._hedgerow(problem, alone)
+    predict: Any = models.fit_hedgerow(problem, alone)
     total, estimator = predict(problem.X_test), predict.__self__
     many = re.fullmatch(r"hedgerow x (\d+)", model)
     n_models = int(many[1]) if many else 1
     for seed in range(1, n_models):
         given = {**estimator.repeat_params_, "n_jobs": 1, "random_state": seed}
-        total = total + models._hedgerow(problem, given)(problem.X_test)
+        total = total + models.fit_hedgerow(problem, given)(problem.X_test)
     return np.asarray(total / n_models)
 
 
 def _version(model: str) -> str:
-    return models.version_of("catboost" if model in CATBOOST else "hedgerow")
+    return models.get_version("catboost" if model in CATBOOST else "hedgerow")
 
 
 def run(path: Path, asked: list[str], names: list[str]) -> None:
@@ -142,11 +142,11 @@ def tell(path: Path, asked: list[str], names: list[str], shows_all: bool) -> Non
             print("  " + ", ".join(f"{t} {100 * np.mean(v):+.1f}" for t, v in ratios.items()))
 
 
-def small_names(half: int) -> list[str]:
+def small_names(half_of: int) -> list[str]:
     """Every third table below 3,000 rows of one half, those of few values first."""
-    index = tables._index()
+    index = tables.load_index()
     names = [n for n, row in index.items() if int(row["rows"]) < MOST_ROWS]
-    names = [n for n in names if tables.half(n) == half]
+    names = [n for n in names if tables.half_of(n) == half_of]
 
     def cells(name: str) -> int:
         return int(index[name]["rows"]) * int(index[name]["features"])
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="each table as well")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    names = options.tables or small_names(options.half)
+    names = options.tables or small_names(options.half_of)
     if not options.report:
         run(options.kept, options.models, names)
     tell(options.kept, options.models, names, options.all)

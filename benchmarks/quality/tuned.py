@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import models
 import numpy as np
 import tables
-from own_process import in_process
+from own_process import run_in_process
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import report
@@ -178,13 +178,13 @@ def _fit_catboost(
         {} if test is None else {"eval_set": (test, y_test), "early_stopping_rounds": PATIENCE}
     )
     model.fit(train, y, cat_features=cats, **stopping)
-    predict = models._predict(model, task)
+    predict = models.prediction_method(model, task)
     return Fitted(predict, most if test is None else model.get_best_iteration() + 1)
 
 
 def _plain_names(problem: tables.Problem) -> Callable[[Any], Any]:
     """Frames with categories, and names without punctuation."""
-    typed = models._as_categories(problem)
+    typed = models.category_encoder(problem)
     names = [f"c{j}" for j in range(problem.X.shape[1])]
     return lambda frame: typed(frame).set_axis(names, axis=1)
 
@@ -285,7 +285,7 @@ def _of_table(call: Callable[..., Values], asked: Any, job: tuple[str, int]) -> 
 @cache
 def _version(library: str) -> str:
     if library not in TUNED:
-        return models.version_of("hedgerow")
+        return models.get_version("hedgerow")
     search_of = f"{N_TRIALS} trials, {N_FOLDS} folds, {PATIENCE} of {MOST_ROUNDS} rounds"
     return f"{version(models.LIBRARIES[library][1])}, optuna {version('optuna')}, {search_of}"
 
@@ -309,7 +309,7 @@ def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit
     def once(library: str, model: str, call: Any, asked: Any, job: tuple[str, int]) -> Values:
         if (line := there[library].get((model, *job))) is not None:
             return line
-        found = in_process(_of_table, (call, asked, job), limit)
+        found = run_in_process(_of_table, (call, asked, job), limit)
         line = {"library": library, "version": _version(library), "model": model,
                 "table": job[0], "fold": job[1], **found}  # fmt: skip
         path.parent.mkdir(exist_ok=True)
@@ -358,7 +358,7 @@ def tell(path: Path, rivals: list[str]) -> None:
 
 def spread_names() -> list[str]:
     """Every second table of up to 5,000 rows, those of few values first."""
-    index = tables._index()
+    index = tables.load_index()
     small = [name for name, row in index.items() if int(row["rows"]) <= MOST_ROWS]
 
     def cells(name: str) -> int:

