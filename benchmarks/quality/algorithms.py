@@ -1,4 +1,4 @@
-"""Algorithms that are off by default, against the defaults, on the tables of the comparison.
+"""Compare variants of Hedgerow's settings and algorithms with the defaults.
 
 ::
 
@@ -10,11 +10,12 @@
     python benchmarks/quality/algorithms.py --tables letter r_mv --variants 'small steps'
     python benchmarks/quality/algorithms.py --from-rows 3000 --variants 'two kinds'
 
-Tables of few rows and few classes, so that one run over all of them takes about a minute of
-processor time.  Each line compares a variant with the defaults on the same tables: mean
-and median of ``log(score / score of the defaults)``, cut off at 1, the standard error of the
-mean, tables better and worse by more than a thousandth, Wilcoxon's p, and processor seconds.
-The line "another seed" is what chance alone does: what is no larger is nothing.
+The tables have few rows and few classes, so that one run over all of them takes about a minute
+of processor time.  Each line compares a variant with the defaults on the same tables.  It has the
+mean and the median of ``log(score / score of the defaults)``, clipped at 1, the standard error of
+the mean, the numbers of tables that are better and worse by more than 0.1%, Wilcoxon's p, and
+processor seconds.  The line "another seed" shows the effect of chance alone: no smaller effect is
+evidence for a variant.
 """
 
 from __future__ import annotations
@@ -41,53 +42,56 @@ from hedgerow.boosting.automatic import defaults
 from hedgerow.boosting.automatic.model_selection import Entry, ModelSelection
 from hedgerow.boosting.validation import cross_stopping
 
-MOST_ROWS = 12_000
+MAX_ROWS = 12_000
 TIE = 1e-3
 SLOW = frozenset({"m_leaf_id_flavia", "soybean", "letter", "optdigits", "vowel", "poker_60k"})
-"""Of many classes: a tree for each of them a round."""
+"""Tables with many classes: a round grows a tree for each class."""
 
 N_CROSSED = 4
-"""Numeric columns that are crossed with each other."""
+"""Number of numeric columns that are crossed with each other."""
 FEW_LEVELS = 50
-"""Most categories of a column that is crossed with another one."""
+"""Largest number of categories of a column that is crossed with another one."""
 ALWAYS = -np.inf
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is different from the defaults.
+    """The differences of a variant from the defaults.
 
     Attributes
     ----------
     parameters : dict
+        Parameters of the estimator.
     n_models : int
-        Mean of the predictions of so many models with different seeds, all of as many
-        rounds as the first one has found.
+        Number of models with different seeds whose predictions are averaged.  All of them have
+        the number of rounds that cross-validation found for the first one.
     rounds_factor : float
-        Rounds of the fit on all rows, for each that the folds have found.
+        Ratio of the rounds of the final fit to the rounds that cross-validation found.
     refits : bool
-        Leaves get values anew, of all rows instead of each round's sample.
+        Recompute the leaf values from all rows, instead of from the sample of each round.
     rate_factor : float
-        Rate of the fit on all rows, for the rate of the defaults; the rounds are divided by it.
+        Ratio of the learning rate of the final fit to the default one.  The number of rounds is
+        divided by it.
     last_rounds : float
-        In this share of the final rounds the rate falls to nothing, over twice as many rounds.
+        Share of the final rounds that is replaced by twice as many rounds in which the learning
+        rate falls to 0.
     recipe : dict
-        Values of the recipe that are not parameters of an estimator.
-    kept : callable
-        Which of the candidates the folds try.
+        Changes of the recipe's values that are not parameters of an estimator.
+    keeps : callable
+        Return whether cross-validation tries a candidate.
     tries_rare : bool
-        Whether the folds try the candidates that must lead clearly.
+        Whether cross-validation tries the candidates that must lead clearly.
     tries_plain : bool
-        Whether the folds try plain trees last.
+        Whether cross-validation tries plain trees last.
     mixes_kinds : bool
-        Mean of the raw scores of the best two kinds of trees.
+        Average the raw scores of the best two candidates.
     crosses_columns : bool
-        More columns: product, difference and ratio of each pair of the strongest numeric columns.
+        Add the product, difference and ratio of each pair of the strongest numeric columns.
     crosses_categories : bool
-        One more column: both categories of the strongest two columns of categories.
+        Add a column that combines the two strongest categorical columns.
     lead : float
-        Standard errors by which the mixture, or the best kind of trees with more columns, must
-        lead on the folds.
+        Number of standard errors by which the mixture, or the best candidate with more columns,
+        must lead in cross-validation.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -97,7 +101,7 @@ class Variant:
     refits: bool = False
     last_rounds: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
-    kept: Callable[[dict[str, Any]], bool] = lambda values: True
+    keeps: Callable[[dict[str, Any]], bool] = lambda values: True
     tries_rare: bool = True
     tries_plain: bool = True
     mixes_kinds: bool = False
@@ -107,20 +111,20 @@ class Variant:
 
     @property
     def same_rounds(self) -> bool:
-        """Whether rounds and rate are those of the first fit."""
+        """Whether all fits have the rounds and the learning rate of the first one."""
         same_number = self.rounds_factor is None and self.rate_factor == 1.0
         return same_number and self.last_rounds == 0.0
 
     @property
     def is_plain(self) -> bool:
-        """Whether the model is the first fit."""
+        """Whether the first fit is the only one."""
         return self.same_rounds and self.n_models == 1 and not self.refits
 
 
-def _without(**left_out: Any) -> Variant:
-    """The defaults without candidates that have these values."""
+def _exclude_candidates(**left_out: Any) -> Variant:
+    """Return the defaults without the candidates that have these values."""
     names = left_out.items()
-    return Variant(kept=lambda values: any(values.get(name) != value for name, value in names))
+    return Variant(keeps=lambda values: any(values.get(name) != value for name, value in names))
 
 
 VARIANTS = {
@@ -137,14 +141,14 @@ VARIANTS = {
     "falling rate": Variant(last_rounds=0.5),
     "constant leaves": Variant({"linear_leaves": False}),
     "lines in all leaves": Variant({"linear_leaves": True}),
-    "nothing tried": Variant(kept=lambda values: False),
-    "no symmetric trees tried": _without(grow_policy="symmetric"),
-    "no smaller trees tried": Variant(kept=lambda values: values.get("max_leaves") is None),
-    "no categories one by one": _without(max_cat_to_onehot=254),
+    "nothing tried": Variant(keeps=lambda values: False),
+    "no symmetric trees tried": _exclude_candidates(grow_policy="symmetric"),
+    "no smaller trees tried": Variant(keeps=lambda values: values.get("max_leaves") is None),
+    "no categories one by one": _exclude_candidates(max_cat_to_onehot=254),
     "no plain trees": Variant(tries_plain=False),
     "nothing rare tried": Variant(tries_rare=False),
     "small steps": Variant(recipe={"stride": 1.0}),
-    "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
+    "nothing tried, small steps": Variant(recipe={"stride": 1.0}, keeps=lambda values: False),
     "folds at twice the rate": Variant(recipe={"stride": 2.0}),
     "folds at four times the rate": Variant(recipe={"stride": 4.0}),
     "long ways in small steps": Variant(recipe={"easy_rounds": None}),
@@ -167,7 +171,7 @@ VARIANTS = {
             "patience": 40,
         },
     ),
-    "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, kept=lambda values: False),
+    "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, keeps=lambda values: False),
     "extra trees": Variant({"extra_trees": True}),
     "path_smooth=3": Variant({"path_smooth": 3.0}),
     "min_samples_leaf=1": Variant({"min_samples_leaf": 1}),
@@ -190,21 +194,21 @@ VARIANTS = {
 
 
 def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
-    """Prediction of the test rows."""
+    """Fit the variant and return its predictions for the test rows."""
     if variant.mixes_kinds:
-        return of_two_kinds(problem, variant.lead)
+        return predict_with_mixture(problem, variant.lead)
     if variant.crosses_columns or variant.crosses_categories:
-        return with_crossed(problem, variant)
-    asked: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
-    with changed_defaults(variant):
-        predictor: Any = models.fit_hedgerow(problem, asked)
+        return predict_with_crosses(problem, variant)
+    params: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
+    with override_defaults(variant):
+        predictor: Any = models.fit_hedgerow(problem, params)
     if variant.is_plain:
         return predictor(problem.X_test)
     model = predictor.__self__
     if variant.refits:
         model.booster_ = model.booster_.refit(problem.X, problem.y, decay=0.0)
         return predictor(problem.X_test)
-    fixed = repeated(model, variant)
+    fixed = repeat_params(model, variant)
     first = predictor if variant.same_rounds else models.fit_hedgerow(problem, fixed)
     total = first(problem.X_test)
     for seed in range(1, variant.n_models):
@@ -214,22 +218,22 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     return total / variant.n_models
 
 
-def repeated(model: Any, variant: Variant) -> dict[str, Any]:
-    """Parameters that repeat a fit, with the rounds and the rate of the variant."""
-    told, fixed = model.chosen_params_, model.repeat_params_
-    # What the folds have found, times the factor of the variant instead of the defaults'.
-    usual = told.get("rounds_factor", 1.0)
+def repeat_params(model: Any, variant: Variant) -> dict[str, Any]:
+    """Return parameters that repeat a fit with the variant's rounds and learning rate."""
+    chosen, fixed = model.chosen_params_, model.repeat_params_
+    # n_iter_ is the number of rounds that cross-validation found, times the default factor.
+    usual = chosen.get("rounds_factor", 1.0)
     factor = 1.0 if variant.rounds_factor is None else variant.rounds_factor / usual
     n_rounds = max(1, round(model.n_iter_ * factor / variant.rate_factor))
-    rate = told["learning_rate"] * variant.rate_factor
+    rate = chosen["learning_rate"] * variant.rate_factor
     if variant.last_rounds:
-        rates = falling(rate, n_rounds, variant.last_rounds)
+        rates = falling_rates(rate, n_rounds, variant.last_rounds)
         return {**fixed, "learning_rate": rates, "n_estimators": len(rates)}
     return {**fixed, "learning_rate": rate, "n_estimators": n_rounds}
 
 
-class Compared:
-    """The selection of one fit, as its folds ended: all entries, and losses of tested rows."""
+class RecordedSelection:
+    """The model selection of one fit: its entries, and the losses on held-out rows."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -238,11 +242,11 @@ class Compared:
 
     @property
     def best(self) -> Entry:
-        """What was chosen."""
+        """The entry that was selected."""
         return self.selection.best
 
     def losses(self, entry: Entry, other: Entry | None = None) -> np.ndarray:
-        """Losses of the rows that the folds test, by one entry or the mean scores of two."""
+        """Return losses on held-out rows, of one entry or of the mean raw scores of two."""
         grown = entry.grown.folds
         if other is not None:
             pairs = zip(grown, other.grown.folds, strict=True)
@@ -250,18 +254,21 @@ class Compared:
         return self.selection._tested.losses(grown)
 
     def leads(self, worse: np.ndarray, better: np.ndarray, lead: float) -> bool:
-        """Whether losses are lower by more than ``lead`` standard errors."""
+        """Return whether losses are lower by more than ``lead`` standard errors."""
         return lead == ALWAYS or self.selection._tested.difference(worse, better).exceeds(lead)
 
 
 @contextmanager
-def compared(other: Compared | None = None) -> Iterator[Compared]:
-    """Record the selection of a fit; it has the folds and the best kind of trees of another."""
-    found, divide = Compared(), cross_stopping._divided
+def record_selection(other: RecordedSelection | None = None) -> Iterator[RecordedSelection]:
+    """Record the model selection of a fit.
+
+    If ``other`` is given, the fit takes over its folds and its best candidate.
+    """
+    recorded, divide = RecordedSelection(), cross_stopping._divided
 
     class Recorded(ModelSelection):
         def hold(self, params: Any) -> None:
-            found.selection = self
+            recorded.selection = self
             if other is not None:
                 self._request = replace(self._request, candidates=(), rare=(), plain=None)
                 params = other.best.params
@@ -270,45 +277,49 @@ def compared(other: Compared | None = None) -> Iterator[Compared]:
         def _try(self, params: Any, folds: Any = None, *args: Any, **named: Any) -> Entry:
             entry = super()._try(params, folds, *args, **named)
             if folds is None:
-                found.entries.append(entry)
+                recorded.entries.append(entry)
             return entry
 
-    def folds_of(*args: Any) -> Any:
-        found.divided = divide(*args) if other is None else other.divided
-        return found.divided
+    def divide_rows(*args: Any) -> Any:
+        recorded.divided = divide(*args) if other is None else other.divided
+        return recorded.divided
 
     with (
         patch.object(cross_stopping, "ModelSelection", Recorded),
-        patch.object(cross_stopping, "_divided", folds_of),
+        patch.object(cross_stopping, "_divided", divide_rows),
     ):
-        yield found
+        yield recorded
 
 
 @contextmanager
-def selecting(entry: Entry) -> Iterator[None]:
-    """A fit in which the folds have found this entry, without being grown again."""
+def force_selection(entry: Entry) -> Iterator[None]:
+    """Make fits select this entry without growing the models of the folds again."""
 
-    class Given(ModelSelection):
+    class ForcedSelection(ModelSelection):
         def hold(self, *args: Any) -> None:
             self.best = entry
 
-    with patch.object(cross_stopping, "ModelSelection", Given):
+    with patch.object(cross_stopping, "ModelSelection", ForcedSelection):
         yield
 
 
-def of_two_kinds(problem: tables.Problem, lead: float) -> np.ndarray:
-    """Prediction by the mean raw scores of the two kinds of trees that are best on the folds."""
-    asked = {"n_jobs": 1, "random_state": 0}
-    with compared() as seen:
-        predictor: Any = models.fit_hedgerow(problem, asked)
-    others = [entry for entry in seen.entries if entry is not seen.best and entry.score > 0.0]
+def predict_with_mixture(problem: tables.Problem, lead: float) -> np.ndarray:
+    """Predict with the mean raw scores of the two candidates that cross-validation ranks best."""
+    params = {"n_jobs": 1, "random_state": 0}
+    with record_selection() as selection:
+        predictor: Any = models.fit_hedgerow(problem, params)
+    others = [
+        entry for entry in selection.entries if entry is not selection.best and entry.score > 0.0
+    ]
     if not others:
         return predictor(problem.X_test)
     other = min(others, key=lambda entry: entry.score)
-    if not seen.leads(seen.losses(seen.best), seen.losses(seen.best, other), lead):
+    if not selection.leads(
+        selection.losses(selection.best), selection.losses(selection.best, other), lead
+    ):
         return predictor(problem.X_test)
-    with selecting(other):
-        second: Any = models.fit_hedgerow(problem, asked)
+    with force_selection(other):
+        second: Any = models.fit_hedgerow(problem, params)
     fitted = predictor.__self__, second.__self__
     if problem.task == "regression":
         return np.mean([model.predict(problem.X_test) for model in fitted], axis=0)
@@ -318,28 +329,32 @@ def of_two_kinds(problem: tables.Problem, lead: float) -> np.ndarray:
     return softmax(scores, axis=1)
 
 
-def with_crossed(problem: tables.Problem, variant: Variant) -> np.ndarray:
-    """Prediction by a fit with more columns, of pairs of the strongest columns of a first fit.
+def predict_with_crosses(problem: tables.Problem, variant: Variant) -> np.ndarray:
+    """Predict with a fit that has more columns, made of pairs of a first fit's strongest columns.
 
-    The folds compare both, with the kind of trees that is best without these columns.
+    Cross-validation compares both fits, with the candidate that is best without these columns.
     """
-    asked = {"n_jobs": 1, "random_state": 0, "feature_crosses": None}
-    with compared() as seen:
-        predictor: Any = models.fit_hedgerow(problem, asked)
+    params = {"n_jobs": 1, "random_state": 0, "feature_crosses": None}
+    with record_selection() as selection:
+        predictor: Any = models.fit_hedgerow(problem, params)
     gain = predictor.__self__.feature_importances_
     strongest = [problem.X.columns[k] for k in np.argsort(-gain, kind="stable") if gain[k] > 0.0]
-    wider = crossed(problem, strongest, variant)
-    if wider.X.shape[1] == problem.X.shape[1] or seen.selection is None:
+    wider = add_crosses(problem, strongest, variant)
+    if wider.X.shape[1] == problem.X.shape[1] or selection.selection is None:
         return predictor(problem.X_test)
-    with compared(seen) as again:
-        second: Any = models.fit_hedgerow(wider, asked)
-    if not seen.leads(seen.losses(seen.best), again.losses(again.best), variant.lead):
+    with record_selection(selection) as second_selection:
+        second: Any = models.fit_hedgerow(wider, params)
+    if not selection.leads(
+        selection.losses(selection.best),
+        second_selection.losses(second_selection.best),
+        variant.lead,
+    ):
         return predictor(problem.X_test)
     return second(wider.X_test)
 
 
-def crossed(problem: tables.Problem, strongest: list[str], variant: Variant) -> tables.Problem:
-    """The problem with more columns."""
+def add_crosses(problem: tables.Problem, strongest: list[str], variant: Variant) -> tables.Problem:
+    """Return the problem with the columns that the variant adds."""
     is_text = problem.X[problem.categories].nunique() <= FEW_LEVELS
     numeric = [name for name in strongest if name not in problem.categories]
     numeric = numeric[: N_CROSSED if variant.crosses_columns else 0]
@@ -363,40 +378,40 @@ def crossed(problem: tables.Problem, strongest: list[str], variant: Variant) -> 
 
 
 @contextmanager
-def changed_defaults(variant: Variant) -> Iterator[None]:
-    """The defaults with the variant's recipe and candidates, for as long as it lasts."""
+def override_defaults(variant: Variant) -> Iterator[None]:
+    """Replace the default recipe and candidates by the variant's while the context is open."""
     recipe, candidates = defaults.recipe, defaults.candidates_for
     rare_candidates, plain_trees = defaults.rare_candidates, candidates_module.plain_trees
 
-    def kept(size: Any, params: Any) -> list[dict[str, Any]]:
-        return [values for values in candidates(size, params) if variant.kept(values)]
+    def filtered_candidates(size: Any, params: Any) -> list[dict[str, Any]]:
+        return [values for values in candidates(size, params) if variant.keeps(values)]
 
     def rare(size: Any) -> list[dict[str, Any]]:
         return rare_candidates(size) if variant.tries_rare else []
 
-    def no_trees(size: Any) -> dict[str, Any]:
+    def no_plain_trees(size: Any) -> dict[str, Any]:
         return {}
 
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
-        patch.object(defaults, "candidates_for", kept),
+        patch.object(defaults, "candidates_for", filtered_candidates),
         patch.object(defaults, "rare_candidates", rare),
         patch.object(
-            candidates_module, "plain_trees", plain_trees if variant.tries_plain else no_trees
+            candidates_module, "plain_trees", plain_trees if variant.tries_plain else no_plain_trees
         ),
     ):
         yield
 
 
-def falling(rate: float, n_rounds: int, share: float) -> list[float]:
-    """Rates whose sum is that of ``n_rounds`` equal ones, the last of them falling to nothing."""
+def falling_rates(rate: float, n_rounds: int, share: float) -> list[float]:
+    """Return learning rates that fall to 0 and have the same sum as ``n_rounds`` equal rates."""
     last = max(1, round(share * n_rounds))
     falls = [rate * (1.0 - (k + 0.5) / (2 * last)) for k in range(2 * last)]
     return [rate] * (n_rounds - last) + falls
 
 
 def measure(jobs: list[tuple[str, int]], variant: Variant) -> tuple[np.ndarray, np.ndarray]:
-    """Score and processor seconds of each table and fold."""
+    """Return the score and the processor seconds of each table and fold."""
     found = []
     for name, fold in jobs:
         problem = tables.load(name, fold)
@@ -407,15 +422,15 @@ def measure(jobs: list[tuple[str, int]], variant: Variant) -> tuple[np.ndarray, 
     return scores, seconds
 
 
-def line(name: str, scores: np.ndarray, plain: np.ndarray, seconds: float) -> str:
-    """A row of the table."""
-    gap = np.clip(np.log(np.maximum(scores, 1e-12) / np.maximum(plain, 1e-12)), -1.0, 1.0)
-    error = gap.std() / np.sqrt(len(gap))
-    better, worse = (gap < -TIE).sum(), (gap > TIE).sum()
-    p = wilcoxon(gap).pvalue if gap.any() else 1.0
+def format_line(name: str, scores: np.ndarray, plain: np.ndarray, seconds: float) -> str:
+    """Format a row of the table."""
+    log_ratio = np.clip(np.log(np.maximum(scores, 1e-12) / np.maximum(plain, 1e-12)), -1.0, 1.0)
+    error = log_ratio.std() / np.sqrt(len(log_ratio))
+    better, worse = (log_ratio < -TIE).sum(), (log_ratio > TIE).sum()
+    p = wilcoxon(log_ratio).pvalue if log_ratio.any() else 1.0
     return (
-        f"| {name} | {100 * gap.mean():+.2f}% ({100 * error:.2f}) | {100 * np.median(gap):+.2f}% | "
-        f"{better} / {worse} | {p:.2g} | {seconds:.1f} |"
+        f"| {name} | {100 * log_ratio.mean():+.2f}% ({100 * error:.2f}) | "
+        f"{100 * np.median(log_ratio):+.2f}% | {better} / {worse} | {p:.2g} | {seconds:.1f} |"
     )
 
 
@@ -424,10 +439,12 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--half", nargs="+", type=int, choices=(0, 1), default=[0])
-    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="tables of fewer rows")
-    parser.add_argument("--from-rows", type=int, default=0, help="and of at least so many")
+    parser.add_argument("--rows", type=int, default=MAX_ROWS, help="use tables with fewer rows")
+    parser.add_argument(
+        "--from-rows", type=int, default=0, help="use tables with at least this many rows"
+    )
     parser.add_argument("--tasks", nargs="+", choices=("regression", "binary", "multiclass"))
-    parser.add_argument("--tables", nargs="+", help="these, whatever their size and task")
+    parser.add_argument("--tables", nargs="+", help="use these tables; ignore the other filters")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     index = tables.load_index()
@@ -444,8 +461,8 @@ def main() -> None:
     print("| variant | mean (standard error) | median | better / worse | p | seconds |")
     print("|---|--:|--:|--:|--:|--:|")
     for name in options.variants:
-        scores, taken = measure(jobs, VARIANTS[name])
-        print(line(name, scores, plain, taken.sum()), flush=True)
+        scores, variant_seconds = measure(jobs, VARIANTS[name])
+        print(format_line(name, scores, plain, variant_seconds.sum()), flush=True)
 
 
 if __name__ == "__main__":

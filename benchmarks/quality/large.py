@@ -1,14 +1,15 @@
-"""Default against default on large tables: scores, processor seconds, and seconds a round.
+"""Compare the defaults of libraries on large tables: scores, processor seconds and rounds.
 
 ::
 
-    python benchmarks/quality/large.py                                  # what is missing, a table
+    python benchmarks/quality/large.py                                  # computes what is missing
     python benchmarks/quality/large.py --tables flights_300k --models hedgerow lightgbm
-    python benchmarks/quality/large.py --report                         # only what is kept
+    python benchmarks/quality/large.py --report                         # prints stored results
 
-Defaults of Hedgerow have more rounds than those of the rivals, and folds before them.  So the table
-has the seconds of a fit, and the seconds that LightGBM's default would take for the same number of
-rounds.  A fit has a process of its own.  A line of ``results/large.jsonl`` is one fit.
+Hedgerow's defaults have more rounds than those of the other libraries, and start with
+cross-validation.  So the table has the seconds of a fit, and the seconds that LightGBM's default
+would take for the same number of rounds.  Each fit has its own process.  A line of
+``results/large.jsonl`` is one fit.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from other_tasks import Rows
 from own_process import run_in_process
 from sklearn.datasets import make_classification
 
-KEPT = Path(__file__).with_name("results") / "large.jsonl"
+RESULTS = Path(__file__).with_name("results") / "large.jsonl"
 N_ROUNDS = {"lightgbm": 100, "xgboost": 100, "catboost": 1_000}
-"""Of the defaults; CatBoost stops no earlier without validation rows."""
+"""Default rounds of the libraries.  CatBoost does not stop earlier without validation rows."""
 
 
-def _flights(n_rows: int, task: str, is_later: bool) -> tuple[Rows, Rows]:
-    """Delays of flights: a fifth is tested, any flights or those of the last days."""
+def _load_flights(n_rows: int, task: str, is_later: bool) -> tuple[Rows, Rows]:
+    """Load delays of flights; the test rows are a random fifth, or the last fifth by date."""
     frame = pd.read_parquet(tables.ROOT / "flights3m" / "data.parquet")
     if n_rows < len(frame):
         frame = frame.sample(n_rows, random_state=0)
@@ -49,34 +50,34 @@ def _flights(n_rows: int, task: str, is_later: bool) -> tuple[Rows, Rows]:
     delay = frame["delay"].to_numpy(dtype=np.float64)
     y = (delay >= 15).astype(np.int64) if task == "binary" else np.clip(delay, -60, 180)
     later = np.arange(len(y)) >= int(0.8 * len(y))
-    return _divided(Rows(X, y), later if is_later else tables.assign_folds(len(y)) == 0)
+    return _split(Rows(X, y), later if is_later else tables.assign_folds(len(y)) == 0)
 
 
-def _claims() -> tuple[Rows, Rows]:
-    rows = other_tasks._claims("poisson", 678_013)
-    return _divided(rows, tables.assign_folds(len(rows.y)) == 0)
+def _load_claims() -> tuple[Rows, Rows]:
+    rows = other_tasks.load_claims("poisson", 678_013)
+    return _split(rows, tables.assign_folds(len(rows.y)) == 0)
 
 
-def _lists() -> tuple[Rows, Rows]:
-    rows = other_tasks._svm_lists("mslr_sample", ["train.txt.gz", "test.txt.gz"])
+def _load_lists() -> tuple[Rows, Rows]:
+    rows = other_tasks.load_svm_lists("mslr_sample", ["train.txt.gz", "test.txt.gz"])
     assert rows.query is not None
-    return _divided(rows, rows.query >= 18)
+    return _split(rows, rows.query >= 18)
 
 
-def _generated(n_rows: int) -> tuple[Rows, Rows]:
-    """Classes by smooth terms and interactions of 20 numbers, half of which tell nothing."""
+def _generate(n_rows: int) -> tuple[Rows, Rows]:
+    """Generate classes from 20 columns with smooth effects and interactions; 11 are noise."""
     rng = np.random.default_rng(n_rows)
     X = rng.normal(size=(n_rows + 100_000, 20))
     score = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3] + np.abs(X[:, 4]) - 0.8
     score += 0.5 * X[:, 5] * (X[:, 6] > 0) + 0.3 * X[:, 7] ** 2 * np.sign(X[:, 8])
     y = (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-score))).astype(np.int64)
-    return _divided(Rows(other_tasks._frame(X), y), np.arange(len(y)) >= n_rows)
+    return _split(Rows(other_tasks.make_frame(X), y), np.arange(len(y)) >= n_rows)
 
 
-def _kind(kind: str) -> tuple[Rows, Rows]:
-    """220,000 training rows of two classes: steps, smooth sums under noise, or clusters."""
-    n_rows, n_new, rng = 220_000, 50_000, np.random.default_rng(len(kind))
-    n = n_rows + n_new
+def _generate_kind(kind: str) -> tuple[Rows, Rows]:
+    """Generate 220,000 training rows of two classes: steps, noisy smooth sums, or clusters."""
+    n_rows, n_test, rng = 220_000, 50_000, np.random.default_rng(len(kind))
+    n = n_rows + n_test
     if kind == "steps":
         X, score = rng.uniform(size=(n, 12)), np.zeros(n)
         for _ in range(60):
@@ -89,65 +90,65 @@ def _kind(kind: str) -> tuple[Rows, Rows]:
     else:
         X, y = make_classification(n, 25, n_informative=10, n_redundant=4, n_clusters_per_class=6,
                                    flip_y=0.03, class_sep=0.8, random_state=3)  # fmt: skip
-        return _divided(Rows(other_tasks._frame(X), y), np.arange(n) >= n_rows)
+        return _split(Rows(other_tasks.make_frame(X), y), np.arange(n) >= n_rows)
     y = (rng.uniform(size=n) < 1 / (1 + np.exp(-1.5 * score))).astype(np.int64)
-    return _divided(Rows(other_tasks._frame(X), y), np.arange(n) >= n_rows)
+    return _split(Rows(other_tasks.make_frame(X), y), np.arange(n) >= n_rows)
 
 
-def _divided(rows: Rows, new: np.ndarray) -> tuple[Rows, Rows]:
-    return rows.take(~new), rows.take(new)
+def _split(rows: Rows, is_test: np.ndarray) -> tuple[Rows, Rows]:
+    return rows.take(~is_test), rows.take(is_test)
 
 
 TABLES: dict[str, tuple[str, Callable[[], tuple[Rows, Rows]]]] = {
-    "mslr_sample": ("ranking", _lists),
-    "flights_300k": ("binary", lambda: _flights(300_000, "binary", False)),
-    "delays_300k": ("regression", lambda: _flights(300_000, "regression", False)),
-    "flights_300k_later": ("binary", lambda: _flights(300_000, "binary", True)),
-    "delays_300k_later": ("regression", lambda: _flights(300_000, "regression", True)),
-    "claims": ("poisson", _claims),
-    "generated_300k": ("binary", lambda: _generated(300_000)),
-    "generated_1m": ("binary", lambda: _generated(1_000_000)),
-    "steps": ("binary", lambda: _kind("steps")),
-    "sums": ("binary", lambda: _kind("sums")),
-    "clusters": ("binary", lambda: _kind("clusters")),
-    "flights_3m": ("binary", lambda: _flights(3_000_000, "binary", False)),
+    "mslr_sample": ("ranking", _load_lists),
+    "flights_300k": ("binary", lambda: _load_flights(300_000, "binary", False)),
+    "delays_300k": ("regression", lambda: _load_flights(300_000, "regression", False)),
+    "flights_300k_later": ("binary", lambda: _load_flights(300_000, "binary", True)),
+    "delays_300k_later": ("regression", lambda: _load_flights(300_000, "regression", True)),
+    "claims": ("poisson", _load_claims),
+    "generated_300k": ("binary", lambda: _generate(300_000)),
+    "generated_1m": ("binary", lambda: _generate(1_000_000)),
+    "steps": ("binary", lambda: _generate_kind("steps")),
+    "sums": ("binary", lambda: _generate_kind("sums")),
+    "clusters": ("binary", lambda: _generate_kind("clusters")),
+    "flights_3m": ("binary", lambda: _load_flights(3_000_000, "binary", False)),
 }
 
 
-def fitted(asked: tuple[str, str, int], rows: tuple[Rows, Rows]) -> dict[str, Any]:
-    """One fit."""
-    model, task, n_threads = asked
+def fit_model(fit: tuple[str, str, int], rows: tuple[Rows, Rows]) -> dict[str, Any]:
+    """Fit one model on one table, and return its result."""
+    model, task, n_threads = fit
     train, test = rows
     library, parameters = models.parse(model)
-    of_rows = task in ("ranking", "poisson")
+    is_other_task = task in ("ranking", "poisson")
     problem = None
-    if not of_rows:
+    if not is_other_task:
         cats = tables.text_columns(train.X, "")
         kind: Any = task
         problem = tables.Problem(kind, train.X, train.y, test.X, test.y, cats)
-    began, worked = time.perf_counter(), time.process_time()
+    began, cpu_start = time.perf_counter(), time.process_time()
     if problem is None:
         predict: Any = other_tasks.LIBRARIES[library](task, train, parameters)
     else:
         predict = models.fit(model, problem, n_threads)
-    seconds, elapsed = time.process_time() - worked, time.perf_counter() - began
+    seconds, elapsed = time.process_time() - cpu_start, time.perf_counter() - began
     n_rounds = predict.__self__.n_iter_ if library == "hedgerow" else N_ROUNDS[library]
     prediction = np.asarray(predict(test.X), dtype=np.float64)
     found = (
         other_tasks.score(task, test, prediction) if problem is None else problem.score(prediction)
     )
-    told = predict.__self__.chosen_params_ if library == "hedgerow" else {}
-    shown = {key: value for key, value in told.items() if key != "tried"}
+    chosen = predict.__self__.chosen_params_ if library == "hedgerow" else {}
+    shown = {key: value for key, value in chosen.items() if key != "tried"}
     return {"score": found, "seconds": seconds, "elapsed": elapsed, "rounds": n_rounds,
             "chosen": json.loads(json.dumps(shown, default=str))}  # fmt: skip
 
 
-def _of_table(asked: tuple[str, str, int], name: str) -> dict[str, Any]:
-    return fitted(asked, TABLES[name][1]())
+def _run_on_table(fit: tuple[str, str, int], name: str) -> dict[str, Any]:
+    return fit_model(fit, TABLES[name][1]())
 
 
-def known(path: Path, names: list[str]) -> dict[tuple[str, str, int], dict[str, Any]]:
-    """What is kept of the models as they are now, by model, table and threads."""
+def load_results(path: Path, names: list[str]) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Return the stored results of the models' current versions, by model, table and threads."""
     versions = {name: models.get_version(name) for name in names}
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = [json.loads(line) for line in lines]
@@ -158,16 +159,16 @@ def known(path: Path, names: list[str]) -> dict[tuple[str, str, int], dict[str, 
     }
 
 
-def run(path: Path, names: list[str], asked: list[str], n_threads: int, limit: float) -> None:
-    """Do what is not kept yet."""
-    there = known(path, names)
+def run(path: Path, names: list[str], selected: list[str], n_threads: int, limit: float) -> None:
+    """Compute and store the results that are missing."""
+    stored = load_results(path, names)
     path.parent.mkdir(exist_ok=True)
-    for table in asked:
+    for table in selected:
         for name in names:
-            if (name, table, n_threads) in there:
+            if (name, table, n_threads) in stored:
                 continue
             task = TABLES[table][0]
-            found = run_in_process(_of_table, ((name, task, n_threads), table), limit)
+            found = run_in_process(_run_on_table, ((name, task, n_threads), table), limit)
             line = {"model": name, "version": models.get_version(name), "table": table,
                     "threads": n_threads, **found}  # fmt: skip
             with path.open("a", encoding="utf-8") as file:
@@ -175,12 +176,12 @@ def run(path: Path, names: list[str], asked: list[str], n_threads: int, limit: f
             print({key: value for key, value in line.items() if key != "chosen"}, flush=True)
 
 
-def tell(path: Path, names: list[str], asked: list[str], n_threads: int) -> None:
-    """Scores, seconds and rounds, and the seconds of LightGBM for as many rounds."""
-    found = known(path, names)
-    print("| table | model | score | rounds | seconds | LightGBM's for as many rounds |")
+def print_report(path: Path, names: list[str], selected: list[str], n_threads: int) -> None:
+    """Print scores, seconds and rounds, and LightGBM's seconds for the same rounds."""
+    found = load_results(path, names)
+    print("| table | model | score | rounds | seconds | LightGBM's for the same rounds |")
     print("|---|---|--:|--:|--:|--:|")
-    for table in asked:
+    for table in selected:
         lines = {name: found.get((name, table, n_threads), {}) for name in names}
         best = min((line["score"] for line in lines.values() if "score" in line), default=0.0)
         light = lines.get("lightgbm", {})
@@ -188,9 +189,9 @@ def tell(path: Path, names: list[str], asked: list[str], n_threads: int) -> None
             if "score" not in line:
                 continue
             score = f"{line['score']:.5g}"
-            alike = light.get("seconds", np.nan) * line["rounds"] / N_ROUNDS["lightgbm"]
+            light_seconds = light.get("seconds", np.nan) * line["rounds"] / N_ROUNDS["lightgbm"]
             print(f"| {table} | {name} | {f'**{score}**' if line['score'] == best else score} | "
-                  f"{line['rounds']} | {line['seconds']:.1f} | {alike:.1f} |")  # fmt: skip
+                  f"{line['rounds']} | {line['seconds']:.1f} | {light_seconds:.1f} |")  # fmt: skip
 
 
 def main() -> None:
@@ -200,13 +201,15 @@ def main() -> None:
     )
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=900.0, help="seconds a fit")
-    parser.add_argument("--kept", type=Path, default=KEPT, help="file of the results")
-    parser.add_argument("--report", action="store_true", help="tell what is kept, do nothing")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds per fit")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
+    parser.add_argument(
+        "--report", action="store_true", help="print stored results, compute nothing"
+    )
     options = parser.parse_args()
     if not options.report:
-        run(options.kept, options.models, options.tables, options.threads, options.limit)
-    tell(options.kept, options.models, options.tables, options.threads)
+        run(options.results, options.models, options.tables, options.threads, options.limit)
+    print_report(options.results, options.models, options.tables, options.threads)
 
 
 if __name__ == "__main__":

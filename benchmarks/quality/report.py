@@ -162,6 +162,8 @@ def main() -> None:
     table_names, scores, seconds, failed = gather(
         options.models, options.folds, time_field, options.unseen
     )
+    if not table_names:
+        raise SystemExit("the current versions of these models have no stored results in common")
     print(f"{len(table_names)} tables\n")
     print("\n".join(summary(options.models, scores, seconds)))
     if options.halves:
@@ -182,7 +184,7 @@ def main() -> None:
                 print("\n".join(summary(options.models, scores[selected], seconds[selected])))
     if options.unseen:
         for kind in ("generated", "sklearn", "R"):
-            selected = np.array([unseen.kind_of(name) == kind for name in table_names])
+            selected = np.array([unseen.table_source(name) == kind for name in table_names])
             if selected.any():
                 print(f"\n{selected.sum()} tables: {kind}\n")
                 print("\n".join(summary(options.models, scores[selected], seconds[selected])))

