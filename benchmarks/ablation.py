@@ -1,21 +1,21 @@
-"""One switch at a time: what the techniques of the ladder's rungs are worth.
+"""Measure what each technique is worth, by switching one at a time.
 
 ::
 
-    python benchmarks/ablation.py                  # all, some minutes
-    python benchmarks/ablation.py search sparsity  # some
+    python benchmarks/ablation.py                  # all: some minutes
+    python benchmarks/ablation.py search sparsity  # two of them
 
 search    exact search against histograms: time, memory, test error
-sparsity  exact search of one-hot columns at 1% density: absent zeros against zeros
-growth    leaf-wise against level-wise growth at equal leaves
+sparsity  exact search of one-hot columns at 1% density: zeros not stored against zeros stored
+growth    leaf-wise against level-wise growth, with equal numbers of leaves
 sampling  stochastic boosting against all rows
-sketch    quantile proposals: test AUC against candidates, global and local
+sketch    quantile proposals, global and local: test AUC by number of candidates
 exact     exact search against XGBoost's, 100k x 28, depth 6
 cart      single trees against scikit-learn's, 100k x 28, one thread
 
-Every comparison alternates its two sides and gives medians; the figures go to
-``benchmarks/results/ablation.json`` and, by ``table.py``, to docs/benchmarks.md.
-Prefetching is measured by ``designs.py``, as a kernel of its own.
+Every comparison alternates its two sides and gives medians.  The figures go to
+``benchmarks/results/ablation.json``; ``table.py`` writes them to docs/benchmarks.md.
+``designs.py`` measures prefetching, with a separate kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 
 
 def synthetic(n_rows: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """A smooth signal with interactions and noise, in two classes."""
+    """Generate two classes from a smooth signal with interactions and noise."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
     score = X[:, 0] + X[:, 1] * X[:, 2] + np.sin(3 * X[:, 3]) + 0.5 * np.abs(X[:, 4])
@@ -49,7 +49,7 @@ def synthetic(n_rows: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, 
 
 
 def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, Any]]:
-    """Median seconds and last result of each side, in turn."""
+    """Run the sides in turn; return the median seconds and the last result of each."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     results: dict[str, Any] = {}
     for _ in range(rounds):
@@ -66,7 +66,7 @@ def classifier(**params: Any) -> HedgerowClassifier:
 
 
 def compare(title: str, sides: dict[str, dict[str, Any]], data: Any, rounds: int) -> Rows:
-    """Fit each side on the same rows; time and test AUC."""
+    """Fit each side on the same rows, and return its time and test AUC."""
     X, y, X_test, y_test = data
     for params in sides.values():
         classifier(**{**params, "n_estimators": 1}).fit(X[:500], y[:500])  # compile
@@ -143,7 +143,7 @@ def sampling(rounds: int) -> Rows:
 
 
 def sketch(rounds: int) -> Rows:
-    """Test AUC against the number of candidates, as in the XGBoost paper's figure."""
+    """Compute test AUC by number of candidates, as in the figure of the XGBoost paper."""
     data = halves(*synthetic(60_000, 10, seed=3))
     levels = {"max_leaves": None, "max_depth": 6, "grow_policy": "depthwise"}
     sides: dict[str, dict[str, Any]] = {"exact": {**levels, "tree_method": "exact"}}
@@ -155,23 +155,23 @@ def sketch(rounds: int) -> Rows:
 
 
 def exact(rounds: int) -> Rows:
-    """The same trees as XGBoost's, each through its own door."""
+    """Time the same trees in XGBoost and Hedgerow, each through its own interface."""
     import xgboost
 
     X, y, X_test, y_test = halves(*synthetic(200_000, 28, seed=4))
     params = {"tree_method": "exact", "max_depth": 6, "learning_rate": 0.1, "reg_lambda": 1.0,
               "min_child_weight": 1e-3}  # fmt: skip
 
-    def theirs() -> Any:
+    def run_peer() -> Any:
         settings = {**params, "objective": "binary:logistic", "nthread": 2, "verbosity": 0}
         return xgboost.train(settings, xgboost.DMatrix(X, y, nthread=2), num_boost_round=20)
 
-    def ours() -> Any:
+    def run_hedgerow() -> Any:
         levels = {"max_leaves": None, "grow_policy": "depthwise"}
         return classifier(**params, **levels, n_estimators=20).fit(X, y)
 
-    ours()
-    measured = measure({"Hedgerow": ours, "XGBoost": theirs}, rounds)
+    run_hedgerow()
+    measured = measure({"Hedgerow": run_hedgerow, "XGBoost": run_peer}, rounds)
     predicted = {
         "Hedgerow": measured["Hedgerow"][1].predict_proba(X_test)[:, 1],
         "XGBoost": measured["XGBoost"][1].predict(xgboost.DMatrix(X_test)),
@@ -195,14 +195,16 @@ def cart(rounds: int) -> Rows:
     CARTRegressor(max_depth=2).fit(X[:500], y[:500].astype(float))
     rows = []
     for depth in (8, None):
-        for kind, ours, theirs in (
+        for kind, run_hedgerow, run_peer in (
             ("Gini", CARTClassifier, DecisionTreeClassifier),
             ("squared error", CARTRegressor, DecisionTreeRegressor),
         ):
             target = y if kind == "Gini" else y + 0.1 * X[:, 5]
             sides = {
-                "Hedgerow": lambda c=ours, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(X, t),
-                "scikit-learn": lambda c=theirs, d=depth, t=target: c(max_depth=d).fit(X, t),
+                "Hedgerow": lambda c=run_hedgerow, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(
+                    X, t
+                ),
+                "scikit-learn": lambda c=run_peer, d=depth, t=target: c(max_depth=d).fit(X, t),
             }
             for name, (seconds, tree) in measure(sides, rounds).items():
                 scores = (

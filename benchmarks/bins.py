@@ -1,4 +1,4 @@
-"""What fewer bins bring: time of a fit with 255, 63 and 15 bins, beside LightGBM.
+"""Measure fits with 255, 63 and 15 bins, and compare with LightGBM.
 
 ::
 
@@ -6,10 +6,9 @@
     python benchmarks/bins.py --rows 1000000 --peers hedgerow "no pairs"
     python benchmarks/bins.py --histogram              # one row added to a histogram
 
-With 15 bins Hedgerow holds two features in a byte ("no pairs": with that switched
-off) and says whether the models are the same bytes.  Times are those of the
-processor, on one thread, bins included; the smallest of the rounds, in which all
-take turns.
+With 15 bins Hedgerow stores two features in a byte; "no pairs" switches that off.  The program
+reports whether both models are identical.  Times are processor times of one thread and include
+binning.  The libraries take turns, and each time is the smallest of the rounds.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ PEERS = ("hedgerow", "no pairs", "lightgbm")
 
 
 def table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Normal columns, of which three matter."""
+    """Generate normal columns; the target depends on three of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, FEATURES), dtype=np.float32)
     return X, X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(n_rows)
 
 
 def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: bool) -> Any:
-    """Seconds and the model."""
+    """Return the seconds and the model."""
     from hedgerow import Dataset, train
     from hedgerow.boosting.loop.setup import training_matrix
     from hedgerow.data.binning import pairs
@@ -87,7 +86,7 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def time_histograms() -> None:
-    """Print what it costs to add a row to a histogram, for nodes of some sizes."""
+    """Print the cost of adding a row to a histogram, for nodes of several sizes."""
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.binning.pairs import pair_columns
@@ -136,7 +135,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
-    parser.add_argument("--histogram", action="store_true", help="time histograms alone")
+    parser.add_argument("--histogram", action="store_true", help="only time histograms")
     options = parser.parse_args()
     if options.histogram:
         time_histograms()

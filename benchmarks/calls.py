@@ -1,6 +1,6 @@
-"""What it costs to call a compiled tree, beside the tree: ``python benchmarks/calls.py``.
+"""Measure the call of a compiled tree and the tree itself: ``python benchmarks/calls.py``.
 
-Microseconds of one thread, the best of several runs, for 500 rows of 20 columns.
+The figures are microseconds of one thread for 500 rows of 20 columns, the best of several runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hedgerow.params import BoostParams
 
 
 def microseconds(call: Callable[[], object], times: int = 1000, runs: int = 7) -> float:
-    """Of one call."""
+    """Return the microseconds of one call."""
     call()
     found = []
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""Quality and time on tables with categories: Hedgerow, LightGBM's native sets, CatBoost.
+"""Compare quality and time on tables with categories: Hedgerow, LightGBM and CatBoost.
 
 ::
 
@@ -6,16 +6,16 @@
     python benchmarks/categories.py --sets amazon --peers "hedgerow,hedgerow 1 copies"
     python benchmarks/categories.py --processor --peers "hedgerow,hedgerow sets,lightgbm"
 
-All libraries get the same frame of text and numbers; what each does with it (codes,
-``Dataset``, ``Pool``) is part of the time.  100 trees at learning rate 0.1, everything
-else at the library's default, early stopping off; ``catboost default`` is CatBoost as
-it comes: 1,000 trees, learning rate by the data.  Every peer runs in a process of its own,
-once untimed, then ``--rounds`` times or until ``--seconds`` are over.
-Scores are on rows apart: log loss, or root of the mean squared error (of the log of
-the price of diamonds; of targets with deviation 1 in the suite).
+All libraries get the same frame of text and numbers.  The time includes what each does with it
+(codes, ``Dataset``, ``Pool``).  Models have 100 trees at learning rate 0.1, no early stopping, and
+the library's defaults otherwise.  ``catboost default`` is CatBoost without any settings: 1,000
+trees, and a learning rate that depends on the data.  Every peer runs in its own process, once
+untimed, then ``--rounds`` times or until ``--seconds`` are over.  Scores are log loss or root mean
+squared error on test rows.  The target is the log of the price for diamonds, and has standard
+deviation 1 in the suite.
 
-``--processor``: seconds of the processor on one thread, smallest of the rounds, which other
-work of the machine changes least.
+``--processor`` gives processor seconds on one thread, and the smallest of the rounds: other work of
+the machine changes this figure least.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FEWEST_ROWS = 2000
 
 
 class Problem:
-    """Rows to train on, rows to score, and the columns of categories."""
+    """Training rows, test rows, and the categorical columns."""
 
     def __init__(self, X: pd.DataFrame, y: np.ndarray, new: np.ndarray, cats: list[str]) -> None:
         X = X.assign(**{c: _text(X[c]) for c in cats}).reset_index(drop=True)
@@ -67,7 +67,7 @@ def _text(column: pd.Series) -> pd.Series:
 
 
 def _fifth(n_rows: int) -> np.ndarray:
-    """Every row whose scrambled number falls into the first fifth."""
+    """Return the rows whose hashed number falls into the first fifth."""
     return (np.arange(n_rows) * 2654435761 % 2**32 * 5 >> 32) == 0
 
 
@@ -93,7 +93,7 @@ def adult() -> Problem:
 
 
 def weather_aus() -> Problem:
-    """The last fifth of the days is to be foretold."""
+    """Load the weather of Australia; the test rows are the last fifth of the days."""
     table = pd.read_parquet(_ROOT / "weather_aus" / "data.parquet")
     day = table["Date"].astype(str)
     table = table.assign(month=day.str[5:7].astype(float)).iloc[np.argsort(day, kind="stable")]
@@ -109,7 +109,7 @@ def diamonds() -> Problem:
     return Problem(table.drop(columns="price"), y, _fifth(len(y)), ["cut", "color", "clarity"])
 
 
-def _of_suite(name: str, cats: list[str], task: str) -> Callable[[], Problem]:
+def _load_suite(name: str, cats: list[str], task: str) -> Callable[[], Problem]:
     def load() -> Problem:
         table = pd.read_csv(_ROOT / "suite" / f"{name}.csv.gz")
         y = table["target"]
@@ -123,7 +123,7 @@ def _of_suite(name: str, cats: list[str], task: str) -> Callable[[], Problem]:
 
 
 def problems() -> dict[str, Callable[[], Problem]]:
-    """Name of each table that is there, and how to load it."""
+    """Return the loader of each available table by name."""
     found: dict[str, Callable[[], Problem]] = {
         load.__name__: load
         for load in (amazon, adult, weather_aus, diamonds)
@@ -136,11 +136,11 @@ def problems() -> dict[str, Callable[[], Problem]]:
                 wanted = int(row["n_cat"]) > 0 and int(row["rows"]) >= FEWEST_ROWS
                 if wanted and row["task"] != "multiclass":
                     cats = row["cat_columns"].split("|")
-                    found[row["name"]] = _of_suite(row["name"], cats, row["task"])
+                    found[row["name"]] = _load_suite(row["name"], cats, row["task"])
     return found
 
 
-# -- peers: a fit of some rows, and what predicts ------------------------------------
+# -- peers: fit rows, and return a function that predicts ---------------------------
 
 Predict = Callable[[pd.DataFrame], np.ndarray]
 
@@ -189,10 +189,10 @@ def _lightgbm(X: pd.DataFrame, y: np.ndarray, problem: Problem) -> Predict:
 
     objective = "binary" if problem.binary else "regression"
     params = {"objective": objective, "learning_rate": RATE, "verbose": -1}
-    return _of_booster(lightgbm.train(params, lightgbm.Dataset(coded(X), y), TREES), coded)
+    return _make_predict(lightgbm.train(params, lightgbm.Dataset(coded(X), y), TREES), coded)
 
 
-def _of_booster(model: Any, coded: Callable[[pd.DataFrame], pd.DataFrame]) -> Predict:
+def _make_predict(model: Any, coded: Callable[[pd.DataFrame], pd.DataFrame]) -> Predict:
     return lambda new: model.predict(coded(new))
 
 
@@ -226,19 +226,19 @@ VARIANTS = {
     "hedgerow singles": _singles,
     **{f"hedgerow {most} copies": _copies(most) for most in (1, 2, 6)},
 }
-"""Peers that run only if they are named."""
+"""Peers that run only if ``--peers`` names them."""
 
 
 def child(
     peer: str, name: str, rounds: int, seconds: float, clock: Callable[[], float]
 ) -> dict[str, Any]:
-    """Score and times of one peer on one table."""
+    """Return the score and the times of one peer on one table."""
     problem, fit = problems()[name](), (PEERS | VARIANTS)[peer]
     if peer != "catboost default":
         step = max(1, len(problem.y) // WARM_ROWS)
         fit(problem.X[::step], problem.y[::step], problem)
         if peer.startswith("hedgerow"):
-            fit(problem.X, problem.y, problem)  # kernels that a thousand rows do not use
+            fit(problem.X, problem.y, problem)  # compiles kernels that a thousand rows do not use
     times: list[float] = []
     while len(times) < rounds and sum(times) < seconds:
         start = clock()
@@ -248,7 +248,7 @@ def child(
 
 
 def run(peer: str, name: str, options: argparse.Namespace) -> dict[str, Any] | None:
-    """The same in a process of its own; None if it took too long."""
+    """Call :func:`child` in its own process; return None if it takes too long."""
     arguments = ["--child", peer, name, "--rounds", str(options.rounds)]
     threads = {"OMP_NUM_THREADS": "1"} if options.processor else {}
     arguments += ["--processor"] if options.processor else []
@@ -267,7 +267,7 @@ def run(peer: str, name: str, options: argparse.Namespace) -> dict[str, Any] | N
 def table(
     results: dict[str, dict[str, dict[str, Any] | None]], middle: Callable[[list[float]], float]
 ) -> Iterator[str]:
-    """Lines of Markdown: score and seconds (their ``middle``) of each peer, best score in bold."""
+    """Return lines of Markdown: score and ``middle`` seconds of each peer, best score in bold."""
     peers = list(next(iter(results.values())))
     yield "| table | " + " | ".join(peers) + " |"
     yield "|---|" + "---|" * len(peers)
@@ -301,11 +301,17 @@ def table(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--sets", help="names, by comma; default: all that are there")
-    parser.add_argument("--peers", help=f"of {', '.join(PEERS | VARIANTS)}; default: the first six")
+    parser.add_argument("--sets", help="names separated by commas; default: all available")
+    parser.add_argument(
+        "--peers", help=f"any of {', '.join(PEERS | VARIANTS)}; default: the first six"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10.0, help="no new round after these")
-    parser.add_argument("--processor", action="store_true", help="time the processor, one thread")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="start no round after this many seconds"
+    )
+    parser.add_argument(
+        "--processor", action="store_true", help="measure processor time on one thread"
+    )
     parser.add_argument("--child", nargs=2, metavar=("PEER", "SET"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

@@ -1,4 +1,4 @@
-"""What :mod:`processes` runs in a process of its own; prints one line of JSON."""
+"""Take the measurements that :mod:`processes` runs in a new process; print a line of JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from workloads import WORKLOADS
 
 
 def _peak_mib() -> float:
-    """Highest resident memory so far.
+    """Return the highest resident memory so far.
 
-    ``VmHWM`` starts anew with the program; ``ru_maxrss`` may carry over what
-    the parent process used.
+    ``VmHWM`` starts at 0 with the program; ``ru_maxrss`` may include the peak of the parent
+    process.
     """
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -69,7 +69,7 @@ def first(peer_name: str) -> dict[str, float]:
 
 
 def defaults(library: str) -> dict[str, float]:
-    """A classifier without any parameter: import, first and second use, memory afterwards."""
+    """Time import, first and second use of a classifier with default parameters; measure memory."""
     workload = WORKLOADS["1k"]
     (X, y), _ = workload.split(0)
     start = time.perf_counter()

@@ -1,10 +1,9 @@
-"""Growth over chunks against growth in memory: time, passes and bytes of a tree.
+"""Compare growth over chunks with growth in memory: time, passes and bytes of a tree.
 
     python benchmarks/chunks.py [--rows 1000000] [--features 28] [--leaves 31] [--threads 2]
 
-Trees of both growers are grown in turns, so that whatever else the machine does meets both;
-the trees must be the same.  Ranks are threads that share the processors: their figures are
-bytes, not times.
+Both growers take turns, so that other work of the machine affects both.  Their trees must be the
+same.  Ranks are threads that share the processors: their figures are bytes, not times.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
     return times[WARM_UP:], chunks.traffic[WARM_UP:]
 
 
-def bytes_of_a_tree(matrix, target, params, n_ranks, mode):
+def measure_bytes(matrix, target, params, n_ranks, mode):
     objective = make_objective("logistic", 1)
     base = objective.initial_score(target, None)
     edges = np.linspace(0, len(target), n_ranks + 1).astype(int)
@@ -89,18 +88,18 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=12)
     parser.add_argument("--chunks", type=int, nargs="*", default=[32_768, 65_536, 131_072, 262_144])
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
-    asked = parser.parse_args()
-    matrix, target = make_rows(asked.rows, asked.features)
-    params = BoostParams(max_leaves=asked.leaves)
-    # One thread: processor time, which others on the machine disturb less.
-    clock = time.process_time if asked.threads == 1 else time.perf_counter
-    print(f"{asked.rows} rows, {asked.features} features, {asked.leaves} leaves, "
-          f"{asked.threads} threads")  # fmt: skip
+    options = parser.parse_args()
+    matrix, target = make_rows(options.rows, options.features)
+    params = BoostParams(max_leaves=options.leaves)
+    # With one thread, processor time: other programs change it less.
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    print(f"{options.rows} rows, {options.features} features, {options.leaves} leaves, "
+          f"{options.threads} threads")  # fmt: skip
     print("chunk rows   memory ms  chunks ms   ratio of medians, of minima"
           "   passes  splits  rows in vain")  # fmt: skip
-    for chunk_rows in asked.chunks:
+    for chunk_rows in options.chunks:
         times, traffic = compare(
-            matrix, target, params, asked.threads, chunk_rows, asked.trees, clock
+            matrix, target, params, options.threads, chunk_rows, options.trees, clock
         )
         median, least = 1e3 * np.median(times, axis=0), 1e3 * times.min(axis=0)
         passes, splits, vain = (
@@ -109,11 +108,11 @@ def main() -> None:
         )
         print(f"{chunk_rows:10d} {median[0]:11.1f} {median[1]:10.1f} "
               f"{median[1] / median[0]:18.2f} {least[1] / least[0]:10.2f} "
-              f"{passes:8.1f} {splits:7.1f} {vain / asked.rows:12.2f}")  # fmt: skip
-    small = rows_of(matrix, 0, min(asked.rows, 50_000))
-    for n_ranks in asked.ranks:
+              f"{passes:8.1f} {splits:7.1f} {vain / options.rows:12.2f}")  # fmt: skip
+    small = rows_of(matrix, 0, min(options.rows, 50_000))
+    for n_ranks in options.ranks:
         for mode in ("data", "features"):
-            tree = bytes_of_a_tree(small, target[: small.n_rows], params, n_ranks, mode)
+            tree = measure_bytes(small, target[: small.n_rows], params, n_ranks, mode)
             histogram = 24 * matrix.n_columns * matrix.stride * (n_ranks - 1) / n_ranks
             worth = tree.sent / histogram
             print(f"{n_ranks} ranks, {mode}: {tree.sent} bytes a tree and rank, "

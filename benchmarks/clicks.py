@@ -1,18 +1,18 @@
-"""Rankings learned from clicks on lists that were shown in some order, with the bias undone.
+"""Compare rankings learned from clicks, with and without correction of the position bias.
 
 ::
 
     python benchmarks/clicks.py                     # a few minutes
     python benchmarks/clicks.py --queries 500 --seeds 1 --trees 30
 
-Each query has 20 rows with a true relevance from 0 to 4.  They were shown in the order of
-a weak ranking (a noisy version of one feature), looked at with a chance that falls with
-the position, ``1 / position**strength``, and clicked, if looked at, with a chance that
-rises with relevance (Joachims, Swaminathan and Schnabel 2017).  Models are trained on the
-clicks and scored by NDCG of the first ten rows of new queries with their true relevance.
+Each query has 20 rows with a true relevance from 0 to 4.  A weak ranking (a noisy version of one
+feature) gives their order.  A user examines a row with probability ``1 / position**strength``, and
+clicks an examined row with a probability that increases with relevance (Joachims, Swaminathan and
+Schnabel 2017).  Models are trained on the clicks.  Their score is NDCG@10 of new queries with the
+true relevance.
 
-``bias`` is the mean distance of the learned chances to be looked at, relative to the first
-position, from the true ones: mean of ``|log(learned / true)|`` over the positions.
+``bias`` is the error of the learned examination probabilities, relative to the first position:
+the mean of ``|log(learned / true)|`` over the positions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROWS = 20
 
 @dataclass(frozen=True)
 class Clicks:
-    """Rows shown to users; those of a query are neighbours, in the order shown."""
+    """Rows shown to users.  The rows of a query are adjacent, in the order shown."""
 
     X: np.ndarray
     relevance: np.ndarray
@@ -48,7 +48,7 @@ class Clicks:
 
 @dataclass(frozen=True)
 class Found:
-    """A model, and the chances to be looked at that it has learned, if any."""
+    """A model, and the examination probabilities that it has learned, if any."""
 
     predict: Callable[[np.ndarray], np.ndarray]
     looked: np.ndarray | None = None
@@ -93,7 +93,7 @@ def lightgbm(data: Clicks, trees: int, positions: bool) -> Found:
 
 
 def xgboost(data: Clicks, trees: int, positions: bool) -> Found:
-    """Unbiased LambdaMART (Hu et al. 2019): the position is that in the table."""
+    """Train unbiased LambdaMART (Hu et al. 2019); the order of the rows gives the position."""
     import xgboost
 
     model = xgboost.XGBRanker(
@@ -127,7 +127,7 @@ WAYS: dict[str, Callable[[Clicks, int], Found]] = {
 
 
 def compare(n_queries: int, seeds: int, trees: int, strength: float) -> None:
-    """Print the table."""
+    """Print the table of all ways."""
     metric = ranking_metric("ndcg@10")
     assert metric is not None
     scores: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -155,7 +155,7 @@ def compare(n_queries: int, seeds: int, trees: int, strength: float) -> None:
 
 
 def mean_distance(learned: Any, true: np.ndarray) -> float:
-    """Mean of ``|log(learned / true)|``; what is 0 or less counts as 1e-6."""
+    """Return the mean of ``|log(learned / true)|``; values below 1e-6 count as 1e-6."""
     return float(np.abs(np.log(np.maximum(learned, 1e-6) / (true / true[0]))).mean())
 
 

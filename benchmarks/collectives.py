@@ -1,14 +1,14 @@
-"""How long the ranks of a training talk for one level of a tree.
+"""Measure the communication between ranks for one level of a tree.
 
 ::
 
     python benchmarks/collectives.py                     # threads, Dask, MPI; two ranks
     python benchmarks/collectives.py --carriers dask --ranks 2 --repeats 200
 
-A level is a reduce_scatter of the histograms (each rank adds up those of its features)
-and an allgather of the best splits (100 bytes of each rank).  Printed are the median and
-the 90th percentile over the repeats, in milliseconds, as seen by rank 0.  All ranks are
-on this machine: latency of software, not of a network.
+A level is a reduce_scatter of the histograms (each rank sums those of its features) and an
+allgather of the best splits (100 bytes per rank).  The program prints the median and the 90th
+percentile over the repeats, in milliseconds, on rank 0.  All ranks run on this machine: the figures
+are latencies of software, not of a network.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = (100_000, 500_000, 4_000_000)
 
 
 def levels(ranks: Any, repeats: int) -> dict[int, tuple[float, float]]:
-    """Median and 90th percentile of the milliseconds of a level, by bytes of histograms."""
+    """Return the median and 90th percentile of a level's milliseconds, by bytes of histograms."""
     found = {}
     for n_bytes in SIZES:
         histogram = np.arange(n_bytes // 8)
@@ -49,20 +49,20 @@ def levels(ranks: Any, repeats: int) -> dict[int, tuple[float, float]]:
     return found
 
 
-def over_threads(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+def measure_threads(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     from hedgerow.comm.threads import run_ranks
 
     return run_ranks(n_ranks, lambda ranks: levels(ranks, repeats))[0]
 
 
-def on_worker(run: bytes, rank: int, addresses: list[str], repeats: int) -> Any:
+def run_on_worker(run: bytes, rank: int, addresses: list[str], repeats: int) -> Any:
     from hedgerow.comm.dask import dask_ranks
 
     with dask_ranks(run, 0, rank, addresses) as ranks:
         return levels(ranks, repeats)
 
 
-def over_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+def measure_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     from distributed import Client, LocalCluster
     from hedgerow.comm.dask import join
 
@@ -79,13 +79,15 @@ def over_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
             ]
         )
         futures = [
-            client.submit(on_worker, run, rank, addresses, repeats, workers=[address], pure=False)
+            client.submit(
+                run_on_worker, run, rank, addresses, repeats, workers=[address], pure=False
+            )
             for rank, address in enumerate(addresses)
         ]
         return client.gather(futures)[0]
 
 
-def over_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+def measure_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     command = ["mpiexec", "-n", str(n_ranks), sys.executable, __file__, "--as-mpi-rank"]
     ended = subprocess.run(
         [*command, "--repeats", str(repeats)], capture_output=True, text=True, check=True
@@ -93,7 +95,7 @@ def over_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     return {int(size): tuple(times) for size, times in json.loads(ended.stdout).items()}
 
 
-CARRIERS = {"threads": over_threads, "dask": over_dask, "mpi": over_mpi}
+CARRIERS = {"threads": measure_threads, "dask": measure_dask, "mpi": measure_mpi}
 
 
 def main() -> None:

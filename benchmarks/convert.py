@@ -1,12 +1,12 @@
-"""Imported models beside the libraries that trained them.
+"""Compare predictions of imported models with the libraries that trained them.
 
     python benchmarks/convert.py --table fremtpl2 --data ../shared/data --rows 500000
     python benchmarks/convert.py --table noise --rows 500000
 
-Each line is one model and one program that predicts with it, as often as they fit in the time,
-in turns with Hedgerow, so that both meet the same machine.  The figure is the median of the
-ratios of neighbours.  ``--lleaves PYTHON`` names a Python with lleaves, which needs a version of
-llvmlite of its own; it predicts the same rows in a process of its own, and turns are whole runs.
+Each line compares one program with Hedgerow on one model.  Both predict in turns until the time is
+over, so that other work of the machine affects both.  The figure is the median of the ratios of
+adjacent calls.  ``--lleaves PYTHON`` names a Python with lleaves, which needs another version of
+llvmlite.  lleaves predicts the same rows in its own process, and turns are whole runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ np.save(sys.argv[5], found); print(json.dumps(seconds))
 
 
 def table(data: Path, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of fremtpl2 as numbers, text as codes; repeated if there are too few."""
+    """Load rows of fremtpl2 with text as codes; repeat the rows if there are too few."""
     folder = data / "fremtpl2"
     frames = [pd.read_parquet(file) for file in sorted(folder.glob("*.parquet"))]
     frame = frames[0]
@@ -57,17 +57,17 @@ def table(data: Path, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def noise(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """28 columns of which no cut can be foretold, and a count that depends on a few."""
+    """Generate 28 columns with unpredictable branches, and a count that depends on a few."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 28))
     rate = np.exp(0.5 * X[:, 0] * X[:, 1] + 0.3 * np.sin(3.0 * X[:, 2]) + 0.2 * X[:, 3])
     return X, rng.poisson(np.minimum(rate, 20.0)).astype(float)
 
 
-def in_turns(
+def time_in_turns(
     ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float
 ) -> tuple[list, list]:
-    """Seconds of each call, one after the other."""
+    """Call both functions in turn; return the seconds of each call."""
     ours(), theirs()
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + seconds
@@ -79,7 +79,9 @@ def in_turns(
     return times
 
 
-def say(model: str, other: str, ours: list[float], theirs: list[float], difference: float) -> None:
+def print_ratio(
+    model: str, other: str, ours: list[float], theirs: list[float], difference: float
+) -> None:
     ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=False))
     print(
         f"{model:<34} {other:<14} "
@@ -106,7 +108,9 @@ def lightgbm_models(X: np.ndarray, y: np.ndarray, threads: int) -> dict[str, Any
     return found
 
 
-def against_lightgbm(name: str, model: Any, X: np.ndarray, options: argparse.Namespace) -> None:
+def compare_with_lightgbm(
+    name: str, model: Any, X: np.ndarray, options: argparse.Namespace
+) -> None:
     import hedgerow
 
     booster = hedgerow.from_lightgbm(model)
@@ -118,13 +122,13 @@ def against_lightgbm(name: str, model: Any, X: np.ndarray, options: argparse.Nam
         return model.predict(X, raw_score=True, num_threads=options.threads)
 
     difference = float(np.abs(ours() - theirs()).max())
-    say(name, "LightGBM", *in_turns(ours, theirs, options.seconds), difference)
-    against_onnx(name, booster, X, options)
-    if options.lleaves and model.num_trees() <= 100:  # it compiles larger ones for minutes
-        against_lleaves(name, model, booster, X, options)
+    print_ratio(name, "LightGBM", *time_in_turns(ours, theirs, options.seconds), difference)
+    compare_with_onnx(name, booster, X, options)
+    if options.lleaves and model.num_trees() <= 100:  # lleaves compiles larger models for minutes
+        compare_with_lleaves(name, model, booster, X, options)
 
 
-def against_onnx(name: str, booster: Any, X: np.ndarray, options: argparse.Namespace) -> None:
+def compare_with_onnx(name: str, booster: Any, X: np.ndarray, options: argparse.Namespace) -> None:
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -144,10 +148,10 @@ def against_onnx(name: str, booster: Any, X: np.ndarray, options: argparse.Names
         return session.run(["raw"], {"X": X})[0][:, 0]
 
     difference = float(np.abs(ours() - theirs()).max())
-    say(name, "ONNX Runtime", *in_turns(ours, theirs, options.seconds), difference)
+    print_ratio(name, "ONNX Runtime", *time_in_turns(ours, theirs, options.seconds), difference)
 
 
-def against_lleaves(
+def compare_with_lleaves(
     name: str, model: Any, booster: Any, X: np.ndarray, options: argparse.Namespace
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -176,10 +180,10 @@ def against_lleaves(
         start = time.perf_counter()
         ours = booster.predict(X, n_jobs=options.threads)
         seconds.append(time.perf_counter() - start)
-    say(name, "lleaves", seconds, theirs, float(np.abs(np.log(ours) - np.log(found)).max()))
+    print_ratio(name, "lleaves", seconds, theirs, float(np.abs(np.log(ours) - np.log(found)).max()))
 
 
-def against_xgboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -> None:
+def compare_with_xgboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -> None:
     import xgboost
 
     import hedgerow
@@ -195,15 +199,15 @@ def against_xgboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -
         return model.inplace_predict(X, predict_type="margin")
 
     difference = float(np.abs(ours() - theirs()).max())
-    say(
+    print_ratio(
         "XGBoost 100 trees of depth 6",
         "XGBoost",
-        *in_turns(ours, theirs, options.seconds),
+        *time_in_turns(ours, theirs, options.seconds),
         difference,
     )
 
 
-def against_catboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -> None:
+def compare_with_catboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) -> None:
     import catboost
 
     import hedgerow
@@ -222,8 +226,8 @@ def against_catboost(X: np.ndarray, y: np.ndarray, options: argparse.Namespace) 
             return model.predict(X, prediction_type="RawFormulaVal", thread_count=options.threads)
 
         difference = float(np.abs(ours() - theirs()).max())
-        times = in_turns(ours, theirs, options.seconds)
-        say(f"CatBoost {rounds} trees of depth 6", "CatBoost", *times, difference)
+        times = time_in_turns(ours, theirs, options.seconds)
+        print_ratio(f"CatBoost {rounds} trees of depth 6", "CatBoost", *times, difference)
 
 
 def main() -> None:
@@ -248,11 +252,11 @@ def main() -> None:
     print(f"{'model':<34} {'beside':<14} {'Hedgerow':>10} {'beside':>10}")
     if "lightgbm" in options.models:
         for name, model in lightgbm_models(X, y, options.threads).items():
-            against_lightgbm(name, model, X, options)
+            compare_with_lightgbm(name, model, X, options)
     if "xgboost" in options.models:
-        against_xgboost(X, y, options)
+        compare_with_xgboost(X, y, options)
     if "catboost" in options.models:
-        against_catboost(X, y, options)
+        compare_with_catboost(X, y, options)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Time of all folds in one call, beside the same folds fitted one by one.
+"""Compare :func:`hedgerow.cross_fit` with fitting the same folds one by one.
 
 ::
 
     python benchmarks/cross_fit.py                    # about a minute on a quiet machine
     python benchmarks/cross_fit.py 1k 20k --turns 9 --trees 50
 
-Both ways train a model for each of five folds with the same parameters, score the test
-rows after each round, and predict them.  They take turns; times are medians of the
-turns, and so are ratios (one by one : in one call) of each turn by itself, which other
-work on the machine changes least.  ``cpu`` is the time of all processors.
+Both ways train a model for each of five folds with the same parameters, score the test rows after
+each round, and predict them.  They take turns, and times are medians of the turns.  The ratio (one
+by one / in one call) is the median of the ratios of the turns: other work on the machine changes
+it least.  ``cpu`` is the time of all processors.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ TABLES = {"1k": (1_000, 10), "5k": (5_000, 20), "20k": (20_000, 20), "100k": (10
 
 
 def make_table(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers, and a target that depends on three of them."""
+    """Generate numeric columns, and a target that depends on three of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_columns)).astype(np.float32)
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(n_rows)
     return X, y
 
 
-def one_by_one(estimator: Any, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> Any:
-    """What a loop over folds does."""
+def fit_one_by_one(estimator: Any, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> Any:
+    """Fit the folds in a loop."""
     found = np.empty(len(y))
     for train, test in folds:
         model = type(estimator)(**estimator.get_params())
@@ -46,20 +46,20 @@ def one_by_one(estimator: Any, X: np.ndarray, y: np.ndarray, folds: list[Any]) -
     return found
 
 
-def in_one_call(estimator: Any, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> Any:
-    """The same by :func:`hedgerow.cross_fit`."""
+def fit_in_one_call(estimator: Any, X: np.ndarray, y: np.ndarray, folds: list[Any]) -> Any:
+    """Fit the folds with :func:`hedgerow.cross_fit`."""
     return cross_fit(estimator, X, y, folds, model=None).oof_raw
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds on the clock, and of all processors."""
+def time_call(work: Callable[[], Any]) -> tuple[float, float]:
+    """Return the elapsed seconds, and those of all processors."""
     clock, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - cpu
 
 
 def measure(name: str, task: str, turns: int, trees: int, n_jobs: int | None) -> str:
-    """A line of the table."""
+    """Measure one task and return a line of the table."""
     X, y = make_table(*TABLES[name])
     kind: Any = HedgerowRegressor
     if task == "classes":
@@ -67,15 +67,15 @@ def measure(name: str, task: str, turns: int, trees: int, n_jobs: int | None) ->
     estimator = kind(n_estimators=trees, early_stopping=False, n_jobs=n_jobs)
     folds = list(KFold(5, shuffle=True, random_state=0).split(X))
     ways = [
-        lambda: one_by_one(estimator, X, y, folds),
-        lambda: in_one_call(estimator, X, y, folds),
+        lambda: fit_one_by_one(estimator, X, y, folds),
+        lambda: fit_in_one_call(estimator, X, y, folds),
     ]
     for way in ways:
         way()  # compiles
     times: list[list[tuple[float, float]]] = [[], []]
     for turn in range(turns):
         for way in (0, 1) if turn % 2 == 0 else (1, 0):
-            times[way].append(timed(ways[way]))
+            times[way].append(time_call(ways[way]))
     clock, cpu = ([(a[i], b[i]) for a, b in zip(*times, strict=True)] for i in range(2))
     columns = []
     for pairs in (clock, cpu):

@@ -1,12 +1,12 @@
-"""Designs of the histogram kernel side by side: nanoseconds to add one row of 28 features.
+"""Compare designs of the histogram kernel: nanoseconds to add one row of 28 features.
 
 ::
 
     python benchmarks/designs.py
     python benchmarks/designs.py --bins 5 --designs packed_cells spaced_cells
 
-Each design is measured on all rows in order and on every eighth row, on one
-thread and on two (rows divided, and features divided).
+Each design is measured on all rows in order and on every eighth row, with one thread and with two
+(the threads divide the rows, or the features).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ u = np.uint64
 
 @intrinsic
 def add_pair(typingctx: Any, cells: Any, cell: Any, g: Any, h: Any) -> Any:
-    """Add (g, h) to a 128-bit cell in one load, one addition, one store."""
+    """Add (g, h) to a 128-bit cell with one load, one addition and one store."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -46,8 +46,8 @@ def add_pair(typingctx: Any, cells: Any, cell: Any, g: Any, h: Any) -> Any:
     return types.void(cells, types.uintp, types.int64, types.int64), generate
 
 
-def by_cell(add: Any) -> Any:
-    """The pass over rows that adds a row to one cell after the other, as ``add`` says."""
+def make_pass_by_cell(add: Any) -> Any:
+    """Return a pass over the rows that calls ``add`` for one cell after the other."""
     add_to = njit(inline="always")(add)
 
     @njit(nogil=True, error_model="numpy")
@@ -63,27 +63,27 @@ def by_cell(add: Any) -> Any:
     return design
 
 
-@by_cell
+@make_pass_by_cell
 def packed_cells(cells, offsets, j, bin_, value):
     cells[(j << u(8)) + bin_] += value
 
 
-@by_cell
+@make_pass_by_cell
 def spaced_cells(cells, offsets, j, bin_, value):
     cells[j * u(264) + bin_] += value
 
 
-@by_cell
+@make_pass_by_cell
 def bins_outer(cells, offsets, j, bin_, value):
     cells[(bin_ << u(5)) + j] += value
 
 
-@by_cell
+@make_pass_by_cell
 def offset_list(cells, offsets, j, bin_, value):
     cells[u(offsets[j]) + bin_] += value
 
 
-@by_cell
+@make_pass_by_cell
 def wide_cells(cells, offsets, j, bin_, value):
     add_pair(cells, (j << u(8)) + bin_, value >> 38, (value >> 13) & 0x1FFFFFF)
 
@@ -135,7 +135,7 @@ def median_ns(run: Callable[[], object], n_rows: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bins", type=int, default=255, help="of each feature")
+    parser.add_argument("--bins", type=int, default=255, help="bins of each feature")
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     options = parser.parse_args()
     rng = np.random.default_rng(0)

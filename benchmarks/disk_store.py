@@ -1,13 +1,13 @@
-"""What a pass over chunks on disk costs, the file cache being warm.
+"""Measure passes over chunks on disk with a warm file cache.
 
 ``python benchmarks/disk_store.py [access] [codecs] [passes] [--rows N] [--folder PATH]``
 
-access   ways to get at bytes in a file: map it, or read it into memory
+access   ways to access bytes in a file: map it, or read it into memory
 codecs   codecs for columns of bins: size, and speed of packing and unpacking
 passes   the passes that grow a tree, over chunks that are resident, mapped or encoded
 
-All times are processor time of all threads together, the least of a few runs: the
-machine may be busy with other things.
+Times are processor times of all threads, and the smallest of several runs: other programs change
+them least.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def columns_of_bins(n: int) -> dict[str, np.ndarray]:
 
 
 def codecs(n: int) -> dict[str, tuple[Callable, Callable]]:
-    """Libraries that are installed: pack an array, unpack to something."""
+    """Return functions that pack and unpack an array, for each installed library."""
     out, decoder = np.empty(n + 64, np.uint8), ColumnDecoder()
     found: dict[str, tuple[Callable, Callable]] = {
         "bits (Hedgerow)": (
@@ -219,7 +219,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
             with store:
                 store.begin(WorkShape())
                 names = ("checked", "empty", "first of a tree", "next")
-                times = zip(names, times_of(store), strict=True)
+                times = zip(names, time_passes(store), strict=True)
                 print(
                     f"  {mode:9s}{size / n_rows:5.1f} bytes a row"
                     f"; written{seconds * 1e9 / n_rows:7.1f}"
@@ -228,8 +228,8 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 )
 
 
-def times_of(store) -> list[float]:
-    """Of the pass that checks everything, one that does nothing, and those of a tree."""
+def time_passes(store) -> list[float]:
+    """Time the pass that checks everything, an empty pass, and the passes of a tree."""
 
     def nothing() -> None:
         for _ in store.chunks(uses=PLAIN):

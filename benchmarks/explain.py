@@ -1,9 +1,9 @@
-"""Shapley values beside LightGBM, XGBoost and the package shap: ``python benchmarks/explain.py``.
+"""Time Shapley values in Hedgerow, LightGBM, XGBoost and shap: ``python benchmarks/explain.py``.
 
-Each library explains models of its own, trained with the same parameters on the same rows: 100
-trees of 31 leaves, and 500 trees of depth 8.  Microseconds a row, the least of several runs that
-take turns; a peer gets fewer rows where it needs much time for each.  One row: the median of 200
-calls, another row each time.
+Each library explains its own models, trained with the same parameters on the same rows: 100 trees
+of 31 leaves, and 500 trees of depth 8.  The libraries take turns, and the figures are microseconds
+per row, the smallest of several runs.  Slow libraries get fewer rows.  The time for one row is the
+median of 200 calls with different rows.
 
 shap reads Hedgerow's own trees.  ``--rows 100000 --threads 2 --rounds 3`` are the defaults;
 ``--only values,pairs`` names some of: values, one, pairs, background.
@@ -31,7 +31,7 @@ PARTS = ("values", "one", "pairs", "background")
 N_BACKGROUND = 1000
 
 Work = tuple[Callable[[np.ndarray], Any], int]
-"""Explains rows, and how many it is given."""
+"""A function that explains rows, and the number of rows to give it."""
 
 
 def rows_and_target(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -79,7 +79,7 @@ def xgboost_model(X: np.ndarray, y: np.ndarray, shape: dict[str, Any], threads: 
 
 
 def shap_trees(booster: Booster) -> dict[str, Any]:
-    """The model as ``shap.TreeExplainer`` reads it."""
+    """Return the model in the form that ``shap.TreeExplainer`` reads."""
     forest, trees = booster.model.forest, []
     for number in range(forest.n_trees):
         tree = forest.tree(number)
@@ -99,8 +99,8 @@ def shap_trees(booster: Booster) -> dict[str, Any]:
     return {"trees": trees, "base_offset": float(forest.base_score[0])}
 
 
-def seconds_of(works: dict[str, Work], X: np.ndarray, rounds: int) -> dict[str, float]:
-    """Microseconds a row of each."""
+def time_rows(works: dict[str, Work], X: np.ndarray, rounds: int) -> dict[str, float]:
+    """Return the microseconds per row of each library."""
     best = dict.fromkeys(works, np.inf)
     for name, (work, _) in works.items():
         work(X[:2])
@@ -113,8 +113,8 @@ def seconds_of(works: dict[str, Work], X: np.ndarray, rounds: int) -> dict[str, 
     return best
 
 
-def seconds_of_one_row(works: dict[str, Work], X: np.ndarray, calls: int = 200) -> dict[str, float]:
-    """Microseconds of a call for one row, the median of many calls, one library after the other."""
+def time_one_row(works: dict[str, Work], X: np.ndarray, calls: int = 200) -> dict[str, float]:
+    """Return the median microseconds of a call with one row, one library after the other."""
     found = {}
     for name, (work, _) in works.items():
         times = []
@@ -123,7 +123,7 @@ def seconds_of_one_row(works: dict[str, Work], X: np.ndarray, calls: int = 200) 
             work(X[row : row + 1])
             times.append(1e6 * (time.perf_counter() - start))
         found[name] = float(np.median(times))
-        time.sleep(0.5)  # threads of a library may wait for more work for a while
+        time.sleep(0.5)  # a library's threads may wait for more work for a while
     return found
 
 
@@ -172,9 +172,9 @@ def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> N
             ),
             "xgboost": (contributions, 100 if deep else 1_000),
         }
-        show(f"values, {title}", seconds_of(works, X, options.rounds))
+        show(f"values, {title}", time_rows(works, X, options.rounds))
         if "one" in parts:
-            show(f"one row, {title}", seconds_of_one_row(works, X))
+            show(f"one row, {title}", time_one_row(works, X))
     if "pairs" in parts:
         works = {
             "hedgerow": (
@@ -183,7 +183,7 @@ def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> N
             ),
             "xgboost": (interactions, 4 if deep else 40),
         }
-        show(f"pairs, {title}", seconds_of(works, X, options.rounds))
+        show(f"pairs, {title}", time_rows(works, X, options.rounds))
     if "background" in parts:
         import shap
 
@@ -199,17 +199,17 @@ def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> N
                 2 if deep else 20,
             ),
         }
-        show(f"background of {N_BACKGROUND} rows, {title}", seconds_of(works, X, options.rounds))
+        show(f"background of {N_BACKGROUND} rows, {title}", time_rows(works, X, options.rounds))
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(PARTS))
-    parser.add_argument("--model", default="", help="only models whose title begins so")
+    parser.add_argument("--model", default="", help="only models whose title starts with this text")
     options = parser.parse_args()
     for title, shape in MODELS.items():
         if title.startswith(options.model):

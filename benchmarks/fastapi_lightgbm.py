@@ -1,8 +1,8 @@
-"""A service of a LightGBM model as users write it with FastAPI, for ``serving.py`` to measure.
+"""Serve a LightGBM model with FastAPI as users do; ``serving.py`` measures this server.
 
-``python benchmarks/fastapi_lightgbm.py MODEL numbers|categories``: rows of numbers go to
-``Booster.predict`` as an array, the quickest way there is; records with categories as a frame, the
-only one.  One thread for each prediction.
+``python benchmarks/fastapi_lightgbm.py MODEL numbers|categories``: ``Booster.predict`` gets rows
+of numbers as an array, which is the fastest way, and records with categories as a frame, which is
+the only way.  Each prediction uses one thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Records(BaseModel):
     records: list[dict[str, float | str]]
 
 
-def app_of_numbers(booster: lightgbm.Booster) -> FastAPI:
+def make_numbers_app(booster: lightgbm.Booster) -> FastAPI:
     app = FastAPI()
 
     @app.post("/predict")
@@ -40,7 +40,7 @@ def app_of_numbers(booster: lightgbm.Booster) -> FastAPI:
     return app
 
 
-def app_of_records(booster: lightgbm.Booster, levels: dict[str, list[str]]) -> FastAPI:
+def make_records_app(booster: lightgbm.Booster, levels: dict[str, list[str]]) -> FastAPI:
     app = FastAPI()
     types = {name: pd.CategoricalDtype(found) for name, found in levels.items()}
 
@@ -56,9 +56,9 @@ def main() -> None:
     path, kind = sys.argv[1:3]
     booster = lightgbm.Booster(model_file=path)
     if kind == "numbers":
-        app = app_of_numbers(booster)
+        app = make_numbers_app(booster)
     else:
-        app = app_of_records(booster, json.loads(Path(f"{path}.levels").read_text()))
+        app = make_records_app(booster, json.loads(Path(f"{path}.levels").read_text()))
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     print(f"serving on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listening])

@@ -1,8 +1,8 @@
-"""Time of fits on a GPU, beside XGBoost's on the same: ``python benchmarks/gpu.py``.
+"""Time fits on a GPU in Hedgerow and XGBoost: ``python benchmarks/gpu.py``.
 
-Both libraries get the same rows (random numbers), 100 trees, rate 0.1, 255 bins, and take turns,
-every other round in the other order; the median of the times from the user's array to the model.
-Before, each has trained on a few rows, so that no time includes the loading of kernels.
+Both libraries get the same rows (random numbers), 100 trees, learning rate 0.1 and 255 bins.  They
+take turns, in an order that changes each round.  The figure is the median time from the user's
+array to the model.  A warm-up fit of each loads its kernels.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ TABLES = {
     "1M x 28, 7 classes": (1_000_000, 28, 7),
     "1M x 28, 4 targets": (1_000_000, 28, -4),
 }
-"""Rows, columns, and classes or, with a minus, targets, which share their trees."""
+"""Rows, columns, and number of classes; a negative number is that of targets that share trees."""
 
 
 def table(n_rows: int, n_columns: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random numbers, and classes or targets that a few of them explain."""
+    """Generate random columns, and classes or targets that depend on a few of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
     score = X[:, :5].sum(axis=1) + X[:, 5] * X[:, 6]
@@ -87,7 +87,7 @@ def fit_xgboost(X: np.ndarray, y: np.ndarray, shape: str) -> Any:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Time of a call."""
+    """Return the seconds of a call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -113,12 +113,12 @@ def compare(name: str, shape: str, rounds: int, on_processor: bool) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processor", action="store_true", help="time fits without GPU, too")
+    parser.add_argument("--processor", action="store_true", help="also time fits without the GPU")
     chosen = parser.parse_args()
     print(f"{first_gpu().name}, {os.cpu_count()} processors, {chosen.rounds} rounds")
     X, y = table(20_000, 28, 2)

@@ -1,8 +1,9 @@
-"""Time of predictions of a table that lies on a GPU: ``python benchmarks/gpu_predict.py``.
+"""Time predictions for a table in GPU memory: ``python benchmarks/gpu_predict.py``.
 
-Needs CuPy.  Raw scores of rows of float32, from an array of CuPy, beside those of XGBoost (if it
-is installed) and of the processor from the same rows on the host; medians, in turns.  XGBoost
-keeps its scores on the GPU, Hedgerow copies them to the host.
+Requires CuPy.  The program predicts raw scores for a CuPy array of float32 rows, and compares with
+XGBoost (if it is installed) and with the processor and the same rows in host memory.  They take
+turns, and the figures are medians.  XGBoost leaves its scores on the GPU; Hedgerow copies them to
+the host.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TRAIN_ROWS = 1_000_000
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Time of a call, with all that it leaves to the GPU."""
+    """Return the seconds of a call, including its asynchronous work on the GPU."""
     start = time.perf_counter()
     work()
     cupy.cuda.Device().synchronize()
@@ -63,7 +64,7 @@ def compare(n_rows: int, shape: str, rounds: int, dtype: str) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[1_000, 100_000, 10_000_000])
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["31 leaves"])

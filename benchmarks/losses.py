@@ -1,4 +1,4 @@
-"""Fit times by loss: beside LightGBM at equal settings, and own losses beside built-in ones.
+"""Time fits by loss: Hedgerow and LightGBM at equal settings, custom and built-in losses.
 
 ::
 
@@ -6,12 +6,12 @@
     python benchmarks/losses.py poisson own_poisson --rows 20000 --rounds 1
     python benchmarks/losses.py --list
 
-100 trees of 31 leaves, learning rate 0.1, 255 bins, no penalty on leaf values, 20 rows in
-a leaf.  Rows are those of ``synthetic.py``, 28 columns; the classes are 7 bands of a
-nonlinear score, as many as of covertype.  The ways of a comparison take turns, in an
-order that changes with every round; the first fit of each is not counted.  Wall times and
-processor seconds are medians; "times the first" is the wall time divided by that of the
-first way.  ``ranking.py`` has the losses of rankings.
+Models have 100 trees of 31 leaves, learning rate 0.1, 255 bins, no penalty on leaf values, and at
+least 20 rows in a leaf.  ``synthetic.py`` generates the rows with 28 columns.  The classes are 7
+bands of a nonlinear score, as many classes as covertype has.  The models of a comparison take
+turns, in an order that changes each round.  The first fit of each is not counted.  Wall times and
+processor seconds are medians.  "times the first" is the wall time divided by that of the first
+model.  ``ranking.py`` measures the ranking losses.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from timing import _turns
 Target = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
-class OfLoss:
-    """A peer with a loss of its own choice."""
+class PeerWithLoss:
+    """A peer with additional parameters, which include the loss."""
 
     packages: ClassVar[tuple[str, ...]] = ()
     module: ClassVar[str] = ""
@@ -46,7 +46,7 @@ class OfLoss:
         self._more = more
 
 
-class OursOf(OfLoss, HedgerowTrain):
+class HedgerowWithLoss(PeerWithLoss, HedgerowTrain):
     def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any:
         import hedgerow
 
@@ -65,17 +65,17 @@ class OursOf(OfLoss, HedgerowTrain):
         return hedgerow.train(params | self._more, hedgerow.Dataset(X, y))
 
 
-class LightGBMOf(OfLoss, LightGBM):
+class LightGBMWithLoss(PeerWithLoss, LightGBM):
     def _params(self, settings: Settings) -> dict[str, Any]:
         return super()._params(settings) | self._more
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Ways to fit the same rows."""
+    """Models to fit on the same rows."""
 
     make: Target
-    ways: tuple[OfLoss, ...]
+    ways: tuple[PeerWithLoss, ...]
     settings: Settings = field(default_factory=lambda: Settings("regression"))
 
 
@@ -95,24 +95,24 @@ def _amounts(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, counts * np.random.default_rng(2).gamma(2.0, 1.0, rows)
 
 
-def poisson_of_row(y: float, raw: float) -> float:
-    """Compiled, with derivatives, when it is first used."""
+def row_poisson(y: float, raw: float) -> float:
+    """Return the loss of a row; Hedgerow compiles and differentiates it at first use."""
     return math.exp(raw) - y * raw
 
 
-poisson_of_row.link = "log"  # type: ignore[attr-defined]
+row_poisson.link = "log"  # type: ignore[attr-defined]
 
 
-def poisson_of_numpy(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def numpy_poisson(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = np.exp(raw)
     return mean - y, mean
 
 
-poisson_of_numpy.link = "log"  # type: ignore[attr-defined]
+numpy_poisson.link = "log"  # type: ignore[attr-defined]
 
 
-def poisson_of_numba() -> Callable[..., Any]:
-    """The same as a loop that the user has compiled."""
+def numba_poisson() -> Callable[..., Any]:
+    """Return the loss as a loop that the user compiles."""
     import numba
 
     @numba.njit
@@ -130,37 +130,39 @@ def poisson_of_numba() -> Callable[..., Any]:
     return gradient_and_hessian
 
 
-def _beside(objective: str, theirs: str, ours: dict[str, Any], other: dict[str, Any]) -> Any:
+def _make_pair(
+    objective: str, their_objective: str, our_params: dict[str, Any], their_params: dict[str, Any]
+) -> Any:
     return (
-        OursOf("Hedgerow", {"objective": objective, **ours}),
-        LightGBMOf("LightGBM", {"objective": theirs, **other}),
+        HedgerowWithLoss("Hedgerow", {"objective": objective, **our_params}),
+        LightGBMWithLoss("LightGBM", {"objective": their_objective, **their_params}),
     )
 
 
 def comparisons() -> dict[str, Comparison]:
-    """All of them, by name."""
+    """Return all comparisons by name."""
     classes = Settings("multiclass", classes=7)
     own = (
-        OursOf("built in", {"objective": "poisson"}),
-        OursOf("own loss of a row", {"objective": poisson_of_row}),
-        OursOf("own (g, h), Numba", {"objective": poisson_of_numba()}),
-        OursOf("own (g, h), NumPy", {"objective": poisson_of_numpy}),
+        HedgerowWithLoss("built in", {"objective": "poisson"}),
+        HedgerowWithLoss("own loss of a row", {"objective": row_poisson}),
+        HedgerowWithLoss("own (g, h), Numba", {"objective": numba_poisson()}),
+        HedgerowWithLoss("own (g, h), NumPy", {"objective": numpy_poisson}),
     )
     power, delta = {"tweedie_power": 1.5}, {"delta": 0.9}
     return {
         "multiclass": Comparison(
-            lambda n: many_classes(n, 28, 7), _beside("softmax", "multiclass", {}, {}), classes
+            lambda n: many_classes(n, 28, 7), _make_pair("softmax", "multiclass", {}, {}), classes
         ),
-        "squared_error": Comparison(_scores, _beside("squared_error", "regression", {}, {})),
-        "poisson": Comparison(_counts, _beside("poisson", "poisson", {}, {})),
+        "squared_error": Comparison(_scores, _make_pair("squared_error", "regression", {}, {})),
+        "poisson": Comparison(_counts, _make_pair("poisson", "poisson", {}, {})),
         "tweedie": Comparison(
-            _amounts, _beside("tweedie", "tweedie", power, {"tweedie_variance_power": 1.5})
+            _amounts, _make_pair("tweedie", "tweedie", power, {"tweedie_variance_power": 1.5})
         ),
         "quantile": Comparison(
-            _scores, _beside("quantile", "quantile", {"quantile": 0.8}, {"alpha": 0.8})
+            _scores, _make_pair("quantile", "quantile", {"quantile": 0.8}, {"alpha": 0.8})
         ),
-        "absolute_error": Comparison(_scores, _beside("absolute_error", "l1", {}, {})),
-        "huber": Comparison(_scores, _beside("huber", "huber", delta, {"alpha": 0.9})),
+        "absolute_error": Comparison(_scores, _make_pair("absolute_error", "l1", {}, {})),
+        "huber": Comparison(_scores, _make_pair("huber", "huber", delta, {"alpha": 0.9})),
         "own_poisson": Comparison(_counts, own),
     }
 
@@ -191,9 +193,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", help="comparisons (default: all)")
-    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--list", action="store_true", help="list the comparisons")
     parser.add_argument("--rows", type=int, default=116_000, help="rows (default 116,000)")
-    parser.add_argument("--rounds", type=int, default=5, help="fits of each way (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="fits of each model (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
     parser.add_argument("--trees", type=int, default=100, help="trees (default 100)")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the figures were measured on, without saying whose machine it is."""
+"""Describe the machine of the measurements, without its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("numpy", "numba", "llvmlite", "scikit-learn")
 
 
 def describe() -> dict[str, object]:
-    """Processor, cores, memory, Python and library versions."""
+    """Return the processor, cores, memory, and the versions of Python and the libraries."""
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0))

@@ -1,9 +1,9 @@
-"""What one row costs, and where its microseconds go: ``python benchmarks/one_row.py``.
+"""Measure predictions of one row, step by step: ``python benchmarks/one_row.py``.
 
-Models of 100 trees of 31 leaves: one of 28 float columns, and one of 6 float and 8 text
-columns of 12 categories each.  Microseconds of one thread, the best of several runs;
-then rows a second of many threads that share the booster, each row checked against its
-prediction in a table, and the same in forked children.
+The models have 100 trees of 31 leaves.  One has 28 float columns; the other has 6 float columns and
+8 text columns of 12 categories each.  The first figures are microseconds of one thread, the best of
+several runs.  The second are rows per second of many threads that share the booster, and of forked
+children.  Each row is checked against its prediction in a table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TREES = {
 
 
 def microseconds(call: Callable[[], object], times: int = 2000, runs: int = 9) -> float:
-    """Of one call."""
+    """Return the microseconds of one call."""
     call()
     found = []
     for _ in range(runs):
@@ -39,8 +39,8 @@ def microseconds(call: Callable[[], object], times: int = 2000, runs: int = 9) -
     return 1e6 * min(found)
 
 
-def tell(what: str, call: Callable[[], object]) -> None:
-    print(f"{what:58s}{microseconds(call):8.1f}", flush=True)
+def print_time(label: str, call: Callable[[], object]) -> None:
+    print(f"{label:58s}{microseconds(call):8.1f}", flush=True)
 
 
 def numbers() -> tuple[HedgerowRegressor, HedgerowClassifier, np.ndarray]:
@@ -62,7 +62,7 @@ def categories() -> tuple[HedgerowClassifier, list[dict[str, Any]]]:
 
 
 def peers(X: np.ndarray) -> None:
-    """The same trees' size in LightGBM, through its scikit-learn interface and its own."""
+    """Time trees of the same size in LightGBM, through its scikit-learn and native interfaces."""
     try:
         import lightgbm
     except ImportError:
@@ -70,37 +70,37 @@ def peers(X: np.ndarray) -> None:
     y = (X[:, 0] > 0).astype(int)
     model = lightgbm.LGBMClassifier(n_estimators=100, verbosity=-1, n_jobs=1).fit(X, y)
     row = X[:1].copy()
-    tell("LightGBM, estimator's predict_proba", lambda: model.predict_proba(row))
-    tell("LightGBM, Booster.predict", lambda: model.booster_.predict(row, num_threads=1))
+    print_time("LightGBM, estimator's predict_proba", lambda: model.predict_proba(row))
+    print_time("LightGBM, Booster.predict", lambda: model.booster_.predict(row, num_threads=1))
 
 
 def one_thread() -> None:
     regressor, classifier, X = numbers()
     row, flat, values = X[:1].copy(), X[0].copy(), X[0].tolist()
     narrow = row.astype(np.float32)
-    tell("28 floats: regressor.predict, float64 (1, 28)", lambda: regressor.predict(row))
-    tell("  float32", lambda: regressor.predict(narrow))
-    tell("  classifier.predict", lambda: classifier.predict(row))
-    tell("  classifier.predict_proba", lambda: classifier.predict_proba(row))
+    print_time("28 floats: regressor.predict, float64 (1, 28)", lambda: regressor.predict(row))
+    print_time("  float32", lambda: regressor.predict(narrow))
+    print_time("  classifier.predict", lambda: classifier.predict(row))
+    print_time("  classifier.predict_proba", lambda: classifier.predict_proba(row))
     booster = regressor.booster_
-    tell("  booster.predict_one, array (28,)", lambda: booster.predict_one(flat))
-    tell("  booster.predict_one, list", lambda: booster.predict_one(values))
+    print_time("  booster.predict_one, array (28,)", lambda: booster.predict_one(flat))
+    print_time("  booster.predict_one, list", lambda: booster.predict_one(values))
     scorer = booster._single._scorer
     space, raw = scorer._new_space(), scorer._base.copy()
-    tell("  of which the kernel", lambda: add_one_row(*space.arguments, raw))
-    tell("  of which the link", lambda: booster.link(raw))
+    print_time("  of which the kernel", lambda: add_one_row(*space.arguments, raw))
+    print_time("  of which the link", lambda: booster.link(raw))
     peers(X)
     model, rows = categories()
     booster, record = model.booster_, rows[0]
-    tell("6 floats, 8 categories: predict_one of a dict", lambda: booster.predict_one(record))
+    print_time("6 floats, 8 categories: predict_one of a dict", lambda: booster.predict_one(record))
     ask = booster.predict_one
-    tell("  probabilities", lambda: ask(record, kind="probability"))
+    print_time("  probabilities", lambda: ask(record, kind="probability"))
     single = booster._single
     values, _ = single._reader.read(record)
-    tell("  of which reading the dict", lambda: single._reader.read(record))
-    tell("  of which the score", lambda: single._scorer.of_values(values))
+    print_time("  of which reading the dict", lambda: single._reader.read(record))
+    print_time("  of which the score", lambda: single._scorer.of_values(values))
     frame = pd.DataFrame([record])
-    tell("  as a frame of one row, predict_proba", lambda: model.predict_proba(frame))
+    print_time("  as a frame of one row, predict_proba", lambda: model.predict_proba(frame))
 
 
 def many_threads(n_threads: int, seconds: float) -> None:

@@ -1,16 +1,15 @@
-"""Indicators of categories (one-hot): what bundles and sparse tables bring.
+"""Measure bundles and sparse tables on one-hot columns.
 
 ::
 
     python benchmarks/onehot.py bundles            # 50,000 rows, with and without bundles
-    python benchmarks/onehot.py peers              # 500,000 x 5,000, beside LightGBM
+    python benchmarks/onehot.py peers              # 500,000 x 5,000, and LightGBM
     python benchmarks/onehot.py peers --rows 50000 --rounds 3
 
-``bundles`` fits the same sparse table with ``bundle_features="auto"`` and False and
-says whether the models are the same bytes.  ``peers`` gives time and memory of a
-fit and a prediction, each in a process of its own; memory is what the process
-needed at most beyond what it held before the fit (libraries loaded, kernels
-compiled, data read).  Every row has one entry for each category.
+``bundles`` fits the same sparse table with ``bundle_features="auto"`` and False, and reports
+whether the models are identical.  ``peers`` measures time and memory of a fit and a prediction,
+each in its own process.  Memory is the increase of the peak over the memory before the fit, when
+libraries are loaded, kernels compiled and data read.  Every row has one entry for each category.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import numpy as np
 
 
 def table(n_rows: int, n_categories: int, n_levels: int, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """A CSR matrix of indicators, and a target of two classes that needs some of them."""
+    """Return a CSR matrix of indicators, and two classes that depend on some of them."""
     from scipy.sparse import csr_matrix
 
     rng = np.random.default_rng(seed)
@@ -47,7 +46,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("part", choices=["bundles", "peers", "child"])
-    parser.add_argument("--rows", type=int, default=None, help="50,000 or 500,000 by default")
+    parser.add_argument("--rows", type=int, default=None, help="default: 50,000 or 500,000")
     parser.add_argument("--categories", type=int, default=50)
     parser.add_argument("--levels", type=int, default=100)
     parser.add_argument("--trees", type=int, default=100)
@@ -72,15 +71,15 @@ def _estimator(peer: str, options: argparse.Namespace, trees: int) -> Any:
     )
 
 
-def _most_memory() -> int:
-    """Bytes that this process has held at most."""
+def _peak_memory() -> int:
+    """Return the peak memory of this process in bytes."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     raise SystemExit("memory is read from /proc/self/status, which is not there")
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
@@ -90,26 +89,26 @@ def child(options: argparse.Namespace) -> dict[str, Any]:
 
     X, y = table(options.rows, options.categories, options.levels)
     X_test, y_test = table(20_000, options.categories, options.levels, seed=1)
-    rng = np.random.default_rng(0)  # the effects of the training table, other rows
+    rng = np.random.default_rng(0)  # other rows with the effects of the training table
     rng.integers(0, options.levels, size=(options.rows, options.categories), dtype=np.int32)
     effect = rng.standard_normal(X.shape[1]) * (rng.random(X.shape[1]) < 0.3)
     noise = 2.0 * np.random.default_rng(2).standard_normal(len(y_test))
     y_test = (X_test @ effect + noise > 0).astype(int)
     _estimator(options.peer, options, 2).fit(X[:2000], y[:2000]).predict_proba(X[:2000])
     model = _estimator(options.peer, options, options.trees)
-    _forget_peak()
-    before, start = _most_memory(), time.perf_counter()
+    _reset_peak()
+    before, start = _peak_memory(), time.perf_counter()
     model.fit(X, y)
     fit_s = time.perf_counter() - start
-    fit_bytes = _most_memory() - before
-    _forget_peak()
-    before, start = _most_memory(), time.perf_counter()
+    fit_bytes = _peak_memory() - before
+    _reset_peak()
+    before, start = _peak_memory(), time.perf_counter()
     model.predict_proba(X)
     result = {
         "fit_s": fit_s,
         "fit_MB": fit_bytes / 1e6,
         "predict_s": time.perf_counter() - start,
-        "predict_MB": (_most_memory() - before) / 1e6,
+        "predict_MB": (_peak_memory() - before) / 1e6,
         "test_auc": roc_auc_score(y_test, model.predict_proba(X_test)[:, 1]),
     }
     if options.peer != "lightgbm":

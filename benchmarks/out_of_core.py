@@ -1,12 +1,11 @@
-"""A fit of a table several times larger than its memory limit, against a fit in memory.
+"""Compare a fit from a file larger than the memory limit with a fit in memory.
 
     python benchmarks/out_of_core.py --limit "64 MB" --times 10
 
-writes a Parquet file of ``times`` times the limit, fits it with ``Dataset.from_files`` under
-the limit and in memory, each in a process of its own and with the file in the system's cache,
-and prints peak memory and seconds. Kernels are compiled, and a small fit done, before the
-clock and the measurement of memory start: "start" is what Python, its libraries and compiled
-code take.
+writes a Parquet file of ``times`` times the limit.  It fits the file with ``Dataset.from_files``
+under the limit, and in memory, each in its own process and with the file in the system's cache.  It
+prints peak memory and seconds.  Kernels are compiled, and a small fit is done, before the
+measurements start: "start" is the memory of Python, its libraries and compiled code.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ROWS_AT_ONCE = 200_000
 
 
 def write_table(path: Path, n_bytes: int, n_columns: int) -> int:
-    """Random numbers of float32, which no compression makes smaller; the number of rows."""
+    """Write random float32 numbers, which do not compress; return the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -46,7 +45,7 @@ def write_table(path: Path, n_bytes: int, n_columns: int) -> int:
 
 
 def memory(name: str) -> int:
-    """``VmRSS`` (now) or ``VmHWM`` (peak) in bytes."""
+    """Return ``VmRSS`` (current) or ``VmHWM`` (peak) in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024
@@ -68,12 +67,12 @@ def fit(way: str, path: Path, limit: str, folder: Path, params: dict) -> bytes:
 
 
 def child(options: argparse.Namespace) -> None:
-    """One fit, measured."""
+    """Run and measure one fit."""
     folder = Path(options.folder)
     small = folder / "small.parquet"
     params = {"early_stopping": options.early_stopping, **json.loads(options.params)}
     fit(options.child, small, options.limit, folder, params | {"n_estimators": 2})
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     start_bytes, start = memory("VmRSS"), time.perf_counter()
     path = folder / "table.parquet"
     model = fit(
@@ -88,7 +87,7 @@ def child(options: argparse.Namespace) -> None:
     print(json.dumps(found))
 
 
-def measured(way: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
+def run_child(way: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--child", way, "--limit", options.limit]
     command += ["--trees", str(options.trees), "--folder", str(folder)]
     command += ["--params", options.params]
@@ -102,14 +101,16 @@ def measured(way: str, options: argparse.Namespace, folder: Path) -> dict[str, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", default="64 MB", help="memory limit of the fit from files")
-    parser.add_argument("--times", type=float, default=10.0, help="size of the table in limits")
+    parser.add_argument(
+        "--times", type=float, default=10.0, help="ratio of the table's size to the limit"
+    )
     parser.add_argument("--columns", type=int, default=28)
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--early-stopping", action="store_true", help="set rows aside")
     parser.add_argument("--params", default="{}", help="further parameters as JSON")
-    parser.add_argument("--files-only", action="store_true", help="leave the fit in memory out")
-    parser.add_argument("--folder", help="for the table; default: a temporary one")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")
+    parser.add_argument("--files-only", action="store_true", help="skip the fit in memory")
+    parser.add_argument("--folder", help="folder of the table; default: a temporary folder")
+    parser.add_argument("--json", action="store_true", help="also print the figures as JSON")
     parser.add_argument("--child", choices=("files", "memory"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -125,8 +126,8 @@ def main() -> None:
         size = os.path.getsize(folder / "table.parquet")
         found = {}
         for way in ("files",) if options.files_only else ("files", "memory"):
-            (folder / "table.parquet").read_bytes()[:0]  # into the cache of the system
-            found[way] = measured(way, options, folder)
+            (folder / "table.parquet").read_bytes()[:0]  # loads the file into the system's cache
+            found[way] = run_child(way, options, folder)
     same = len({row["digest"] for row in found.values()}) == 1
     print(
         f"{n_rows:,} rows, {options.columns} columns, {shown_bytes(size)} of Parquet; "

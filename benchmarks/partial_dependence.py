@@ -1,11 +1,11 @@
-"""Partial dependence of all columns beside scikit-learn's brute force, in one process.
+"""Compare partial dependence of all columns with scikit-learn's brute force.
 
     python benchmarks/partial_dependence.py [--rows 100000] [--columns 28] [--trees 100]
 
-Scikit-learn's brute force predicts the whole background once for each value of a grid and
-each column.  It is timed on some of the columns, and the sum for all is estimated from
-them; the effects of these columns are compared at its grid.  Hedgerow finds the whole step
-function of every column, whatever the grid.
+Scikit-learn's brute force predicts the whole background once for each value of a grid and each
+column.  The program times it on some columns and estimates the time of all columns.  It compares
+the effects of these columns at the grid.  Hedgerow finds the whole step function of every column,
+so its time does not depend on the grid.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=28)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--leaves", type=int, default=31)
-    parser.add_argument("--depth", type=int, help="limit of depth, in place of leaves")
+    parser.add_argument("--depth", type=int, help="limit of depth instead of leaves")
     parser.add_argument("--grid", type=int, default=100)
-    parser.add_argument("--timed", type=int, default=2, help="columns of the brute force")
+    parser.add_argument(
+        "--timed", type=int, default=2, help="number of columns for the brute force"
+    )
     options = parser.parse_args()
     X, y = table(options.rows, options.columns)
     shape = {"max_leaves": options.leaves}
@@ -50,28 +52,34 @@ def main() -> None:
     booster.partial_dependence(X[:1000], n_jobs=2)
     booster.interactions(X[:1000], n_jobs=2)
 
-    ours = []
+    our_seconds = []
     for _ in range(5):
         start = time.perf_counter()
         found = booster.partial_dependence(X, n_jobs=2)
-        ours.append(time.perf_counter() - start)
-    theirs, worst = [], 0.0
+        our_seconds.append(time.perf_counter() - start)
+    their_seconds, worst = [], 0.0
     for column in range(options.timed):
         start = time.perf_counter()
         result = brute_force(
             model, X, [column], method="brute", grid_resolution=options.grid, kind="average"
         )
-        theirs.append(time.perf_counter() - start)
+        their_seconds.append(time.perf_counter() - start)
         got = found[column].at(result["grid_values"][0])
         worst = max(worst, float(np.abs(got - result["average"][0]).max()))
     start = time.perf_counter()
     booster.interactions(X, n_jobs=2)
     pairs = time.perf_counter() - start
 
-    seconds, whole = statistics.median(ours), statistics.mean(theirs) * options.columns
+    seconds, whole = (
+        statistics.median(our_seconds),
+        statistics.mean(their_seconds) * options.columns,
+    )
     print(f"{options.rows:,} rows x {options.columns}, {booster.num_trees} trees, two threads")
     print(f"Hedgerow, all columns, every value      {seconds:9.3f} s")
-    print(f"brute force, a column, {options.grid:3} values       {statistics.mean(theirs):9.3f} s")
+    print(
+        f"brute force, a column, {options.grid:3} values       "
+        f"{statistics.mean(their_seconds):9.3f} s"
+    )
     print(f"brute force, all columns (estimated)    {whole:9.1f} s   {whole / seconds:,.0f} times")
     print(f"largest difference at its grid          {worst:9.1e}")
     print(f"Hedgerow, Friedman's H of all pairs     {pairs:9.3f} s")

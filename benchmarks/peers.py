@@ -1,8 +1,8 @@
-"""The libraries side by side, each through its own fastest documented door.
+"""Wrap each library with its fastest documented interface.
 
-A peer is three functions of plain arrays: ``fit`` (from the user's arrays to a
-fitted model, binning included), ``predict`` (probabilities or values) and
-``estimator`` (its scikit-learn class, for the cost of a call on one row).
+A peer has three functions of plain arrays: ``fit`` (from the user's arrays to a fitted model,
+including binning), ``predict`` (probabilities or values) and ``estimator`` (the scikit-learn class,
+for the cost of a call with one row).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Peer(Protocol):
     packages: ClassVar[tuple[str, ...]]
 
     def load(self) -> None:
-        """Import what a fit needs."""
+        """Import the modules that a fit needs."""
 
     def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any: ...
 
@@ -33,7 +33,7 @@ class Peer(Protocol):
 
 
 class _EstimatorPeer:
-    """A peer whose scikit-learn class is its fastest door."""
+    """A peer whose scikit-learn class is its fastest interface."""
 
     def load(self) -> None:
         self.estimator(Settings("binary"))
@@ -76,7 +76,7 @@ class Hedgerow(_EstimatorPeer):
 
 
 class HedgerowTrain(Hedgerow):
-    """The door without scikit-learn, as LightGBM's and XGBoost's is."""
+    """The interface without scikit-learn, like those of LightGBM and XGBoost."""
 
     name = "hedgerow_train"
 
@@ -166,7 +166,7 @@ class LightGBM:
 
 
 class LightGBMQuantised(LightGBM):
-    """LightGBM with its own quantised gradients, its fastest mode on many rows."""
+    """LightGBM with quantised gradients, its fastest mode on many rows."""
 
     name = "lightgbm_quantised"
 
@@ -227,7 +227,7 @@ class XGBoost:
 
 
 class ScikitLearn(_EstimatorPeer):
-    """scikit-learn's own; its threads follow ``OMP_NUM_THREADS``, which ``run.py`` sets."""
+    """scikit-learn's histogram boosting.  ``run.py`` sets its threads by ``OMP_NUM_THREADS``."""
 
     name = "sklearn_hgb"
     module = "sklearn"
@@ -254,7 +254,7 @@ class ScikitLearn(_EstimatorPeer):
 
 
 class CatBoost(_EstimatorPeer):
-    """CatBoost made to grow what the others grow: leaf-wise, plain, no sampling."""
+    """CatBoost with the settings of the others: leaf-wise growth, plain boosting, no sampling."""
 
     name = "catboost"
     module = "catboost"
@@ -302,7 +302,7 @@ DEFAULT_PEERS = ("hedgerow", "lightgbm", "xgboost", "sklearn_hgb")
 
 
 def installed(names: list[str]) -> list[Peer]:
-    """The named peers that can be imported; says which cannot."""
+    """Return the named peers that can be imported; report those that cannot."""
     found = []
     for name in names:
         if name not in PEERS:

@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own: memory, import, first use."""
+"""Take measurements that need a new process: memory, import and first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Result = dict[str, Any]
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """That of the processes: bytecode of the sources is there, as pip leaves it of a package."""
+    """Return the environment of the processes, with compiled bytecode as after ``pip install``."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     spec = importlib.util.find_spec("hedgerow")
     for folder in (spec.submodule_search_locations if spec else None) or ():
@@ -55,10 +55,10 @@ def _child(*arguments: str, **environment: str) -> dict[str, Any]:
 
 
 def measure_memory(peers: list[Peer], threads: int, name: str = "1m_31") -> Result:
-    """Highest resident memory of a process that loads a table and fits it.
+    """Measure the peak memory of a process that loads a table and fits it.
 
-    The table is read from a file, so that making it leaves no trace.  ``fit``
-    is what the fit adds to the process with the table and the library loaded.
+    The process reads the table from a file, because generating it needs memory too.  ``fit`` is
+    the increase by the fit, after the table and the library are loaded.
     """
     workload = WORKLOADS[name]
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def _import_seconds(statement: str) -> float:
 
 
 def measure_import(peers: list[Peer], rounds: int) -> Result:
-    """Time of ``import`` in a fresh process, files in the system's cache."""
+    """Time ``import`` in a new process, with files in the system's cache."""
     statements = {peer.name: _IMPORTS[peer.name] for peer in peers if peer.name in _IMPORTS}
     if "hedgerow" in statements:
         statements["hedgerow, class loaded"] = _CLASS_IMPORT
@@ -118,10 +118,10 @@ def measure_import(peers: list[Peer], rounds: int) -> Result:
 
 
 def measure_first_use(peers: list[Peer], rounds: int) -> Result:
-    """First fit and predict of a process on 1,000 rows, against the second ones.
+    """Time the first and the second fit and predict of a process, on 1,000 rows.
 
-    For Hedgerow with the kernels of the package, and compiled just in time with an empty
-    folder of compiled kernels ("cold") and with a filled one ("cached").
+    Hedgerow runs with the kernels of the package, and with just-in-time compilation with an
+    empty ("cold") and a filled cache ("cached").
     """
     results: list[dict[str, Any]] = []
     for peer in peers:
@@ -147,9 +147,9 @@ def measure_first_use(peers: list[Peer], rounds: int) -> Result:
 
 
 def measure_default_use(rounds: int) -> Result:
-    """A classifier without any parameter, in processes in turn with LightGBM's.
+    """Measure a classifier with default parameters, in turn with LightGBM's.
 
-    Nothing may be compiled, no folder may be written, and nothing is cached.
+    Each runs in a new process without a cache, which must not compile or write a folder.
     """
     answers: dict[str, list[dict[str, float]]] = {"hedgerow": [], "lightgbm": []}
     setting = {

@@ -1,16 +1,15 @@
-"""Rankings beside LightGBM's and XGBoost's: NDCG of the first ten rows, and fit time.
+"""Compare rankers of Hedgerow, LightGBM and XGBoost: NDCG@10 and fit time.
 
 ::
 
     python benchmarks/ranking.py                  # all tables: a few minutes
     python benchmarks/ranking.py generated --rounds 2 --threads 1
 
-Settings are equal: 100 trees of 31 leaves, learning rate 0.1, 255 bins, no penalty on leaf
-values; the objectives are those with the most in common (LambdaRank of the first 30
-ranks).  The real tables are cut into five folds of whole queries, the generated one is
-drawn anew for each seed.  Scores are of queries that were not trained on, by the same
-function for all; libraries take turns, and times are medians of the fits after one that
-is not counted.
+Settings are equal: 100 trees of 31 leaves, learning rate 0.1, 255 bins, no penalty on leaf values.
+The objectives are those with the most in common (LambdaRank of the first 30 ranks).  Real tables
+have five folds of whole queries; the generated table depends on a seed.  The same function scores
+the test queries of all libraries.  The libraries take turns.  Times are medians of the fits,
+without the first one.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Features, labels and queries; the rows of a query are neighbours."""
+"""Features, labels and queries; the rows of a query are adjacent."""
 
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every library gets."""
+    """The settings of every library."""
 
     threads: int
     trees: int = 100
@@ -49,7 +48,7 @@ class Settings:
 
 
 def generated(seed: int, n_queries: int = 2_500, rows: int = 60, n_features: int = 30) -> Rows:
-    """Labels 0 to 4 by rank of a nonlinear score with noise, and a level of each query."""
+    """Generate labels 0 to 4 by the rank of a noisy nonlinear score with a level per query."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries * rows, n_features)).astype(np.float32)
     qid = np.repeat(np.arange(n_queries), rows)
@@ -62,7 +61,7 @@ def generated(seed: int, n_queries: int = 2_500, rows: int = 60, n_features: int
 
 
 def read_libsvm(path: Path, sizes: Path | None = None) -> Rows:
-    """A file with ``qid:``, or with a second one of the sizes of the queries."""
+    """Read a file with ``qid:``, or with a second file that has the sizes of the queries."""
     labels, queries, cells = [], [], []
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         for line in file:
@@ -83,7 +82,7 @@ def read_libsvm(path: Path, sizes: Path | None = None) -> Rows:
 
 
 def joined(parts: list[Rows]) -> Rows:
-    """Rows of several files as one table, their queries apart."""
+    """Concatenate the rows of several files and keep their queries distinct."""
     width = max(X.shape[1] for X, _, _ in parts)
     X = np.concatenate([np.pad(X, ((0, 0), (0, width - X.shape[1]))) for X, _, _ in parts])
     above = np.cumsum([0, *(int(qid.max()) + 1 for _, _, qid in parts)])
@@ -108,7 +107,7 @@ def lightgbm_example() -> Rows:
 
 
 def folds(rows: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """Training and test rows, five times."""
+    """Yield the training and test rows of five folds."""
     X, y, qid = rows
     fold = np.random.default_rng(0).permutation(int(qid.max()) + 1)[qid] % FOLDS
     order = np.argsort(qid, kind="stable")
@@ -119,7 +118,7 @@ def folds(rows: Rows) -> Iterator[tuple[Rows, Rows]]:
 
 
 def seeds() -> Iterator[tuple[Rows, Rows]]:
-    """Generated rows of 2,000 queries to train on and 500 to test, five times."""
+    """Yield generated rows of 2,000 training and 500 test queries for five seeds."""
     for seed in range(FOLDS):
         X, y, qid = generated(seed)
         kept = qid < 2_000
@@ -206,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("tables", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--rounds", type=int, default=1, help="fits of each fold (default 1)")
     parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
     options = parser.parse_args()

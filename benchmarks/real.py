@@ -1,4 +1,4 @@
-"""Real tables, numeric columns only; each is skipped where its folder is absent."""
+"""Load the numeric columns of real tables.  A table without its folder is skipped."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 
-class Absent(Exception):
-    """The data set or a library that reads it is not there."""
+class MissingDataError(Exception):
+    """The data set, or a library that reads it, is missing."""
 
 
 def _root() -> Path:
@@ -20,11 +20,13 @@ def _root() -> Path:
 def _columns(name: str, file: str = "data.parquet") -> dict[str, np.ndarray]:
     path = _root() / name / file
     if not path.exists():
-        raise Absent(f"no data set {name!r}: HEDGEROW_TEST_DATA names the folder above it")
+        raise MissingDataError(
+            f"no data set {name!r}: HEDGEROW_TEST_DATA names the folder above it"
+        )
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise Absent("pyarrow is not installed") from error
+        raise MissingDataError("pyarrow is not installed") from error
     table = parquet.read_table(path)
     return {column: table.column(column).to_pandas().to_numpy() for column in table.column_names}
 
@@ -54,7 +56,7 @@ def adult() -> tuple[np.ndarray, np.ndarray]:
 
 
 def flights() -> tuple[np.ndarray, np.ndarray]:
-    """Delay of 3 million flights from hour, weekday, day of the year and distance."""
+    """Load delays of 3 million flights with hour, weekday, day of the year and distance."""
     columns = _columns("flights3m")
     seconds = columns["date"].astype("datetime64[s]").astype(np.int64)
     day = seconds // 86_400
@@ -70,12 +72,12 @@ def flights() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fremtpl2() -> tuple[np.ndarray, np.ndarray]:
-    """Claims per policy; a count, here as squared error."""
+    """Load the number of claims per policy, with squared error as the loss."""
     X, y = _split(_columns("fremtpl2"), "ClaimNb", drop=("IDpol", "ClaimAmount"))
     return X, np.minimum(y.astype(np.float64), 4.0)
 
 
 def weather() -> tuple[np.ndarray, np.ndarray]:
-    """Rain tomorrow, from measurements of which a tenth are missing."""
+    """Load measurements of weather, a tenth of them missing; the target is rain tomorrow."""
     X, y = _split(_columns("weather_aus"), "RainTomorrow", drop=("Date",))
     return X, np.array([str(value) == "Yes" for value in y], dtype=np.float64)

@@ -28,8 +28,8 @@ EXTRA = ("predict", "one_row", "memory", "import", "first_use", "default_use")
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
     parser.add_argument("names", nargs="*", help="workloads, measurements, quality:WORKLOAD, all")
-    parser.add_argument("--list", action="store_true", help="say what can be run")
-    parser.add_argument("--peers", default="", help="comma-separated; see peers.py")
+    parser.add_argument("--list", action="store_true", help="list what can be run")
+    parser.add_argument("--peers", default="", help="names separated by commas; see peers.py")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default 5)")
     parser.add_argument("--seeds", type=int, default=5, help="seeds of quality:… (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each (default 2)")
@@ -43,7 +43,7 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 
 
 def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] | list[Any]]]:
-    """Every job by name; loaded late, after the number of threads is set."""
+    """Return every job by name.  The import is late because the number of threads is set first."""
     from peers import DEFAULT_PEERS, installed
     from processes import (
         measure_default_use,
@@ -88,9 +88,9 @@ def _save(result: dict[str, Any], folder: Path, started: float) -> None:
 
 def main() -> None:
     options = _options()
-    # Before any library is loaded: scikit-learn reads it once.
+    # Set before any library is loaded: scikit-learn reads it once.
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
-    from real import Absent
+    from real import MissingDataError
 
     jobs = _jobs(options)
     if options.list or not options.names:
@@ -105,7 +105,7 @@ def main() -> None:
         started = time.time()
         try:
             outcome = jobs[name]()
-        except Absent as reason:
+        except MissingDataError as reason:
             print(f"  skipped: {reason}")
             continue
         for result in outcome if isinstance(outcome, list) else [outcome]:

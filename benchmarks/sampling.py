@@ -1,4 +1,4 @@
-"""Speed and test score of row samples of the same size, chosen in three ways.
+"""Compare three ways to sample rows: speed and test score at equal sample sizes.
 
 ::
 
@@ -6,16 +6,15 @@
     python benchmarks/sampling.py --shrink 4          # a quarter of the rows
     python benchmarks/sampling.py flights --rounds 5
 
-uniform  all rows with the same chance (``subsample``)
-goss     two thirds of the sample by largest gradient, a third of the others
-mvs      chances that make the gains vary least
+uniform  all rows with the same probability (``subsample``)
+goss     two thirds of the sample have the largest gradients, a third is random
+mvs      probabilities that minimise the variance of the gains
 
-Every way of sampling is run in turn, and the rounds repeated; times are medians.
-A tree's time is that from the end of the first round to the end of the last one,
-so bins, which do not depend on the sample, have no part in it; it is the time of
-the processor on one thread, which other work on the machine changes least.  Scores are of test
-rows, after a quarter, a half and all of the trees, averaged over the rounds, each
-with a seed of its own.
+The ways take turns over several rounds, and times are medians.  The time of a tree is measured from
+the end of the first boosting round to the end of the last one, so it does not include binning,
+which does not depend on the sample.  It is processor time of one thread, which other work on the
+machine changes least.  Scores are those of test rows after a quarter, a half and all of the trees,
+averaged over the rounds.  Each round has its own seed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import Dataset, train
-from real import Absent, flights, fremtpl2
+from real import MissingDataError, flights, fremtpl2
 from synthetic import higgs_like
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -38,7 +37,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 @dataclass
 class Table:
-    """Rows to train and to test on."""
+    """Training and test rows."""
 
     name: str
     objective: str
@@ -55,14 +54,14 @@ TABLES = {
 
 @dataclass
 class Run:
-    """What the rounds of one way of sampling gave."""
+    """The results of all rounds of one way of sampling."""
 
     milliseconds: list[float] = field(default_factory=list)
     scores: list[tuple[float, ...]] = field(default_factory=list)
 
 
 def ways() -> dict[tuple[str, float], dict[str, Any]]:
-    """Parameters by name and share of the rows."""
+    """Return parameters by name and share of the rows."""
     found: dict[tuple[str, float], dict[str, Any]] = {("all rows", 1.0): {}}
     for share in SHARES:
         goss = {"goss_top_rate": 2 * share / 3, "goss_other_rate": share / 3}
@@ -73,7 +72,7 @@ def ways() -> dict[tuple[str, float], dict[str, Any]]:
 
 
 def loss(objective: str, raw: np.ndarray, target: np.ndarray) -> float:
-    """Log loss of raw scores, or root of the mean squared error."""
+    """Return the log loss of raw scores, or the root mean squared error."""
     if objective == "logistic":
         return float(np.mean(np.logaddexp(0.0, raw) - target * raw))
     return float(np.sqrt(np.mean((raw - target) ** 2)))
@@ -82,7 +81,7 @@ def loss(objective: str, raw: np.ndarray, target: np.ndarray) -> float:
 def measure(
     run: Run, params: dict[str, Any], data: Dataset, test: tuple[np.ndarray, np.ndarray], trees: int
 ) -> None:
-    """One fit: time of a tree, and scores along the way."""
+    """Fit once, and record the time of a tree and the scores during training."""
     ends: list[float] = []
     model = train(params, data, callbacks=lambda _: ends.append(time.process_time()))
     run.milliseconds.append(1e3 * (ends[-1] - ends[0]) / (len(ends) - 1))
@@ -105,7 +104,7 @@ def compare(table: Table, rounds: int, trees: int, shrink: int) -> None:
         "n_jobs": 1,
     }  # fmt: skip
     chosen = ways()
-    for params in chosen.values():  # compile, out of the measurements
+    for params in chosen.values():  # compiles before the measurements
         train({**base, **params, "n_estimators": 2}, Dataset(X[:2000], y[:2000]))
     runs = {way: Run() for way in chosen}
     for seed in range(rounds):
@@ -128,11 +127,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("tables", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="fits of each (default 3)")
     parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
     parser.add_argument(
-        "--shrink", type=int, default=1, help="take one of so many rows (default 1)"
+        "--shrink", type=int, default=1, help="use one row in this many (default 1)"
     )
     options = parser.parse_args()
     unknown = set(options.tables) - set(TABLES)
@@ -141,7 +140,7 @@ def main() -> None:
     for name in options.tables or TABLES:
         try:
             compare(TABLES[name], options.rounds, options.trees, options.shrink)
-        except Absent as reason:
+        except MissingDataError as reason:
             print(f"\n{name}: skipped: {reason}")
 
 

@@ -1,26 +1,26 @@
-"""What training on many workers costs: measured on this machine, and calculated beyond it.
+"""Measure training on several workers, and calculate its cost on many more.
 
 ::
 
     python benchmarks/scale.py                                    # measures, then calculates
     python benchmarks/scale.py --rows 200000 --trees 5            # smaller
-    python benchmarks/scale.py --json costs.json                  # keeps what was measured
+    python benchmarks/scale.py --json costs.json                  # stores the measurements
     python benchmarks/scale.py --from costs.json --cores 32 --gbit 25     # calculates only
 
-Printed are
+The program prints
 
-costs       of a row, of a row and feature, of a search, fitted to trees of several sizes on
-            one worker, alone and while a second worker does the same
-carrier     an exchange between Dask workers: the step itself, each message, each byte;
-            through shared memory, and through the connections that reach other machines
-trees       seconds a tree, measured and calculated, local and on one and two workers
-bytes       sent a tree by each rank, counted and calculated
+costs       per row, per row and feature, and per search, fitted to trees of several sizes on one
+            worker, alone and while a second worker does the same
+carrier     an exchange between Dask workers: per step, per message and per byte; through shared
+            memory, and through network connections
+trees       seconds per tree, measured and calculated, local and on one and two workers
+bytes       sent per tree by each rank, counted and calculated
 memory      of a worker in a whole training, measured and calculated
-far away    seconds a tree and memory of a worker for 10 to 1,000 workers, calculated
-limits      numbers of what breaks first
+far away    seconds per tree and memory of a worker for 10 to 1,000 workers, calculated
+limits      sizes at which something breaks
 
-:func:`tree_seconds` is the model of time and :func:`worker_bytes` that of memory; both are
-functions of their arguments only.
+:func:`tree_seconds` models the time and :func:`worker_bytes` the memory.  Both depend on their
+arguments only.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18
 STRIDE = 256  # cells of a feature with 255 bins
-FIELDS = 3  # of a cell in a message: g, n, and h where it is not n
+FIELDS = 3  # fields of a cell in a message: g, n, and h where it is not n
 WIDE_BYTES, CELL_BYTES = 24, 8
 SPLIT_BYTES = 8 * (2 * FOUND_FIELDS + 2)
-"""A rank's best splits of two children, and two exact sums."""
+"""Bytes of a rank's best splits of two children, and of two exact sums."""
 
 SAMPLED = 210_000
 WARM_UP = 3
-MANY_RANKS = 4  # as many as send to each other directly
+MANY_RANKS = 4  # the largest number of ranks that send to each other directly
 EXCHANGES = 40
 
 # -- the model ------------------------------------------------------------------------------
@@ -65,18 +65,18 @@ EXCHANGES = 40
 
 @dataclass(frozen=True)
 class Costs:
-    """Nanoseconds of one core (processor time).
+    """Costs in nanoseconds of one core (processor time).
 
     Attributes
     ----------
     row : float
-        Of a row in a tree: gradients, order, scores.
+        Per row of a tree: gradients, order, scores.
     cell : float
-        Of a row and feature that is added to a histogram.
+        Per row and feature that is added to a histogram.
     search : float
-        Of a node and feature: larger child by subtraction, and the search.
+        Per node and feature: subtraction for the larger child, and the search.
     visit : float
-        Of a chunk in a pass, whatever is in it: Python, which threads do not divide.
+        Per chunk in a pass, independent of its size: Python, which does not run in parallel.
     """
 
     row: float
@@ -87,16 +87,16 @@ class Costs:
 
 @dataclass(frozen=True)
 class Carrier:
-    """Seconds.
+    """Costs of messages in seconds.
 
     Attributes
     ----------
     step : float
-        Of an exchange.
+        Per exchange.
     message : float
-        Of each message that a rank sends and each that it gets, both together.
+        Per message that a rank sends and message that it receives, both together.
     byte : float
-        Of each byte that a rank sends or gets, whichever are more.
+        Per byte that a rank sends or receives, whichever are more.
     """
 
     step: float
@@ -106,17 +106,17 @@ class Carrier:
 
 @dataclass(frozen=True)
 class Shape:
-    """A tree, on average.
+    """The work of an average tree.
 
     Attributes
     ----------
     leaves : int
     passes : float
-        Over the rows, the first for gradients.
+        Passes over the rows; the first one computes gradients.
     splits : float
-        Nodes that are split, in vain or not: as many histograms are built.
+        Nodes that are split, also without a gain: each needs a histogram.
     visits : float
-        Rows that are added to histograms, in rows of the table.
+        Rows that are added to histograms, as a multiple of the table's rows.
     """
 
     leaves: int
@@ -127,7 +127,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of a tree: on rows, on searches, for messages as such, for their bytes."""
+    """Seconds of a tree: for rows, for searches, per message, and for the bytes of messages."""
 
     rows: float
     search: float
@@ -140,7 +140,7 @@ class Spent:
 
 
 def sent_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
-    """What a rank sends to all others for a tree."""
+    """Return the bytes that a rank sends to all others for a tree."""
     records = shape.splits * SPLIT_BYTES * (n_workers - 1)
     if mode == "features":
         return records
@@ -148,8 +148,8 @@ def sent_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data"
     return histograms * (n_workers - 1) / n_workers + records
 
 
-def got_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
-    """What the rank with most features gets: a feature is not divided between ranks."""
+def received_bytes(shape: Shape, n_features: int, n_workers: int, mode: str = "data") -> float:
+    """Return the bytes that the rank with most features receives: ranks do not share a feature."""
     records = shape.splits * SPLIT_BYTES * (n_workers - 1)
     if mode == "features":
         return records
@@ -169,18 +169,18 @@ def tree_seconds(
     mode: str = "data",
     direct: bool = False,
 ) -> Spent:
-    """Time of a tree.
+    """Return the time of a tree.
 
     Parameters
     ----------
     n_rows : float
-        Of the whole table, divided evenly.
+        Rows of the whole table, divided evenly.
     cores : int
-        Threads of each worker; all of them are taken to be as fast as one.
+        Threads of each worker, assumed to scale perfectly.
     mode : {"data", "features"}
     direct : bool, default=False
-        Messages to all ranks at once however many there are, which is *not* what
-        :mod:`hedgerow.comm.collectives` does: to see what steps gain.
+        Send messages to all ranks at once for any number of ranks.  This is *not* what
+        :mod:`hedgerow.comm.collectives` does; it shows what exchanges in steps gain.
     """
     own_columns = math.ceil(n_features / n_workers)
     by_rows = mode == "data"
@@ -193,23 +193,23 @@ def tree_seconds(
     search = shape.splits * own_columns * costs.search / min(cores, own_columns)
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
-    exchanges = 2 + 2 * passes if by_rows else 1 + passes
+    time_exchanges = 2 + 2 * passes if by_rows else 1 + passes
     in_steps = goes_in_steps(n_workers) and not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
     sent = sent_bytes(shape, n_features, n_workers, mode)
-    got = sent if in_steps else got_bytes(shape, n_features, n_workers, mode)
+    got = sent if in_steps else received_bytes(shape, n_features, n_workers, mode)
     return Spent(
         1e-9 * work,
         1e-9 * search,
-        exchanges * (steps * carrier.step + messages * carrier.message),
+        time_exchanges * (steps * carrier.step + messages * carrier.message),
         max(sent, got) * carrier.byte,
     )
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a worker: the rows as they are given, chunks, histograms, and passing ones."""
+    """Bytes of a worker: the rows of the user, chunks, histograms, and temporary arrays."""
 
     given: float
     chunks: float
@@ -219,12 +219,12 @@ class Memory:
 
     @property
     def peak(self) -> float:
-        """Cuts are chosen before there are chunks."""
+        """Return the peak; the bins are chosen before there are chunks."""
         return self.given + max(self.cuts, self.chunks + self.histograms + self.messages)
 
 
 def segment_bytes(rows: float, leaves: int, cores: int) -> float:
-    """Room for nodes is doubled as they are found, with those that are split in vain."""
+    """Return the bytes for nodes, including those without gain; the room grows by doubling."""
     nodes = 1 << max(6, math.ceil(math.log2(2.6 * leaves)))
     return nodes * (rows / CHUNK_ROWS) * cores * 8
 
@@ -239,9 +239,9 @@ def worker_bytes(
     value_bytes: int = 4,
     partition_rows: float = 0.0,
 ) -> Memory:
-    """Memory of a worker with rows divided, one output, no weights, all chunks in memory.
+    """Return the memory of a worker: one output, no weights, all chunks in memory.
 
-    ``partition_rows`` are those of the largest partition, which is binned at once.
+    ``partition_rows`` are the rows of the largest partition, which is binned at once.
     """
     rows = n_rows / n_workers
     tiles = -(-n_features // 32)
@@ -253,7 +253,7 @@ def worker_bytes(
     cells = STRIDE * n_features
     built = builds * cells * (cores // groups * WIDE_BYTES + cores // groups * CELL_BYTES)
     a_message = min(builds, leaves / 2) * cells * FIELDS * CELL_BYTES
-    # Where the rows of a node stand in each chunk, for each thread.
+    # The positions of a node's rows in each chunk, for each thread.
     segments = segment_bytes(rows, leaves, cores)
     batch = partition_rows * n_features * (value_bytes + 2)
     sample = min(n_rows, SAMPLED) * n_features * value_bytes
@@ -261,9 +261,9 @@ def worker_bytes(
         given=rows * (n_features * value_bytes + 8),
         chunks=rows * (row + 16)
         + segments
-        + batch,  # and its target twice: kept for early stopping
+        + batch,  # and its target twice: once for early stopping
         histograms=slots + built,
-        messages=3 * a_message,  # as laid out, copied to be sent, and what has come
+        messages=3 * a_message,  # in memory, copied to be sent, and received
         cuts=3 * sample,  # messages, table, sorted columns
     )
 
@@ -272,11 +272,11 @@ def worker_bytes(
 
 
 class Counting:
-    """Another communicator, with what it took."""
+    """Wrap a communicator, and record its time and bytes."""
 
     def __init__(self, ranks: Any) -> None:
         self.rank, self.size, self._ranks = ranks.rank, ranks.size, ranks
-        self.seconds, self.exchanges, self.scattered = 0.0, 0, 0
+        self.seconds, self.time_exchanges, self.scattered = 0.0, 0, 0
 
     def reduce_scatter(self, array: Any, starts: Any, out: Any = None) -> Any:
         self.scattered += array.nbytes
@@ -295,12 +295,12 @@ class Counting:
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds += time.perf_counter() - start
-        self.exchanges += 1
+        self.time_exchanges += 1
         return result
 
 
 def make_rows(first: int, stop: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same rows, however they are divided."""
+    """Generate rows that do not depend on how they are divided."""
     parts = []
     for block in range(first // CHUNK_ROWS, -(-stop // CHUNK_ROWS)):
         rng = np.random.default_rng(block)
@@ -317,7 +317,7 @@ def grow(
     ranks: Any, rows: tuple[int, int], n_features: int, leaves: int, n_trees: int,
     n_threads: int = 1, mode: str = "data", chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, Any]:  # fmt: skip
-    """Trees on rows ``rows`` in chunks; seconds, traffic and shape, on average of a tree."""
+    """Grow trees on chunks of rows; return seconds, traffic and shape of an average tree."""
     import hashlib
 
     from hedgerow.boosting.loop.rounds import resolve
@@ -341,7 +341,7 @@ def grow(
         grower.start(np.zeros(1))
         for number in range(WARM_UP + n_trees):
             if number == WARM_UP:
-                counting.exchanges = counting.scattered = 0
+                counting.time_exchanges = counting.scattered = 0
                 trees, grower.traffic = [], []
             ranks.barrier()
             before, start, busy = counting.seconds, time.perf_counter(), time.thread_time()
@@ -368,12 +368,12 @@ def grow(
         "visits": float(1 + small / inner * (inner + wasted) / whole),
         "sent": float(np.mean([one.sent for one in traffic])),
         "builds": counting.scattered / own_bytes / n_trees,
-        "exchanges": counting.exchanges / n_trees,
+        "exchanges": counting.time_exchanges / n_trees,
         "trees": digest.hexdigest()[:16],
     }
 
 
-def shape_of(found: dict[str, Any], leaves: int) -> Shape:
+def make_shape(found: dict[str, Any], leaves: int) -> Shape:
     return Shape(leaves, found["passes"], found["splits"], found["visits"])
 
 
@@ -381,16 +381,16 @@ GRID = (
     *((rows, features, CHUNK_ROWS) for rows in (1 << 18, 4 << 18) for features in (8, 28, 96)),
     *((6 << 16, features, 1 << 12) for features in (8, 28)),
 )
-"""Rows, features, rows of a chunk."""
+"""Rows, features, and rows of a chunk."""
 
 
 def calibrate(ranks: Any, leaves: int) -> list[tuple[int, int, int, dict[str, Any]]]:
-    """Trees of several sizes on one worker."""
+    """Grow trees of several sizes on one worker."""
     return [(*one, grow(ranks, (0, one[0]), one[1], leaves, 8, chunk_rows=one[2])) for one in GRID]
 
 
-def costs_of(found: list[tuple[int, int, int, dict[str, Any]]]) -> tuple[Costs, float]:
-    """Costs that give the measured processor times, and the largest error in per cent."""
+def fit_costs(found: list[tuple[int, int, int, dict[str, Any]]]) -> tuple[Costs, float]:
+    """Fit costs to the measured processor times; return them and the largest error in per cent."""
     from scipy.optimize import nnls
 
     terms = [
@@ -406,8 +406,8 @@ def costs_of(found: list[tuple[int, int, int, dict[str, Any]]]) -> tuple[Costs, 
 # -- measured: workers ----------------------------------------------------------------------
 
 
-def exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
-    """Seconds of an exchange of nothing, processor seconds of it, seconds of a reduce_scatter."""
+def time_exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
+    """Return seconds, and processor seconds, of an empty exchange; seconds of a reduce_scatter."""
     array = np.arange(n_bytes // 8)
     starts = [part * len(array) // ranks.size for part in range(ranks.size + 1)]
     found: tuple[list[float], list[float]] = ([], [])
@@ -427,7 +427,7 @@ def exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
     return float(np.median(found[0])), used, float(np.median(found[1]))
 
 
-def on_rank(
+def run_on_rank(
     run: bytes, rank: int, addresses: list[str], work: Any, arguments: Any, near: bool = True
 ) -> Any:
     from hedgerow.comm.base import Alone
@@ -439,10 +439,10 @@ def on_rank(
         return work(ranks, *arguments)
 
 
-def on_workers(
+def run_on_workers(
     client: Any, n_ranks: int, work: Any, arguments: list[Any], near: bool = True
 ) -> list[Any]:
-    """Run a function on the first ranks, which talk to each other; ``near``: by shared memory."""
+    """Run a function on the first ranks, which communicate; ``near``: through shared memory."""
     from hedgerow.comm.dask import join
 
     addresses, run = sorted(client.nthreads())[:n_ranks], os.urandom(16)
@@ -453,7 +453,7 @@ def on_workers(
     client.gather(join_all)
     ranks = [
         client.submit(
-            on_rank,
+            run_on_rank,
             run,
             rank,
             addresses,
@@ -468,17 +468,17 @@ def on_workers(
     return client.gather(ranks)
 
 
-def apart(client: Any, work: Any, arguments: list[Any]) -> list[Any]:
-    """Run a function on some workers at the same time, which know nothing of each other."""
+def run_independently(client: Any, work: Any, arguments: list[Any]) -> list[Any]:
+    """Run a function on some workers at the same time, without communication."""
     futures = [
-        client.submit(on_rank, b"", 0, [address], work, given, workers=[address], pure=False)
+        client.submit(run_on_rank, b"", 0, [address], work, given, workers=[address], pure=False)
         for address, given in zip(sorted(client.nthreads()), arguments, strict=False)
     ]
     return client.gather(futures)
 
 
-def cluster_of(stack: ExitStack, n_workers: int) -> Any:
-    """A client of so many processes with a thread each."""
+def start_cluster(stack: ExitStack, n_workers: int) -> Any:
+    """Return a client of a cluster with this many single-threaded processes."""
     from distributed import Client, LocalCluster
 
     cluster = stack.enter_context(
@@ -493,12 +493,14 @@ def cluster_of(stack: ExitStack, n_workers: int) -> Any:
 
 
 def measure_carrier(client: Any, near: bool) -> Carrier:
-    """Of this machine's memory or its loopback; two ranks, and more than there are cores."""
+    """Measure shared memory or the loopback device, with two ranks and with more than the cores."""
     n_cores, size = len(os.sched_getaffinity(0)), 16 << 20
-    two = on_workers(client, 2, exchanges, [(size,)] * 2, near)[0]
+    two = run_on_workers(client, 2, time_exchanges, [(size,)] * 2, near)[0]
     given = [(8 * MANY_RANKS,)] * MANY_RANKS
     with ExitStack() as stack:
-        many = on_workers(cluster_of(stack, MANY_RANKS), MANY_RANKS, exchanges, given, near)[0]
+        many = run_on_workers(
+            start_cluster(stack, MANY_RANKS), MANY_RANKS, time_exchanges, given, near
+        )[0]
     # Processor time, so that it does not matter how many cores the ranks share.
     message = max(0.0, many[1] - two[1]) / (MANY_RANKS - 2)
     print(
@@ -514,7 +516,7 @@ def measure_carrier(client: Any, near: bool) -> Carrier:
 
 
 def local_seconds(options: argparse.Namespace, n_threads: int) -> float:
-    """Of a round of ``hedgerow.train`` on rows in memory."""
+    """Return the seconds of a round of ``hedgerow.train`` on rows in memory."""
     from hedgerow import Dataset, train
 
     X, y = make_rows(0, options.rows, options.features)
@@ -530,9 +532,9 @@ def local_seconds(options: argparse.Namespace, n_threads: int) -> float:
 # -- measured: a whole training ---------------------------------------------------------------
 
 
-def resident(name: str = "VmRSS", anew: bool = False) -> int:
-    """``VmRSS`` (now) or ``VmHWM`` (peak) in bytes; ``anew``: the peak starts anew."""
-    if anew:
+def read_memory(name: str = "VmRSS", resets_peak: bool = False) -> int:
+    """Return ``VmRSS`` (current) or ``VmHWM`` (peak) in bytes; ``resets_peak`` resets it first."""
+    if resets_peak:
         from hedgerow.data.external.memory import give_back_memory
 
         give_back_memory()
@@ -544,7 +546,7 @@ def resident(name: str = "VmRSS", anew: bool = False) -> int:
 
 
 def train_whole(client: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """``hedgerow.distributed.train`` on arrays: seconds, peak memory over that before."""
+    """Run ``hedgerow.distributed.train`` on arrays; return seconds and increase of peak memory."""
     import dask
     import dask.array as da
 
@@ -566,12 +568,12 @@ def train_whole(client: Any, options: argparse.Namespace) -> dict[str, Any]:
 
     params = {"objective": "logistic", "max_leaves": options.leaves, "early_stopping": False}
     train(client, {**params, "n_estimators": 3}, *collections(2 * CHUNK_ROWS), parallelism="data")
-    before = client.run(resident, anew=True)
+    before = client.run(read_memory, resets_peak=True)
     start = time.perf_counter()
     given = {**params, "n_estimators": options.trees}
     train(client, given, *collections(options.rows), parallelism="data")
     seconds = time.perf_counter() - start
-    peak = client.run(resident, "VmHWM")
+    peak = client.run(read_memory, "VmHWM")
     return {"seconds": seconds, "over": max(peak[one] - before[one] for one in peak)}
 
 
@@ -586,12 +588,12 @@ def print_costs(name: str, costs: Costs, error: float) -> None:
 
 
 def measure_costs(client: Any, leaves: int) -> tuple[Costs, Costs]:
-    """Of one worker while the other rests, and of one while the other does the same."""
-    (quiet,) = apart(client, calibrate, [(leaves,)])
-    busy = apart(client, calibrate, [(leaves,)] * 2)[0]
+    """Measure the costs of one worker while the other rests, and while it does the same."""
+    (quiet,) = run_independently(client, calibrate, [(leaves,)])
+    busy = run_independently(client, calibrate, [(leaves,)] * 2)[0]
     found = []
     for name, grid in (("one worker", quiet), ("both workers busy", busy)):
-        costs, error = costs_of(grid)
+        costs, error = fit_costs(grid)
         print_costs(name, costs, error)
         found.append(costs)
     return found[0], found[1]
@@ -600,19 +602,19 @@ def measure_costs(client: Any, leaves: int) -> tuple[Costs, Costs]:
 def measure_trees(
     client: Any, options: argparse.Namespace, costs: tuple[Costs, Costs], carrier: Carrier
 ) -> Shape:
-    """Seconds and bytes of a tree, measured and calculated."""
+    """Print seconds and bytes of a tree, measured and calculated."""
     n, half = options.rows, options.rows // 2
     same = (options.features, options.leaves, options.trees)
-    one = apart(client, grow, [((0, n), *same)])[0]
-    shape = shape_of(one, options.leaves)
-    threads = apart(client, grow, [((0, n), *same, 2)])[0]
-    halves = apart(client, grow, [((0, half), *same), ((half, n), *same)])
-    data = on_workers(client, 2, grow, [((0, half), *same), ((half, n), *same)])
-    features = on_workers(client, 2, grow, [((0, n), *same, 1, "features")] * 2)
+    one = run_independently(client, grow, [((0, n), *same)])[0]
+    shape = make_shape(one, options.leaves)
+    threads = run_independently(client, grow, [((0, n), *same, 2)])[0]
+    halves = run_independently(client, grow, [((0, half), *same), ((half, n), *same)])
+    data = run_on_workers(client, 2, grow, [((0, half), *same), ((half, n), *same)])
+    features = run_on_workers(client, 2, grow, [((0, n), *same, 1, "features")] * 2)
     same_trees = len({found["trees"] for found in (one, threads, *data, *features)}) == 1
     print(f"trees of one worker and of two are {'the same' if same_trees else 'DIFFERENT'}")
 
-    def calculated(
+    def calculate(
         busy: bool, n_rows: int, workers: int, mode: str = "data", cores: int = 1
     ) -> Spent:
         given = (costs[busy], carrier, shape, n_rows, options.features, workers)
@@ -621,11 +623,11 @@ def measure_trees(
     rows = [
         ("memory, 1 thread", {"seconds": local_seconds(options, 1)}, None),
         ("memory, 2 threads", {"seconds": local_seconds(options, 2)}, None),
-        ("1 worker", one, calculated(False, n, 1)),
-        ("1 worker, 2 threads", threads, calculated(True, n, 1, cores=2)),
-        ("2 apart, half of the rows each", halves[0], calculated(True, half, 1)),
-        ("2 workers, rows divided", data[0], calculated(True, n, 2)),
-        ("2 workers, features divided", features[0], calculated(True, n, 2, "features")),
+        ("1 worker", one, calculate(False, n, 1)),
+        ("1 worker, 2 threads", threads, calculate(True, n, 1, cores=2)),
+        ("2 apart, half of the rows each", halves[0], calculate(True, half, 1)),
+        ("2 workers, rows divided", data[0], calculate(True, n, 2)),
+        ("2 workers, features divided", features[0], calculate(True, n, 2, "features")),
     ]
     print(
         f"\n{'':52}|{'rows and search':^21}|{'exchanges':^20}|{'all':>8}\n"
@@ -666,7 +668,7 @@ def print_memory(found: dict[str, Any], options: argparse.Namespace) -> None:
 
 
 def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: float) -> None:
-    """Rows and workers that are not here."""
+    """Print calculated figures for more rows and workers than this machine has."""
     byte = max(carrier.byte, 8e-9 / gbit)
     carrier = Carrier(carrier.step, carrier.message, byte)
     print(
@@ -695,7 +697,7 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
 
 
 def print_limits(shape: Shape, cores: int) -> None:
-    """What the page says of things that break."""
+    """Print the limits that the docs give."""
     builds = builds_for(1000, STRIDE, cores, shape.leaves, width=0)
     sums = len(pickle.dumps(tuple(range(1 << 31, (1 << 31) + 100_000))))
     lines = (
@@ -718,7 +720,7 @@ def print_limits(shape: Shape, cores: int) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
-        client = cluster_of(stack, 2)
+        client = start_cluster(stack, 2)
         near, far = measure_carrier(client, True), measure_carrier(client, False)
         costs = measure_costs(client, options.leaves)
         shape = measure_trees(client, options, costs, near)
@@ -732,27 +734,37 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--leaves", type=int, default=31)
     parser.add_argument("--trees", type=int, default=20)
-    parser.add_argument("--cores", type=int, default=16, help="of each worker far away")
-    parser.add_argument("--gbit", type=float, default=10.0, help="network of each worker, a second")
-    parser.add_argument("--json", type=Path, help="write what was measured")
-    parser.add_argument("--from", type=Path, dest="known", help="measured before: calculate only")
+    parser.add_argument("--cores", type=int, default=16, help="cores of each calculated worker")
+    parser.add_argument(
+        "--gbit",
+        type=float,
+        default=10.0,
+        help="network of each calculated worker, in Gbit per second",
+    )
+    parser.add_argument("--json", type=Path, help="write the measurements to this file")
+    parser.add_argument(
+        "--from",
+        type=Path,
+        dest="measured",
+        help="read measurements from this file; only calculate",
+    )
     options = parser.parse_args()
-    if options.known is None:
+    if options.measured is None:
         load = os.getloadavg()[0]
         print(
             f"{options.rows:,} rows, {options.features} features, {options.leaves} leaves, "
             f"{options.trees} trees; {len(os.sched_getaffinity(0))} cores, load before {load:.1f}"
         )
-        known = measure(options)
+        measured = measure(options)
         if options.json is not None:
-            options.json.write_text(json.dumps(known, indent=1) + "\n")
+            options.json.write_text(json.dumps(measured, indent=1) + "\n")
     else:
-        known = json.loads(options.known.read_text())
+        measured = json.loads(options.measured.read_text())
     print_far(
-        Costs(**known["costs"]), Carrier(**known["carrier"]), Shape(**known["shape"]),
+        Costs(**measured["costs"]), Carrier(**measured["carrier"]), Shape(**measured["shape"]),
         options.cores, options.gbit,
     )  # fmt: skip
-    print_limits(Shape(**known["shape"]), options.cores)
+    print_limits(Shape(**measured["shape"]), options.cores)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Test scores, the same function for every library."""
+"""Compute test scores with the same function for every library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ METRICS: dict[Task, str] = {"binary": "logloss", "multiclass": "logloss", "regre
 
 
 def score(task: Task, y: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
-    """Scores of predictions; the first is the one that tables show, smaller is better."""
+    """Return scores of predictions.  Tables show the first one; smaller is better."""
     if task == "regression":
         error = prediction - y
         return {

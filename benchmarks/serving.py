@@ -1,4 +1,4 @@
-"""Single rows over HTTP, 64 clients: ``hedgerow serve`` beside servers of LightGBM models.
+"""Compare ``hedgerow serve`` with servers of LightGBM models: single rows, 64 HTTP clients.
 
 Examples::
 
@@ -6,10 +6,10 @@ Examples::
     python benchmarks/serving.py --mlserver mlserver  # MLServer; the command that starts it
     python benchmarks/serving.py --minutes 10         # load with a reload each second
 
-Server and clients are two processes of this machine.  All servers run in one process on uvicorn
-with uvloop and httptools; MLServer runs without workers of its own, which is its faster way for
-models as small as these.  Each client sends its next request once it has the answer to the last.
-Every answer is compared with the right one, byte by byte.
+Server and clients are two processes on this machine.  All servers run in one process on uvicorn
+with uvloop and httptools.  MLServer runs without extra workers, which is faster for small models.
+Each client sends a request after it has received the answer to the previous one.  Every answer must
+equal the expected one, byte by byte.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 
 
 class Client(asyncio.Protocol):
-    """One connection that asks on and on."""
+    """A connection that sends one request after the other."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.buffer, self.number = load, b"", 0
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.ask()
+        self.send_request()
 
-    def ask(self) -> None:
+    def send_request(self) -> None:
         self.number = self.load.next_number()
         self.sent = time.perf_counter()
         self.transport.write(self.load.requests[self.number])
 
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
+    def data_received(self, make_data: bytes) -> None:
+        self.buffer += make_data
         head, found, body = self.buffer.partition(b"\r\n\r\n")
         if not found:
             return
@@ -67,9 +67,9 @@ class Client(asyncio.Protocol):
         if len(body) < length:
             return
         self.buffer = b""
-        self.load.note(self.number, head[9:12], body, time.perf_counter() - self.sent)
+        self.load.record_answer(self.number, head[9:12], body, time.perf_counter() - self.sent)
         if not self.load.ended:
-            self.ask()
+            self.send_request()
         else:
             self.transport.close()
 
@@ -79,7 +79,7 @@ class Client(asyncio.Protocol):
 
 
 class Load:
-    """Requests of many clients, and what they were answered."""
+    """The requests of many clients, and counts of right, wrong and lost answers."""
 
     def __init__(
         self, bodies: list[bytes], answers: list[set[bytes]], path: str = "/predict"
@@ -94,12 +94,12 @@ class Load:
         self.count += 1
         return self.count % len(self.requests)
 
-    def note(self, number: int, status: bytes, body: bytes, seconds: float) -> None:
+    def record_answer(self, number: int, status: bytes, body: bytes, seconds: float) -> None:
         self.wrong += status != b"200" or body not in self.answers[number]
         self.seconds.append(seconds)
 
     async def run(self, port: int, n_clients: int, seconds: float) -> float:
-        """Ask for some seconds; answers a second."""
+        """Send requests for some seconds; return the answers per second."""
         loop = asyncio.get_running_loop()
         start = time.perf_counter()
         for _ in range(n_clients):
@@ -112,8 +112,8 @@ class Load:
 
 
 @contextmanager
-def started(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A server that names its port on its first lines."""
+def start_server(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Start a server that prints its port on its first lines."""
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -128,14 +128,14 @@ def started(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
 
 
 @contextmanager
-def started_mlserver(command: str, model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """MLServer with one LightGBM model, once it is ready."""
+def start_mlserver(command: str, model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Start MLServer with one LightGBM model, and wait until it is ready."""
     import urllib.request
 
     folder = model.parent / "mlserver"
     folder.mkdir(exist_ok=True)
     shutil.copy(model, folder / "model.bst")
-    ports = free_ports(3)
+    ports = find_free_ports(3)
     settings = {"host": "127.0.0.1", "http_port": ports[0], "grpc_port": ports[1],
                 "metrics_port": ports[2], "parallel_workers": 0, "debug": False}  # fmt: skip
     (folder / "settings.json").write_text(json.dumps(settings))
@@ -158,8 +158,8 @@ def started_mlserver(command: str, model: Path) -> Iterator[tuple[int, subproces
         process.wait(30)
 
 
-def free_ports(n_ports: int) -> list[int]:
-    """Ports that nothing listens on now."""
+def find_free_ports(n_ports: int) -> list[int]:
+    """Return ports without a listener."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n_ports)]
     ports = [found.getsockname()[1] for found in sockets]
     for found in sockets:
@@ -167,7 +167,7 @@ def free_ports(n_ports: int) -> list[int]:
     return ports
 
 
-def ask_once(port: int, body: bytes, path: str = "/predict") -> bytes:
+def send_once(port: int, body: bytes, path: str = "/predict") -> bytes:
     import urllib.request
 
     headers = {"Content-Type": "application/json"}
@@ -177,8 +177,8 @@ def ask_once(port: int, body: bytes, path: str = "/predict") -> bytes:
     return found
 
 
-def data(kind: str) -> tuple[Any, np.ndarray, list[bytes]]:
-    """Table, targets and bodies of single rows."""
+def make_data(kind: str) -> tuple[Any, np.ndarray, list[bytes]]:
+    """Return a table, targets, and request bodies with a single row."""
     rng = np.random.default_rng(0)
     if kind == "numbers":
         X: Any = rng.normal(size=(20_000, 28))
@@ -195,7 +195,7 @@ def data(kind: str) -> tuple[Any, np.ndarray, list[bytes]]:
 
 
 def write_models(folder: Path, kind: str, X: Any, y: np.ndarray) -> None:
-    """Regressions of both libraries: one number for a row."""
+    """Train and save a regressor of each library."""
     hedgerow.HedgerowRegressor(**PARAMS).fit(X, y).save(folder / "ours.hedgerow")
     import lightgbm
 
@@ -210,7 +210,7 @@ def write_models(folder: Path, kind: str, X: Any, y: np.ndarray) -> None:
 
 
 def processor_seconds(process: int) -> float:
-    """That a process has used."""
+    """Return the processor seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -219,8 +219,8 @@ def measure(
     port: int, process: int, bodies: list[bytes], n_clients: int, seconds: float,
     path: str = "/predict",
 ) -> tuple[float, float]:  # fmt: skip
-    """Requests a second, and microseconds of the server's processor for each."""
-    load = Load(bodies, [{ask_once(port, body, path)} for body in bodies], path)
+    """Return requests per second, and the server's processor microseconds per request."""
+    load = Load(bodies, [{send_once(port, body, path)} for body in bodies], path)
     before = processor_seconds(process)
     rate = uvloop.run(load.run(port, n_clients, seconds))
     spent = 1e6 * (processor_seconds(process) - before) / len(load.seconds)
@@ -233,9 +233,9 @@ def measure(
     return rate, spent
 
 
-def pairs(n_clients: int, seconds: float, n_pairs: int) -> None:
+def compare_with_fastapi(n_clients: int, seconds: float, n_pairs: int) -> None:
     for kind in ("numbers", "categories"):
-        X, y, bodies = data(kind)
+        X, y, bodies = make_data(kind)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_models(folder, kind, X, y)
@@ -245,13 +245,13 @@ def pairs(n_clients: int, seconds: float, n_pairs: int) -> None:
             for _ in range(n_pairs):
                 for what, command in (("hedgerow serve", ours), ("FastAPI, LightGBM", theirs)):
                     print(f"{kind}, {n_clients} clients, {what}")
-                    with started(*command) as (port, process):
+                    with start_server(*command) as (port, process):
                         found.append(measure(port, process.pid, bodies, n_clients, seconds))
             print_ratios(kind, found, n_pairs)
 
 
 def print_ratios(kind: str, found: list[tuple[float, float]], n_pairs: int) -> None:
-    """Medians over the pairs of ours and theirs."""
+    """Print the medians over the pairs of Hedgerow and its peer."""
     rates, spent = np.array(found).reshape(n_pairs, 2, 2).transpose(2, 1, 0)
     print(
         f"{kind}: {np.median(rates[0] / rates[1]):.1f}x as many requests a second, "
@@ -259,9 +259,9 @@ def print_ratios(kind: str, found: list[tuple[float, float]], n_pairs: int) -> N
     )
 
 
-def pairs_with_mlserver(n_clients: int, seconds: float, n_pairs: int, command: str) -> None:
-    """Both servers answer the same requests of the Open Inference Protocol."""
-    X, y, _ = data("numbers")
+def compare_with_mlserver(n_clients: int, seconds: float, n_pairs: int, command: str) -> None:
+    """Compare both servers on the same requests of the Open Inference Protocol."""
+    X, y, _ = make_data("numbers")
     bodies = [inference_request(row) for row in X[:500]]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -270,30 +270,30 @@ def pairs_with_mlserver(n_clients: int, seconds: float, n_pairs: int, command: s
         found = []
         for _ in range(n_pairs):
             print(f"protocol v2, {n_clients} clients, hedgerow serve")
-            with started(*ours) as (port, process):
+            with start_server(*ours) as (port, process):
                 path = "/v2/models/ours/infer"
                 found.append(measure(port, process.pid, bodies, n_clients, seconds, path))
             print(f"protocol v2, {n_clients} clients, MLServer, LightGBM")
-            with started_mlserver(command, folder / "theirs.txt") as (port, process):
+            with start_mlserver(command, folder / "theirs.txt") as (port, process):
                 path = "/v2/models/model/infer"
                 found.append(measure(port, process.pid, bodies, n_clients, seconds, path))
         print_ratios("protocol v2", found, n_pairs)
 
 
 def inference_request(row: np.ndarray) -> bytes:
-    """One row as one tensor."""
+    """Return the body of a request with one row as one tensor."""
     tensor = {"name": "rows", "shape": [1, len(row)], "datatype": "FP64", "data": row.tolist()}
     return json.dumps({"id": "1", "inputs": [tensor]}).encode()
 
 
-def memory_of(process: int) -> float:
-    """MB of a process."""
+def resident_mb(process: int) -> float:
+    """Return the resident memory of a process in MB."""
     text = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
 
-def with_reloads(n_clients: int, minutes: float) -> None:
-    X, y, bodies = data("categories")
+def run_with_reloads(n_clients: int, minutes: float) -> None:
+    X, y, bodies = make_data("categories")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = [folder / "first", folder / "second"]
@@ -303,20 +303,20 @@ def with_reloads(n_clients: int, minutes: float) -> None:
             params = {**PARAMS, "n_estimators": n_estimators}
             hedgerow.HedgerowRegressor(**params).fit(X, y).save(file)
             shutil.copy(file, live)
-            with started("-m", "hedgerow", "serve", str(live), "--port", "0") as (port, _):
+            with start_server("-m", "hedgerow", "serve", str(live), "--port", "0") as (port, _):
                 for number, body in enumerate(bodies):
-                    answers[number].add(ask_once(port, body))
+                    answers[number].add(send_once(port, body))
         command = ("-m", "hedgerow", "serve", str(live), "--port", "0", "--watch", "0.2")
-        with started(*command) as (port, process):
+        with start_server(*command) as (port, process):
             load = Load(bodies, answers)
-            uvloop.run(_reloading(load, port, process.pid, files, live, n_clients, minutes))
+            uvloop.run(_reload_under_load(load, port, process.pid, files, live, n_clients, minutes))
 
 
-async def _reloading(
+async def _reload_under_load(
     load: Load, port: int, process: int, files: list[Path], live: Path, n_clients: int,
     minutes: float,
 ) -> None:  # fmt: skip
-    """Put the files in the place of the live one by turns while clients ask."""
+    """Replace the served file by each file in turn while clients send requests."""
     seconds = 60 * minutes
     running = asyncio.create_task(load.run(port, n_clients, seconds))
     start, memory, n_replaced = time.perf_counter(), [], 0
@@ -325,7 +325,7 @@ async def _reloading(
         shutil.copy(files[n_replaced % 2], live.with_suffix(".new"))
         os.replace(live.with_suffix(".new"), live)
         n_replaced += 1
-        memory.append(memory_of(process))
+        memory.append(resident_mb(process))
         if n_replaced % 20 == 0:
             print(
                 f"  {n_replaced:4d} s  {memory[-1]:.0f} MB  {len(load.seconds):,} answers",
@@ -351,15 +351,26 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--mlserver", metavar="COMMAND", help="compare with MLServer instead")
-    parser.add_argument("--minutes", type=float, default=0.0, help="load with reloads")
+    parser.add_argument(
+        "--mlserver",
+        metavar="COMMAND",
+        help="command that starts MLServer; compare with it instead",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=0.0,
+        help="run a load test with reloads for this many minutes",
+    )
     given = parser.parse_args()
     if given.minutes:
-        with_reloads(given.clients, given.minutes)
+        run_with_reloads(given.clients, given.minutes)
     elif given.mlserver:
-        pairs_with_mlserver(given.clients, given.seconds, given.pairs, given.mlserver)
+        compare_with_mlserver(
+            given.clients, given.seconds, given.compare_with_fastapi, given.mlserver
+        )
     else:
-        pairs(given.clients, given.seconds, given.pairs)
+        compare_with_fastapi(given.clients, given.seconds, given.compare_with_fastapi)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The settings that every library gets, in their common meaning."""
+"""Define the settings that every library gets, with their common meaning."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Task = Literal["binary", "multiclass", "regression"]
 class Settings:
     """Equal settings of one comparison.
 
-    ``min_rows`` has no counterpart in XGBoost, which only knows the sum of
-    hessians; everything else means the same in all libraries.
+    XGBoost has no counterpart of ``min_rows``, only the sum of hessians.  All other settings mean
+    the same in all libraries.
     """
 
     task: Task

@@ -1,13 +1,13 @@
-"""Where the time of a tree goes: each stage by itself, on one thread.
+"""Time each stage of a tree on one thread.
 
 ::
 
     python benchmarks/stages.py 1000000 31
     python benchmarks/stages.py 10000 31
 
-Calls the compiled stages one by one from Python, in the order of
-``growing.core.grow.work``; a call costs some microseconds more than inside the
-compiled loop, which shows in the small stages of small data.
+The program calls the compiled stages one by one from Python, in the order of
+``growing.core.grow.work``.  A call takes some microseconds more than inside the compiled loop,
+which matters for the small stages of small data.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Clock:
 
 
 def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> None:
-    """``growing.core.building.make_histogram`` with a clock."""
+    """Run ``growing.core.building.make_histogram`` with a clock."""
     node, slot, searched = batch.member(job, child)
     how = job[batch.JOB_HISTOGRAMS]
     if node < 0 or how == batch.KEPT:
@@ -73,7 +73,7 @@ def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> 
 
 
 def search_batch(s: layout.State, clock: Clock) -> None:
-    """``growing.core.grow.search_histograms`` with a clock."""
+    """Run ``growing.core.grow.search_histograms`` with a clock."""
     job, size = s.tree.batch[0], s.settings.n_columns * s.bins.stride
     for child in range(2):
         make_histogram(s, clock, job, child)
@@ -88,7 +88,7 @@ def search_batch(s: layout.State, clock: Clock) -> None:
 
 
 def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
-    """``growing.core.grow.grow_tree`` with a clock."""
+    """Run ``growing.core.grow.grow_tree`` with a clock."""
     scalars, tree, clock.bare = s.scalars, s.tree, building.bare(s)
     scalars[layout.IS_TREE] = number
     clock.run(

@@ -1,13 +1,13 @@
-"""Exact growth on columns on disk against the same in memory: time, peak memory, same trees.
+"""Compare exact growth on columns on disk and in memory: time, peak memory and trees.
 
 ::
 
     python benchmarks/stored_exact.py                        # 2M x 20, a limit of 64 MB
     python benchmarks/stored_exact.py --rows 200000 --trees 2
 
-Each side runs in a process of its own, on rows that are made batch by batch; files stay
-in the system's cache (a warm cache).  "over" is the peak of resident memory over that of
-the same process after a fit of few rows; "table" the size of the table.
+Each side runs in its own process, on rows that are generated batch by batch.  Files stay in the
+system's cache.  "over" is the increase of peak resident memory over that after a fit of few rows;
+"table" is the size of the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Made-up tables: nonlinear, with interactions and noise, the same for the same seed."""
+"""Generate tables with nonlinear effects, interactions and noise, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ROWS_AT_ONCE = 100_000
 
 
 def higgs_like(rows: int, features: int = 28, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes told apart by momenta, angles and masses, as in collider data.
+    """Generate two classes that depend on momenta, angles and masses, like collider data.
 
     A third of the columns are momenta (heavy-tailed), a third angles (uniform),
     a third noisy functions of both ("high-level" columns).  The class depends
@@ -25,7 +25,7 @@ def higgs_like(rows: int, features: int = 28, seed: int = 0) -> tuple[np.ndarray
 def many_classes(
     rows: int, features: int = 28, classes: int = 7, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Classes as bands of a nonlinear score, of unequal size."""
+    """Generate classes of unequal size as bands of a nonlinear score."""
     X, score = _in_chunks(rows, features, seed, _score_chunk)
     shares = np.cumsum(np.linspace(1.0, 3.0, classes))
     edges = np.quantile(score, shares[:-1] / shares[-1])
@@ -35,10 +35,10 @@ def many_classes(
 def heavy_tailed(
     rows: int, features: int = 20, seed: int = 0, tail: str = "student"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Regression whose target has outliers: Student t (2 degrees) or log-normal.
+    """Generate a regression target with outliers: Student t (2 degrees) or log-normal.
 
-    Hard for quantised gradients: a few residuals are thousands of times the
-    usual one.
+    The data are hard for quantised gradients: a few residuals are thousands of times as large as
+    the usual one.
     """
     X, score = _in_chunks(rows, features, seed, _score_chunk)
     rng = np.random.default_rng([seed, 1])
@@ -48,7 +48,7 @@ def heavy_tailed(
 
 
 def with_missing(X: np.ndarray, share: float = 0.1, seed: int = 0) -> np.ndarray:
-    """``X`` with NaN: half of them by chance, half where the value is large."""
+    """Return ``X`` with NaN: half of them at random, half where the value is large."""
     rng = np.random.default_rng([seed, 2])
     X = X.copy()
     for column in X.T:

@@ -1,7 +1,7 @@
 """Write the figures in ``benchmarks/results/`` into README.md and docs/benchmarks.md.
 
-Every number comes from a file of results; what was not measured is not shown.
-``--check`` only says whether the two files are up to date.
+Every number comes from a file of results.  Rows without measurements are left out.
+``--check`` only reports whether the two files are up to date.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main_score(item: dict[str, Any]) -> str:
 
 
 def time_cells(result: Result, peers: list[str], *, scores: bool) -> list[str]:
-    """Median time of each peer, how many times that of Hedgerow it is, and the test score."""
+    """Return the median time of each peer, its ratio to Hedgerow's, and the test score."""
     items = by_peer(result)
     ours = items.get("hedgerow", {}).get("median_s")
     cells = []
@@ -116,7 +116,7 @@ def timed(results: dict[str, Result]) -> list[Result]:
 
 
 def same_conditions(results: list[Result]) -> None:
-    """Refuse to put figures of unequal runs into one table."""
+    """Raise an error if the figures of one table have different settings or machines."""
     for key in ("trees", "learning_rate", "bins", "threads"):
         found = {result["workload"]: result["settings"][key] for result in results}
         if len(set(found.values())) > 1:
@@ -193,7 +193,7 @@ def plain_table(result: Result, columns: dict[str, str]) -> str:
 
 
 def docs_page(results: dict[str, Result]) -> str:
-    """All figures, as a page; sections without results are left out."""
+    """Return the page with all figures; leave out sections without results."""
     parts = ["# Benchmarks", _ABOUT]
     chosen = timed(results)
     if chosen:

@@ -1,7 +1,7 @@
-"""From what size on two threads grow trees faster than one: ``python benchmarks/threads.py``.
+"""Find the table size from which two threads are faster: ``python benchmarks/threads.py``.
 
-Trees of squared error on random tables, by one thread and by two in turns; the median of the
-ratios, and how many times as much processor time two threads take.
+One thread and two threads take turns to grow trees of squared error on random tables.  The program
+prints the median ratio of elapsed times, and the ratio of processor times.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ KINDS = {
 TREES, RUNS = 30, 15
 
 
-def seconds_of_trees(kind: str, table: np.ndarray, n_threads: int) -> tuple[float, float]:
-    """Wall and processor seconds of a tree."""
+def time_trees(kind: str, table: np.ndarray, n_threads: int) -> tuple[float, float]:
+    """Return the wall and processor seconds of a tree."""
     y = table[:, 0] * table[:, 1] + np.sin(2.0 * table[:, 2]) + table[:, 3]
     whole = read_table(table)
     matrix = bin_table(whole, fit_bins(whole, 255, None, 0, 1), 1)
@@ -64,7 +64,7 @@ def main() -> None:
             one, two = [], []
             for run in range(RUNS):
                 for n_threads in (1, 2) if run % 2 else (2, 1):
-                    found = seconds_of_trees(kind, table, n_threads)
+                    found = time_trees(kind, table, n_threads)
                     (one if n_threads == 1 else two).append(found)
             (wall_of_one, processor_of_one), (wall_of_two, processor_of_two) = (
                 np.transpose(runs) for runs in (one, two)

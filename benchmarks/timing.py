@@ -1,7 +1,7 @@
-"""Measurements within one process: fit, quality, predict, one row.
+"""Take measurements within one process: fit, quality, predict and one row.
 
-The libraries take turns, in an order that changes with every round, so that a
-slow minute of the machine falls on all of them.
+The libraries take turns, in an order that changes each round, so that a slow minute of the machine
+affects all of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def _seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _turns(peers: list[Peer], round_number: int) -> list[Peer]:
-    """The peers, beginning with another one each round, every other round backwards."""
+    """Rotate the order of the peers each round, and reverse it every other round."""
     shift = round_number % len(peers)
     order = peers[shift:] + peers[:shift]
     return order[::-1] if round_number % 2 else order
 
 
 def _warm_up(peers: list[Peer], workload: Workload) -> None:
-    """Load and compile everything on a small part, so that no time includes it."""
+    """Load and compile everything on a few rows, so that no measurement includes it."""
     (X, y), _ = workload.split(0) if workload.name in {"1k", "10k"} else _small(workload)
     for peer in peers:
         model = peer.fit(X, y, replace(workload.settings, trees=2))
@@ -64,7 +64,7 @@ def _summary(peer: Peer, seconds: list[float], **more: Any) -> Result:
 
 
 def measure_fit(workload: Workload, peers: list[Peer], settings: Settings, rounds: int) -> Result:
-    """Time from the user's arrays to a fitted model, and the test score of that model."""
+    """Measure the time from the user's arrays to a fitted model, and its test score."""
     (X, y), (X_test, y_test) = workload.split(0)
     _warm_up(peers, workload)
     times: dict[str, list[float]] = {peer.name: [] for peer in peers}
@@ -94,7 +94,7 @@ def measure_fit(workload: Workload, peers: list[Peer], settings: Settings, round
 def measure_quality(
     workload: Workload, peers: list[Peer], settings: Settings, seeds: int
 ) -> Result:
-    """Test scores over several tables or splits; nothing is timed."""
+    """Compute test scores over several tables or splits, without times."""
     scores: dict[str, list[dict[str, float]]] = {peer.name: [] for peer in peers}
     for seed in range(seeds):
         (X, y), (X_test, y_test) = workload.split(seed)
@@ -116,7 +116,7 @@ def measure_quality(
 
 
 def measure_predict(peers: list[Peer], threads: int, rounds: int, leaves: int) -> Result:
-    """Time to predict 500,000 float32 rows with 100 trees."""
+    """Time predictions of 500,000 float32 rows with 100 trees."""
     workload = WORKLOADS["100k"]
     settings = replace(workload.settings, leaves=leaves, threads=threads)
     (X, y), _ = workload.split(0)
@@ -141,7 +141,7 @@ def measure_predict(peers: list[Peer], threads: int, rounds: int, leaves: int) -
 
 
 def measure_one_row(peers: list[Peer], threads: int, rounds: int) -> Result:
-    """Time of ``predict_proba`` on one row through the scikit-learn interface."""
+    """Time ``predict_proba`` of one row through the scikit-learn interface."""
     workload = WORKLOADS["10k"]
     settings = replace(workload.settings, threads=threads)
     (X, y), _ = workload.split(0)
@@ -154,7 +154,7 @@ def measure_one_row(peers: list[Peer], threads: int, rounds: int) -> Result:
             start = time.perf_counter()
             for i in range(calls):
                 predict(X[i : i + 1])
-            if round_number:  # the first round warms up
+            if round_number:  # the first round is a warm-up
                 times[peer.name].append((time.perf_counter() - start) / calls)
     for peer in peers:
         print(f"  {peer.name:20s} {statistics.median(times[peer.name]) * 1e6:8.1f} us", flush=True)

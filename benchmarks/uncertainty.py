@@ -1,20 +1,20 @@
-"""Distributions and intervals on real data: scores of new rows, coverage, width.
+"""Compare predicted distributions and intervals on real data.
 
 ::
 
     python benchmarks/uncertainty.py              # three tables in Markdown, about a minute
     python benchmarks/uncertainty.py --sets california,r_abalone --peers none
 
-First table: mean of -log density (NLL) of new rows, of ``objective="normal"`` with natural
-gradients of each row (what Hedgerow does), with the Fisher information as hessian, with
-full steps for the scale, and of points with one standard deviation for all rows, that of
-the validation rows, by Hedgerow and LightGBM.  Second: the same for positive targets, by
-distribution.  Third: coverage, mean width and Winkler's score of 90% intervals, by
-conformal method.
+The first table has the mean of -log density (NLL) of test rows for ``objective="normal"``: with
+natural gradients of each row (Hedgerow's way), with the Fisher information as hessian, and with
+full steps for the scale.  It also has point predictions of Hedgerow and LightGBM with one standard
+deviation for all rows, that of the validation rows.  The second table has the NLL of positive
+targets, by distribution.  The third table has coverage, mean width and Winkler score of 90%
+intervals, by conformal method.
 
-A fifth of the rows (5,000 at most) is new; a sixth of the others validates and stops
-early.  400 trees of 15 leaves at most, learning rate 0.1.  Targets of the first and the
-third table have deviation 1.
+A fifth of the rows (at most 5,000) are test rows.  A sixth of the others are validation rows for
+early stopping.  Models have at most 400 trees of 15 leaves, and learning rate 0.1.  Targets of the
+first and the third table have standard deviation 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GIVEN = {"n_estimators": 400, "max_leaves": 15, "n_jobs": 1, "early_stopping": T
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numeric columns, and the target."""
+    """Load the numeric columns and the target."""
     if name in TARGETS:
         table = pd.read_parquet(_ROOT / name / "data.parquet")
     else:
@@ -64,7 +64,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Information(NormalLoss):
-    """The same direction with the Fisher information as hessian."""
+    """The natural gradient's direction, with the Fisher information as hessian."""
 
     __slots__ = ()
     constant_hessian = False
@@ -77,7 +77,7 @@ class Information(NormalLoss):
 
 
 class FullSteps(NormalLoss):
-    """A step of the scale that is as long as that of the mean."""
+    """Steps of the scale that are as long as those of the mean."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class FullSteps(NormalLoss):
 
 
 class Split:
-    """Rows to train on, to stop by, and new ones."""
+    """Training, validation and test rows."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray) -> None:
         order = np.random.default_rng(0).permutation(len(y))
@@ -101,14 +101,14 @@ class Split:
         return train(given, Dataset(*self.fit), Dataset(*self.stop))
 
     def nll(self, objective: Any) -> tuple[float, float]:
-        """NLL and root of the mean squared error of new rows."""
+        """Return the NLL and the root mean squared error of the test rows."""
         booster, (X, y) = self.booster(objective), self.new
         raw = booster.raw_scores(X)
         loss = objective if not isinstance(objective, str) else booster._objective
         return float(loss.losses(y, raw).mean()), _rmse(y, loss.predict(raw))
 
     def constant(self, predict: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
-        """The same of points, with the spread of the rows to stop by."""
+        """Return both scores of point predictions, with the spread of the validation rows."""
         scale = _rmse(self.stop[1], predict(self.stop[0]))
         points = predict(self.new[0])
         return float(-stats.norm(points, scale).logpdf(self.new[1]).mean()), _rmse(
@@ -137,7 +137,7 @@ def _show(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def natural_gradients(names: list[str], peers: bool) -> None:
-    """NLL and RMSE of normal distributions."""
+    """Print NLL and RMSE of normal distributions."""
     head = ["NLL; RMSE", "normal", "information as hessian", "full steps", "one scale"]
     sums = np.zeros(4 + peers)
 
@@ -157,7 +157,7 @@ def natural_gradients(names: list[str], peers: bool) -> None:
 
 
 def families(names: list[str]) -> None:
-    """NLL of positive targets, by family."""
+    """Print the NLL of positive targets, by family."""
     known = ["normal", "log_normal", "gamma_dist"]
 
     def rows() -> Iterable[list[str]]:
@@ -171,7 +171,7 @@ def families(names: list[str]) -> None:
 
 
 def intervals(names: list[str]) -> None:
-    """90% intervals: coverage, width, Winkler's score, in deviations of the target."""
+    """Print coverage, width and Winkler score of 90% intervals, in deviations of the target."""
     small = {"n_estimators": 100, "max_leaves": 15, "n_jobs": 1}
     models = {
         "predicted (normal)": HedgerowRegressor(objective="normal", **small),

@@ -1,4 +1,4 @@
-"""What a tree with a value for each output in its leaves costs, beside a tree for each output.
+"""Compare trees with a value per output in each leaf with one tree per output.
 
 ::
 
@@ -6,9 +6,9 @@
     python benchmarks/vectors.py --tables vowel letter m_leaf_id_flavia   # of the quality benchmark
     python benchmarks/vectors.py --jobs 2
 
-Milliseconds of the processor a round, without reading and binning the rows: the
-difference between a fit of many rounds and one of few.  No folds, no early stopping.
-To compare two versions of the sources, run it with ``PYTHONPATH`` set to each.
+The figures are processor milliseconds per round, without reading and binning of the rows: the
+difference between a fit of many rounds and one of few.  There is no cross-validation and no early
+stopping.  To compare two versions of the sources, run it with ``PYTHONPATH`` set to each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STRATEGIES = ("one_output_per_tree", "multi_output_tree")
 
 
 def generated(kind: str, n_rows: int, n_features: int, n_outputs: int) -> tuple[Any, Any]:
-    """Normal columns; outputs that are linear in some of them."""
+    """Generate normal columns, and outputs that are linear in some of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features))
     scores = X @ rng.standard_normal((n_features, n_outputs))
@@ -40,8 +40,8 @@ def generated(kind: str, n_rows: int, n_features: int, n_outputs: int) -> tuple[
     return X, scores.argmax(axis=1) if kind == "classes" else scores
 
 
-def of_benchmark(name: str) -> tuple[Any, Any]:
-    """Training rows of fold 0 of a table of the quality benchmark, numbers only."""
+def load_table(name: str) -> tuple[Any, Any]:
+    """Load the numeric training rows of fold 0 of a table of the quality benchmark."""
     sys.path.insert(0, str(Path(__file__).parent / "quality"))
     import tables
 
@@ -50,7 +50,7 @@ def of_benchmark(name: str) -> tuple[Any, Any]:
 
 
 def seconds(X: Any, y: Any, kind: str, strategy: str, rounds: int, jobs: int) -> float:
-    """Processor seconds of one fit."""
+    """Return the processor seconds of one fit."""
     from hedgerow import HedgerowClassifier, HedgerowRegressor
 
     model = HedgerowClassifier if kind == "classes" else HedgerowRegressor
@@ -67,8 +67,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
-    asked = parser.parse_args()
-    found = [(name, "classes", *of_benchmark(name)) for name in asked.tables]
+    options = parser.parse_args()
+    found = [(name, "classes", *load_table(name)) for name in options.tables]
     if not found:
         for given in GENERATED:
             name = f"{given[1]} x {given[2]}, {given[3]} {given[0]}"
@@ -77,13 +77,13 @@ def main() -> None:
     for name, kind, X, y in found:
         cost = []
         for strategy in STRATEGIES:
-            seconds(X, y, kind, strategy, 2, asked.jobs)
+            seconds(X, y, kind, strategy, 2, options.jobs)
             runs = [
-                seconds(X, y, kind, strategy, asked.rounds + 2, asked.jobs)
-                - seconds(X, y, kind, strategy, 2, asked.jobs)
-                for _ in range(asked.repeats)
+                seconds(X, y, kind, strategy, options.rounds + 2, options.jobs)
+                - seconds(X, y, kind, strategy, 2, options.jobs)
+                for _ in range(options.repeats)
             ]
-            cost.append(1e3 * min(runs) / asked.rounds)
+            cost.append(1e3 * min(runs) / options.rounds)
         print(f"{name:32} {cost[0]:14.2f} {cost[1]:9.2f}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Named pieces of work: a table, a task and the size of the trees."""
+"""Define workloads: a table, a task and the size of the trees."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Table = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the table of results.
+    """A workload, which is a row of the table of results.
 
-    ``make(seed)`` gives all rows; the last ``test_share`` of a synthetic table,
-    or a random ``test_share`` of a real one, is held back for the score.
+    ``make(seed)`` returns all rows.  The last ``test_share`` of a synthetic table, or a random
+    ``test_share`` of a real one, are the test rows.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Workload:
     shuffled: bool = False
 
     def split(self, seed: int) -> tuple[Table, Table]:
-        """Training and test part for this seed."""
+        """Return training and test rows for this seed."""
         X, y = self.make(seed)
         n_test = self.test_rows or int(self.test_share * len(y))
         if self.shuffled:
