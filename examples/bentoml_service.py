@@ -1,6 +1,6 @@
 """A BentoML service of one model: ``bentoml serve examples.bentoml_service:HedgerowService``.
 
-The model file is named by the environment variable ``MODEL``.
+The environment variable ``MODEL`` has the path of the model file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hedgerow
 
 @bentoml.service(traffic={"timeout": 10})
 class HedgerowService:
-    """Predicts records."""
+    """Predict records."""
 
     def __init__(self) -> None:
         self.booster = hedgerow.load(os.environ["MODEL"])
@@ -23,7 +23,7 @@ class HedgerowService:
     @bentoml.api
     def predict(self, records: list[dict[str, Any]], kind: str = "value") -> list[Any]:
         try:
-            found = [self.booster.predict_one(row, kind) for row in records]
+            predictions = [self.booster.predict_one(row, kind) for row in records]
         except (hedgerow.DataError, hedgerow.DataTypeError, hedgerow.ParameterError) as error:
             raise bentoml.exceptions.InvalidArgument(str(error)) from None
-        return [one.tolist() for one in found]
+        return [prediction.tolist() for prediction in predictions]

@@ -1,7 +1,7 @@
 """A FastAPI service of one model: ``uvicorn examples.fastapi_app:app``.
 
-The model file is named by the environment variable ``MODEL``.  Endpoints are plain functions, which
-FastAPI calls in threads: a booster may be called from many at once.
+The environment variable ``MODEL`` has the path of the model file.  Endpoints are plain functions,
+which FastAPI calls in threads: a booster is thread-safe.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 import hedgerow
 
 
-class Question(BaseModel):
-    """Records, and what is asked of them."""
+class PredictRequest(BaseModel):
+    """Records, and the kind of prediction."""
 
     records: list[dict[str, float | int | str | None]] = Field(min_length=1, max_length=1000)
     kind: Literal["value", "raw", "probability"] = "value"
@@ -33,10 +33,10 @@ app = FastAPI(lifespan=lifespan)
 
 
 @app.post("/predict")
-def predict(question: Question, request: Request) -> dict[str, Any]:
+def predict(body: PredictRequest, request: Request) -> dict[str, Any]:
     booster: hedgerow.Booster = request.app.state.booster
     try:
-        found = [booster.predict_one(row, question.kind) for row in question.records]
+        predictions = [booster.predict_one(row, body.kind) for row in body.records]
     except (hedgerow.DataError, hedgerow.DataTypeError, hedgerow.ParameterError) as error:
         raise HTTPException(status_code=400, detail=str(error)) from None
-    return {"predictions": [one.tolist() for one in found]}
+    return {"predictions": [prediction.tolist() for prediction in predictions]}

@@ -13,14 +13,14 @@ from sklearn.metrics import PredictionErrorDisplay, r2_score
 from hedgerow import HedgerowRegressor, cross_fit
 
 X, y = load_diabetes(return_X_y=True)
-found = cross_fit(HedgerowRegressor(random_state=0), X, y, cv=5)
+result = cross_fit(HedgerowRegressor(random_state=0), X, y, cv=5)
 
 # %%
 # Out-of-fold predictions are as accurate as predictions of new rows: use them to evaluate, stack
 # or calibrate models.
-print("r2 of rows that were not seen:", round(r2_score(y, found.oof_prediction), 3))
-PredictionErrorDisplay.from_predictions(y, found.oof_prediction)
+print("r2 of rows that were not seen:", round(r2_score(y, result.oof_prediction), 3))
+PredictionErrorDisplay.from_predictions(y, result.oof_prediction)
 
 # %%
 # The average of the models predicts like any other model.
-print(found.model.predict(X[:3]))
+print(result.model.predict(X[:3]))

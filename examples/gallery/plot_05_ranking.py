@@ -30,12 +30,12 @@ ranker.fit(
 print("ndcg of the other queries:", round(ranker.score(X[~train], y[~train], qid=qid[~train]), 3))
 
 # %%
-# The mean grade at each position, ordered by the model and by chance.
+# Plot the mean grade at each position, ordered by the model and at random.
 scores = ranker.predict(X[~train]).reshape(-1, per_query)
 grades = y[~train].reshape(-1, per_query)
 ordered = np.take_along_axis(grades, np.argsort(-scores, axis=1), axis=1)
 plt.plot(np.arange(1, per_query + 1), ordered.mean(axis=0), "o-", label="by the ranker")
-plt.axhline(grades.mean(), color="grey", linestyle="--", label="by chance")
+plt.axhline(grades.mean(), color="grey", linestyle="--", label="at random")
 plt.xlabel("position")
 plt.ylabel("mean grade")
 plt.legend()

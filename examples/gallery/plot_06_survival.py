@@ -15,13 +15,13 @@ from hedgerow import HedgerowRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(2000, 4))
 time = rng.exponential(np.exp(-X[:, 0] - 0.5 * X[:, 1] ** 2))
-watched = rng.exponential(1.0, size=len(X))  # each row is observed for a time of its own
-event = time <= watched
+censoring = rng.exponential(1.0, size=len(X))  # each row is observed for a time of its own
+event = time <= censoring
 
 # %%
 # The sign of the target shows whether the event happened: a negative time is censored at its
 # absolute value.
-y = np.where(event, time, -watched)
+y = np.where(event, time, -censoring)
 model = HedgerowRegressor(objective="cox", n_estimators=200, early_stopping=False).fit(X, y)
 print("concordance:", round(model.score(X, y), 3))
 

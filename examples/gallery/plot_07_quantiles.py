@@ -19,12 +19,12 @@ levels = [0.05, 0.25, 0.5, 0.75, 0.95]
 model = HedgerowRegressor(objective="quantile", quantile=levels, n_estimators=150).fit(
     x[:, None], y
 )
-found = model.predict(x[:, None])
-print("in order:", bool((np.diff(found, axis=1) >= 0).all()))
-print("shares below:", (y[:, None] <= found).mean(axis=0).round(3))
+prediction = model.predict(x[:, None])
+print("in order:", bool((np.diff(prediction, axis=1) >= 0).all()))
+print("shares below:", (y[:, None] <= prediction).mean(axis=0).round(3))
 
 # %%
 plt.plot(x, y, ".", color="lightgrey", markersize=2)
 for k, level in enumerate(levels):
-    plt.plot(x, found[:, k], label=f"{level:g}")
+    plt.plot(x, prediction[:, k], label=f"{level:g}")
 plt.legend(title="quantile")

@@ -2,7 +2,7 @@
 Explanations: exact Shapley values
 ==================================
 
-The contribution of each column to each prediction, for every kind of model.
+Compute the contribution of each column to each prediction, for every kind of model.
 """
 
 # %%
@@ -15,17 +15,17 @@ from hedgerow.plot import plot_beeswarm, plot_dependence, plot_waterfall
 pima = load_pima()
 X = pd.DataFrame(pima.X, columns=pima.feature_names)
 model = HedgerowClassifier(random_state=0).fit(X, pima.y)
-found = model.explain(X)
-found
+explanation = model.explain(X)
+explanation
 
 # %%
 # Each point is a row.  On the right, the column makes diabetes more probable for this row.
-plot_beeswarm(found)
+plot_beeswarm(explanation)
 
 # %%
-# The contributions to one row, from the base value to its raw score.
-plot_waterfall(found, row=0)
+# The waterfall shows the contributions to one row, from the base value to its raw score.
+plot_waterfall(explanation, row=0)
 
 # %%
-# The contributions of one column, coloured by the column with the strongest interaction.
-plot_dependence(found, "Glucose")
+# The contributions of one column.  The colour shows the column with the strongest interaction.
+plot_dependence(explanation, "Glucose")

@@ -2,8 +2,8 @@
 Partial dependence
 ==================
 
-The effects of all columns in one pass, the joint effect of two columns, curves of single rows, and
-Friedman's H.
+Compute the effects of all columns in one pass, the joint effect of two columns, curves of single
+rows, and Friedman's H.
 """
 
 # %%
@@ -28,7 +28,7 @@ model.plot_partial_dependence(X)
 plot_joint_dependence(model.joint_dependence(X, ["age", "colour"]))
 
 # %%
-# A curve for each row.  The curves differ in shape, so the age interacts with another column.
+# Each row has a curve.  The curves differ in shape, so the age interacts with another column.
 few = {name: column[:80] for name, column in X.items()}
 plot_curves(model.individual_curves(few, "age").centred())
 

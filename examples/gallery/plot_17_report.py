@@ -44,6 +44,6 @@ page = (folder / "report.html").read_text("utf-8")
 print(f"{len(page) / 1e6:.1f} MB, nothing loaded from elsewhere:", 'src="http' not in page)
 
 # %%
-# The pictures of the report are methods of a model, and functions of ``hedgerow.plot``.
+# The plots of the report are methods of a model, and functions of ``hedgerow.plot``.
 model = HedgerowClassifier(random_state=0).fit(pima.X, pima.y)
 model.plot_importance("gain")

@@ -2,7 +2,7 @@
 Predict one row at a time
 =========================
 
-``predict_one`` takes a row as a dict, needs microseconds, and is safe in any number of threads.
+``predict_one`` takes a row as a dict, takes microseconds, and is thread-safe.
 """
 
 # %%
@@ -27,8 +27,8 @@ print(model.predict_one({"age": None, "city": "Paris"}))  # a missing value and 
 # Four threads may share a model, because prediction does not change it.
 rows = [{"age": int(age), "city": "Rome"} for age in range(18, 90)]
 with ThreadPoolExecutor(4) as pool:
-    found = list(pool.map(model.predict_one, rows))
-plt.plot(range(18, 90), [np.ravel(p)[-1] for p in found])
+    predictions = list(pool.map(model.predict_one, rows))
+plt.plot(range(18, 90), [np.ravel(p)[-1] for p in predictions])
 plt.xlabel("age")
 
 # %%

@@ -20,13 +20,13 @@ model = lightgbm.LGBMClassifier(n_estimators=50, verbosity=-1).fit(X, y)
 # The imported model gives the same predictions.  You can explain, plot and serve it like any model
 # of Hedgerow.
 booster = hedgerow.from_lightgbm(model.booster_)
-ours = booster.predict(X, kind="probability")[:, 1]
-print("largest difference:", np.abs(ours - model.predict_proba(X)[:, 1]).max())
+imported = booster.predict(X, kind="probability")[:, 1]
+print("largest difference:", np.abs(imported - model.predict_proba(X)[:, 1]).max())
 booster.plot_tree(0, max_depth=3)
 
 # %%
 # The translation lists Hedgerow's names of the parameters, and the differences.
-found = hedgerow.from_lightgbm_params(
+translation = hedgerow.from_lightgbm_params(
     {"num_leaves": 31, "bagging_fraction": 0.8, "bagging_freq": 1}
 )
-print(found)
+print(translation)

@@ -33,8 +33,8 @@ ladder = {
 }
 errors = {}
 for name, model in ladder.items():
-    found = y_train.mean() if model is None else model.fit(X_train, y_train).predict(X_test)
-    errors[name] = float(np.sqrt(np.mean((found - y_test) ** 2)))
+    prediction = y_train.mean() if model is None else model.fit(X_train, y_train).predict(X_test)
+    errors[name] = float(np.sqrt(np.mean((prediction - y_test) ** 2)))
     print(f"{name:24s}{errors[name]:.3f}")
 
 # %%
