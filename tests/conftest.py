@@ -47,7 +47,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 def _data_root() -> Path:
-    """Data sets that are not shipped lie in ``$HEDGEROW_TEST_DATA`` or ``../shared/data``."""
+    """Return data sets that are not shipped lie in ``$HEDGEROW_TEST_DATA`` or ``../shared/data``."""
     chosen = os.environ.get("HEDGEROW_TEST_DATA")
     if chosen:
         return Path(chosen)
@@ -138,7 +138,7 @@ def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A Dask client of two worker processes."""
+    """Yield a Dask client of two worker processes."""
     with client_of_two_workers() as client:
         yield client
 

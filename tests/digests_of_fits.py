@@ -15,7 +15,7 @@ import hedgerow
 
 
 def models():
-    """Estimators that reach different kernels, and the target of each."""
+    """Return estimators that reach different kernels, and the target of each."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 12))
     X[rng.random(X.shape) < 0.05] = np.nan

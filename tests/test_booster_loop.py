@@ -407,7 +407,7 @@ def test_attributes_are_kept(tmp_path: Path) -> None:
 
 
 def raw_of_document(document: dict[str, Any], rows: list[list[Any]]) -> np.ndarray:
-    """A reader of the JSON form that knows nothing else."""
+    """Return a reader of the JSON form that knows nothing else."""
     raw = np.tile(np.array(document["base_score"], dtype=float), (len(rows), 1))
     for place, row in enumerate(rows):
         for tree in document["trees"]:

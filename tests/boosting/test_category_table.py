@@ -101,7 +101,7 @@ LEVELS = ("a", "b", "c", "d")
 
 
 def fitted(codes, y, **more):
-    """A model of one category column (mean of y 0, so that g = -y and h = 1), and its rows."""
+    """Return a model of one category column (mean of y 0, so that g = -y and h = 1), and its rows."""
     schema = Schema((Column("c", "category", LEVELS),), named=True)
     values = np.array(codes, dtype=float)[:, None]
     offset = np.zeros((1, len(y)))

@@ -357,7 +357,7 @@ def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
 
 
 def in_child(work):
-    """Process number of a forked child that does ``work`` and ends with status 0."""
+    """Return the process number of a forked child that does ``work`` and ends with status 0."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -485,7 +485,7 @@ def said_by(work):
 
 
 def begun(fit, folder, number=4):
-    """A folder with three rounds, and what is in it."""
+    """Return a folder with three rounds, and what is in it."""
     with pytest.raises(Stopped):
         run(fit, folder, callbacks=stop_at(number))
     return {path.name: path.read_bytes() for path in Path(folder).glob("*.safetensors")}

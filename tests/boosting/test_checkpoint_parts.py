@@ -47,7 +47,7 @@ FIT = Fingerprint({"learning_rate": "0.1", "objective": "softmax"}, {"X": "12", 
 
 
 def kept(tmp_path, n_rows=200, parts=3, **params):
-    """A fit, its folder with so many parts, and the bytes of its model."""
+    """Return a fit, its folder with so many parts, and the bytes of its model."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 3))
     data = Dataset(X, np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5]).astype(float))
@@ -60,7 +60,7 @@ def kept(tmp_path, n_rows=200, parts=3, **params):
 
 
 def read_all(folder):
-    """All rounds in a folder, without its checks."""
+    """Return all rounds in a folder, without its checks."""
     files = sorted(Path(folder).glob("hedgerow-rounds-*"))
     digest = fit_from_bytes((Path(folder) / "hedgerow-fit.safetensors").read_bytes()).digest
     return joined([rounds_from_bytes(file.read_bytes(), digest) for file in files])
@@ -99,7 +99,7 @@ def parts_of(tree: GrownTree) -> dict[str, np.ndarray]:
 
 
 def with_vectors(part: Rounds, n_outputs: int) -> Rounds:
-    """The same rounds with vectors in their leaves."""
+    """Return the same rounds with vectors in their leaves."""
     rng = np.random.default_rng(0)
 
     def vectors(tree: GrownTree) -> GrownTree:
@@ -189,7 +189,7 @@ def test_other_fits_and_files_are_told_apart(some_rounds) -> None:
 
 
 def resealed(part, **changes):
-    """Bytes with a valid checksum and arrays or metadata that no fit writes."""
+    """Return bytes with a valid checksum and arrays or metadata that no fit writes."""
     view = memoryview(b"".join(rounds_to_bytes(part, "aa")))
     length = container.header_length(bytes(view[:100]), len(view))
     header = container.parse_header(bytes(view[8 : 8 + length]))

@@ -29,7 +29,7 @@ WEIGHTS = {"rare": 8.0, "some": 3.0}
 
 
 def bayes(q, weights):
-    """Probabilities without the weights, by Bayes' rule."""
+    """Return probabilities without the weights, by Bayes' rule."""
     share = q / weights
     return share / share.sum(axis=1, keepdims=True)
 
@@ -178,7 +178,7 @@ def test_the_split_table_is_of_the_weighted_rows() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows in three files, with weights of which some are 0, and validation rows."""
+    """Return rows in three files, with weights of which some are 0, and validation rows."""
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     rng, n = np.random.default_rng(5), 900

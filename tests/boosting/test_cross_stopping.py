@@ -401,7 +401,7 @@ def asked(**settings: Any) -> HedgerowRegressor:
 
 @pytest.fixture(scope="module")
 def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
-    """A fit without interrupts."""
+    """Return a fit without interrupts."""
     return asked().fit(*rows)
 
 
@@ -526,7 +526,7 @@ def test_a_checkpoint_of_an_interrupted_search_goes_on(
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """An interrupt raises KeyboardInterrupt, as it does not in a process in the background."""
+    """Yield an interrupt raises KeyboardInterrupt, as it does not in a process in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

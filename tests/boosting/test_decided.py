@@ -16,7 +16,7 @@ PIMA = load_pima()[:2]
 
 
 def naive(booster, X, margin, every):
-    """Raw scores by the definition: round after round for each row by itself."""
+    """Return raw scores by the definition: round after round for each row by itself."""
     stages = list(booster.staged_predict(X, "raw"))
     found = []
     for row in range(len(X)):

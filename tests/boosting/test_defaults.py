@@ -342,7 +342,7 @@ class Clock:
 
 
 def scheduled(seconds: Iterable[float], path: float, budget: float, expected: float) -> list[float]:
-    """Rates of rounds that take these seconds, as many as there is time for."""
+    """Return rates of rounds that take these seconds, as many as there is time for."""
     clock = Clock()
     rate = BudgetSchedule(path, clock.now + budget, expected, 0.02, 0.3, clock)
     rates: list[float] = []

@@ -243,7 +243,7 @@ def test_no_sampling_no_out_of_bag_attributes() -> None:
 
 
 def boosted(X, y, n_classes=2, n_threads=1, validation=None, **params):
-    """The last state of a run."""
+    """Return the last state of a run."""
     objective = (
         make_objective("logistic") if n_classes == 2 else make_objective("softmax", n_classes)
     )

@@ -52,7 +52,7 @@ def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -
 
 
 def worst(y, prediction, weight):
-    """A metric that is no sum."""
+    """Return a metric that is no sum."""
     return float(np.abs(y - prediction).max())
 
 

@@ -34,7 +34,7 @@ SMALL = {"n_estimators": 5, "min_samples_leaf": 8, "n_jobs": 2}
 
 
 def squared(y: np.ndarray, raw: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A loss relative to the mean error of all rows, as no loss of single rows is."""
+    """Return a loss relative to the mean error of all rows, as no loss of single rows is."""
     difference = raw - y
     return weight * (difference - difference.mean() / 2.0), weight * np.ones(len(y))
 
@@ -119,7 +119,7 @@ RANKINGS: dict[str, dict[str, Any]] = {
 
 
 def sized(params: dict[str, Any]) -> dict[str, Any]:
-    """The size of a symmetric tree is its depth."""
+    """Return the size of a symmetric tree is its depth."""
     small = {"max_depth": 3} if params.get("grow_policy") == "symmetric" else {"max_leaves": 6}
     return SMALL | small | params
 

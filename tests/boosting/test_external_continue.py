@@ -66,7 +66,7 @@ def first_model(params: dict[str, Any], target: np.ndarray, **more: Any) -> Boos
 
 
 def later_rows() -> pd.DataFrame:
-    """Rows with a category that the model does not know."""
+    """Return rows with a category that the model does not know."""
     rows = TABLE.copy()
     rows.loc[:20, "town"] = "new"
     return rows

@@ -38,7 +38,7 @@ def features(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def near(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The targets in another order: large ones where the first column is large."""
+    """Return the targets in another order: large ones where the first column is large."""
     found = np.empty_like(targets)
     found[np.argsort(X[:, 0], kind="stable")] = np.sort(targets)
     swapped = np.arange(0, len(X) - 3, 5)
@@ -98,7 +98,7 @@ class TwoScores(Quartic):
 
 
 def make(case: str, seed: int = 0, n: int = N) -> tuple[dict, dict]:
-    """Settings and rows of a case by its name."""
+    """Return settings and rows of a case by its name."""
     X, rng = features(n, seed), np.random.default_rng(seed + 1)
     known = {one.id: one for one in CASES}
     if case in known:

@@ -141,7 +141,7 @@ COPIED: dict[str, tuple[dict[str, Any], np.ndarray]] = {
 
 @functools.cache
 def copied_in_memory(name: str, weighted: bool) -> bytes:
-    """Model of a table in memory, of which there are :data:`statistics.COPIED_ROWS`."""
+    """Return the model of a table in memory, of which there are :data:`statistics.COPIED_ROWS`."""
     params, target = COPIED[name]
     return model(params, Dataset(TABLE, target, weight=WEIGHT if weighted else None))
 

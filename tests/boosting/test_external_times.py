@@ -29,7 +29,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files(folder: Path, target: list[str], rows: pd.DataFrame = ROWS, **change) -> Dataset:
-    """Two files; ``change`` replaces columns of the second."""
+    """Return two files; ``change`` replaces columns of the second."""
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     folder.mkdir(parents=True)
     rows[:150].to_parquet(folder / "0.parquet")

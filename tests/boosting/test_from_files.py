@@ -30,7 +30,7 @@ Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
 
 
 def read_back(sample: Any) -> Stored:
-    """Spec, bins by column, targets and weights of all chunks."""
+    """Return the spec, bins by column, targets and weights of all chunks."""
     store = sample.store
     store.begin(WorkShape())
     bins, targets, weights = [], [], []
@@ -46,7 +46,7 @@ def read_back(sample: Any) -> Stored:
 def stored(
     data: FileDataset, fraction: float | None = None, **params: Any
 ) -> tuple[Stored, Stored | None]:
-    """Training and validation rows as a fit gets them."""
+    """Return training and validation rows as a fit gets them."""
     settings = BoostParams(**params)
     hold_out = HoldOut(fraction or 0.1, False, settings.seed)
     data.survey(hold_out.add, settings, fraction is not None)
@@ -64,7 +64,7 @@ def stored(
 def in_memory(
     data: Dataset, fraction: float | None = None, **params: Any
 ) -> tuple[Stored, Stored | None]:
-    """The same by the way of a table in memory."""
+    """Return the same by the way of a table in memory."""
     settings = BoostParams(**params)
     table = data.table(zero_missing=settings.zero_as_missing)
     sample = data.sample(table, data.target(table.n_rows), 1).without_zero_weights()

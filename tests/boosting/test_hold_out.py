@@ -21,7 +21,7 @@ def expected_rows(target, fraction, stratify, seed):
 
 
 def chosen_rows(target, fraction, stratify, seed, size, cuts=()):
-    """Rows that are set aside on the ranks that ``cuts`` divide the rows into."""
+    """Return rows that are set aside on the ranks that ``cuts`` divide the rows into."""
     ends = [0, *cuts, len(target)]
 
     def one(communicator):

@@ -25,7 +25,7 @@ objectives = st.sampled_from(["squared_error", "logistic", "softmax"])
 
 
 def data(objective="squared_error", n_rows=300, n_features=4, seed=0, missing=0.1, grid=None):
-    """Rows with targets; with ``grid`` all targets are multiples of 1/grid."""
+    """Return rows with targets; with ``grid`` all targets are multiples of 1/grid."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, n_features))
     y = X[:, 0] + X[:, -1] * X[:, n_features // 2] + 0.4 * rng.normal(size=n_rows)

@@ -72,7 +72,7 @@ policies = st.sampled_from([{}, {"grow_policy": "depthwise", "max_leaves": None,
 
 
 def mixed(rng, n, n_levels=12):
-    """Columns of numbers and of text, both with missing values."""
+    """Return columns of numbers and of text, both with missing values."""
     size, age = rng.normal(size=(2, n))
     size[rng.random(n) < 0.1] = np.nan
     colour = rng.choice(np.array(["red", "green", "blue", None], dtype=object), n)
@@ -82,7 +82,7 @@ def mixed(rng, n, n_levels=12):
 
 
 def many(rng, n):
-    """Levels beyond the bins, each in a row or more."""
+    """Return levels beyond the bins, each in a row or more."""
     table = mixed(rng, n)
     table["town"][:290] = [f"t{k:03d}" for k in range(290)]
     return table
@@ -99,7 +99,7 @@ def keyed(rng, n):
 
 
 def scattered(rng, n):
-    """Entries that meet, some of them recorded zeros and NaN."""
+    """Return entries that meet, some of them recorded zeros and NaN."""
     values = rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, np.nan], (n, 12))
     held = rng.random((n, 12)) < 0.3
     rows, columns = np.nonzero(held)
@@ -107,14 +107,14 @@ def scattered(rng, n):
 
 
 def indicators(rng, n):
-    """Three categories as indicators: columns that never meet, and one of counts."""
+    """Return three categories as indicators: columns that never meet, and one of counts."""
     parts = [np.eye(k)[rng.integers(0, k, n)] for k in (5, 9, 14)]
     counts = rng.poisson(0.2, (n, 1)) * (parts[0][:, :1] == 0)
     return sparse.csc_array(np.hstack([*parts, counts]))
 
 
 def meeting(rng, n):
-    """Columns that seldom meet."""
+    """Return columns that seldom meet."""
     return sparse.csr_array(np.where(rng.random((n, 20)) < 0.04, rng.integers(1, 4, (n, 20)), 0.0))
 
 
@@ -253,14 +253,14 @@ def n_rows_of(X):
 
 
 def take(X, rows):
-    """Some rows of a table of any kind."""
+    """Return some rows of a table of any kind."""
     if isinstance(X, dict):
         return {name: column[rows] for name, column in X.items()}
     return X.tocsr()[rows].asformat(X.format) if sparse.issparse(X) else X[rows]
 
 
 def join(X, other):
-    """The rows of two tables, one below the other."""
+    """Return the rows of two tables, one below the other."""
     if isinstance(X, dict):
         return {name: np.concatenate([X[name], other[name]]) for name in X}
     if sparse.issparse(X):
@@ -269,7 +269,7 @@ def join(X, other):
 
 
 def strangers(X, rng, n):
-    """Rows with what no other row has: levels, sizes, and entries in all columns."""
+    """Return rows with what no other row has: levels, sizes, and entries in all columns."""
     if not isinstance(X, dict):
         dense = rng.normal(0, 100, (n, X.shape[1]))
         return type(X)(dense) if sparse.issparse(X) else dense
@@ -285,7 +285,7 @@ def strangers(X, rng, n):
 
 
 def numbers(X):
-    """The table as floats, a level by its place."""
+    """Return the table as floats, a level by its place."""
     if not isinstance(X, dict):
         return np.nan_to_num(X.toarray() if sparse.issparse(X) else X)
     columns = []
@@ -297,7 +297,7 @@ def numbers(X):
 
 
 def target_of(X, objective, rng, grid=None):
-    """Targets that the columns explain in part."""
+    """Return targets that the columns explain in part."""
     found = numbers(X)
     found = (found - found.mean(axis=0)) / (found.std(axis=0) + 1e-9)
     y = np.sin(2 * found) @ rng.normal(size=found.shape[1]) + 0.4 * rng.normal(size=len(found))
@@ -404,7 +404,7 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
     weight = rng.choice([1.0, 2.5], len(y))
 
     def with_strangers(X, y, weight, known=False):
-        """Rows of weight 0 among the others, which keep their order."""
+        """Return rows of weight 0 among the others, which keep their order."""
         strange = take(X, np.arange(n_strange)) if known else strangers(X, rng, n_strange)
         X = take(join(X, strange), mixed_up)
         y = np.append(y, rng.choice(y, n_strange))[mixed_up]
@@ -576,7 +576,7 @@ def test_columns_of_a_frame_come_in_any_order(path, data, seed) -> None:
 
 
 def binned(path, X, weight):
-    """Bins and layout of a training table."""
+    """Return bins and layout of a training table."""
     table = read_any(
         X,
         zero_missing=path.params.get("zero_as_missing", False),
@@ -648,7 +648,7 @@ def test_zeros_of_either_sign_are_one_target() -> None:
 
 
 def renamed(column, names):
-    """The column with other names of its levels."""
+    """Return the column with other names of its levels."""
     return np.array([None if value is None else names[value] for value in column], dtype=object)
 
 
@@ -673,7 +673,7 @@ def test_new_names_in_the_same_order_change_nothing(path, data, seed) -> None:
 
 
 def dictionaries(X, rng):
-    """The frame in the dictionaries of libraries, their codes in any order, some unused."""
+    """Return the frame in the dictionaries of libraries, their codes in any order, some unused."""
     import pandas as pd
     import polars as pl
     import pyarrow as pa

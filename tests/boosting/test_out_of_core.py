@@ -414,7 +414,7 @@ def test_ranks_with_files_of_their_own(
 
 
 def bins_of(store: Any) -> tuple[Any, Any, Any]:
-    """Spec, bins by column and targets."""
+    """Return the spec, bins by column and targets."""
     bins = [np.zeros((store.spec.n_features, 0), np.uint8)]
     targets = [np.zeros(0)]
     for chunk in store.chunks():

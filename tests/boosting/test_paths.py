@@ -33,7 +33,7 @@ SPARSE = [f"s{k}" for k in range(9)]
 
 
 def table() -> pd.DataFrame:
-    """Numbers, gaps, categories; targets and what else is known of rows."""
+    """Return numbers, gaps, categories; targets and what else is known of rows."""
     rows = pd.DataFrame(
         {
             "a": RNG.normal(size=N_ROWS),
@@ -72,13 +72,13 @@ ROWS = table()
 
 
 def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and hessian of all rows at once."""
+    """Return the gradient and hessian of all rows at once."""
     difference = raw - y
     return difference - difference.mean() / 2.0, np.ones(len(y))
 
 
 def absolute_of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and hessian of all rows at once, with a loss of each row."""
+    """Return the gradient and hessian of all rows at once, with a loss of each row."""
     return np.sign(raw - y), np.full(len(y), 0.5 + np.abs(raw - y).mean())
 
 
@@ -1111,7 +1111,7 @@ OTHER_ROLES = ("weight", "qid", "position", "groups")
 
 
 def parts_of(feature: dict[str, Any]) -> tuple[dict[str, Any], list[str], Any, dict[str, str]]:
-    """Parameters, columns, target, and columns of other roles."""
+    """Return parameters, columns, target, and columns of other roles."""
     params = {"n_estimators": 4, "n_jobs": 2, **feature.get("params", {})}
     roles = {role: feature[role] for role in OTHER_ROLES if role in feature}
     return params, feature.get("columns", COLUMNS), feature.get("target", "y"), roles
@@ -1126,7 +1126,7 @@ def in_memory(feature: dict[str, Any]) -> Dataset:
 
 @functools.cache
 def bytes_in_memory(name: str) -> bytes:
-    """Model of a feature, trained on the table in memory."""
+    """Return the model of a feature, trained on the table in memory."""
     feature = FEATURES[name]
     return train(parts_of(feature)[0], in_memory(feature)).to_bytes()
 

@@ -20,7 +20,7 @@ NUMBERS = "abc"
 
 
 def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and hessian of all rows at once."""
+    """Return the gradient and hessian of all rows at once."""
     return raw - y - (raw - y).mean() / 2.0, np.ones(len(y))
 
 

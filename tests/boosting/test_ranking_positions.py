@@ -24,7 +24,7 @@ SHORT = {"n_estimators": 8, "early_stopping": False, "n_jobs": 1}
 
 
 def shown_rows(n_queries: int, seed: int):
-    """Rows in the order shown, their relevance, and clicks by known chances to be looked at."""
+    """Return rows in the order shown, their relevance, and clicks by known chances to be looked at."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries, ROWS, 4))
     worth = X[..., 0] + X[..., 1]

@@ -31,7 +31,7 @@ BASE = {"n_estimators": 8, "max_leaves": 8, "early_stopping": False}
 
 
 def naive_refit(leaves, old, derivatives, start, *, decay, rate, reg_lambda):
-    """Tree after tree: new = decay * old - (1 - decay) * rate * sum g / (sum h + lambda)."""
+    """Return tree after tree: new = decay * old - (1 - decay) * rate * sum g / (sum h + lambda)."""
     raw = np.full(len(leaves), start)
     found = []
     for tree, values in enumerate(old):
@@ -48,7 +48,7 @@ def naive_refit(leaves, old, derivatives, start, *, decay, rate, reg_lambda):
 
 
 def leaf_values(forest):
-    """Value of each leaf of each tree."""
+    """Return the value of each leaf of each tree."""
     parts = [slice(a, b) for a, b in zip(forest.tree_start, forest.tree_start[1:], strict=False)]
     return [
         {

@@ -162,7 +162,7 @@ def test_huge_weights_are_divided_in_time() -> None:
 
 
 def few_values(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Three columns of 4, 2 and 2 values, and a class."""
+    """Return three columns of 4, 2 and 2 values, and a class."""
     rng = np.random.default_rng(seed)
     rank, age, sex = (
         rng.choice(4, n_rows, p=[0.15, 0.13, 0.32, 0.4]), rng.random(n_rows) < 0.95,
@@ -246,7 +246,7 @@ class World:
         self.joint, self.noise = rng.choice([0, 0, 1, 2]), rng.choice([0.1, 0.3, 1.0, 3.0])
 
     def draw(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and their targets; each combination of values has an effect of its own."""
+        """Return rows and their targets; each combination of values has an effect of its own."""
         rng = self.rng
         X = np.column_stack([rng.choice(len(p), n_rows, p=p) for p in self.shares])
         score = sum(effect[X[:, j]] for j, effect in enumerate(self.effects))

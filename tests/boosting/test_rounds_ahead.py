@@ -32,7 +32,7 @@ SEEN, UNSEEN = slice(0, 220), slice(220, 300)
 
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of rounds of each batch of the fits of a test."""
+    """Return the number of rounds of each batch of the fits of a test."""
     found: list[int] = []
     grow = TreeGrower.grow_rounds
 
@@ -45,14 +45,14 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def one_by_one(fit: Callable[[], Any]) -> Any:
-    """The result of a fit without batches."""
+    """Return the result of a fit without batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds_ahead, "_MOST_ROUNDS", 1)
         return fit()
 
 
 def fits() -> dict[str, Callable[[], Any]]:
-    """Fits that differ in what happens in a round."""
+    """Return fits that differ in what happens in a round."""
     plain = {"n_estimators": 23, "max_leaves": 6, "min_samples_leaf": 3, "n_jobs": 1}
     weight = RNG.uniform(0.5, 2.0, size=300)
 

@@ -85,7 +85,7 @@ class Clock:
 
 
 def simulated(seconds, rounds, *, before=0.0, compiling=0.0, assembly=0.0) -> tuple[int, float]:
-    """Rounds done, and seconds that the whole fit has taken, by a clock of our own."""
+    """Return rounds done, and seconds that the whole fit has taken, by a clock of our own."""
     clock = Clock()
     budget = Budget(seconds, clock.now, lambda: clock.compiled, clock)
     clock.now += before

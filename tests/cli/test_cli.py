@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    """A table with a text target, a whole-number target and a real one."""
+    """Return a table with a text target, a whole-number target and a real one."""
     rng = np.random.default_rng(0)
     age, hours = rng.integers(18, 80, 300), rng.normal(38, 6, 300)
     value = age * 0.1 + hours

@@ -24,7 +24,7 @@ Evaluate = Callable[..., dict[str, float]]
 
 
 def columns_of(seed: int) -> dict[str, Any]:
-    """A column of text, one of numbers, and targets of all kinds."""
+    """Return a column of text, one of numbers, and targets of all kinds."""
     rng = np.random.default_rng(seed)
     code, size = rng.choice(["1", "2", "03", "x"], N), rng.normal(size=N).round(3)
     value = (size + (code == "x") + rng.normal(size=N) / 4).round(3)

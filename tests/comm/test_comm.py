@@ -27,7 +27,7 @@ SILENT = frozenset({Fault.LOST, Fault.STALLS})
 
 
 def patience(fault: Fault) -> float:
-    """Timeout of a test: short only where it has to pass, for a busy machine is slow."""
+    """Return the timeout of a test: short only where it has to pass, for a busy machine is slow."""
     return TIMEOUT if fault in SILENT else 60.0
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_int64_or_not_divided_is_refused() -> None:
 
 
 def busy(ranks: Communicator) -> list[int]:
-    """All collectives; the same numbers in every rank."""
+    """Return all collectives; the same numbers in every rank."""
     size = ranks.size
     large = np.arange(20_000) * (ranks.rank + 1)
     starts = [part * large.size // size for part in range(size + 1)]

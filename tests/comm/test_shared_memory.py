@@ -90,7 +90,7 @@ def run(size: int, function: Any, timeout: float = 20.0) -> tuple[list[Any], lis
 
 
 def all_collectives(ranks: Collectives) -> list[Any]:
-    """Messages that grow and shrink, some of nothing; what was sent is written to at once."""
+    """Return messages that grow and shrink, some of nothing; what was sent is written to at once."""
     rng, found = np.random.default_rng(0), []
     for length in (1, 100_003, 7, 0, 40_000, 300_001, 12):
         everyone = rng.integers(-(2**40), 2**40, (ranks.size, length))

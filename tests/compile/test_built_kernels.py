@@ -29,7 +29,7 @@ needs_library = pytest.mark.skipif(
 
 
 def entry_kernels() -> set[str]:
-    """Names of all kernels of the package that Python calls."""
+    """Return names of all kernels of the package that Python calls."""
     names = set()
     for found in pkgutil.walk_packages(hedgerow.__path__, "hedgerow."):
         if found.name.endswith("_llvm") or ".objectives.jets" in found.name:
@@ -48,7 +48,7 @@ def entry_kernels() -> set[str]:
 
 
 def called_by_kernels_only() -> set[str]:
-    """Kernels with an entry that no line of Python calls: they should be inner."""
+    """Return kernels with an entry that no line of Python calls: they should be inner."""
     listed = [*read_variants(), *read_variants(ptx.LIST)]
     return entry_kernels() - {variant.kernel for variant in listed}
 
@@ -192,7 +192,7 @@ def fit(
 
 @functools.cache
 def digest_of_fits(level: str) -> str:
-    """Digest of the models of :data:`PROGRAM`, with the library of a level of processors."""
+    """Return the digest of the models of :data:`PROGRAM`, with the library of a level of processors."""
     done = fit(HEDGEROW_PROCESSOR=level, HEDGEROW_COMPILE="never")
     assert done.returncode == 0, done.stderr
     digest, numba_loaded = done.stdout.split()

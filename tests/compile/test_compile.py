@@ -111,7 +111,7 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the module, and a cache that holds its kernels."""
+    """Return a folder with the module, and a cache that holds its kernels."""
     folder = tmp_path_factory.mktemp("compiled")
     first = run(folder, folder / "cache", HEDGEROW_OPEN_KERNELS="1", HEDGEROW_QUIET="1")
     assert lines(first) == ["20 20.0 20", "3.0", " ".join(NAMES)]
@@ -121,7 +121,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cache(compiled: Path, tmp_path: Path) -> Path:
-    """A copy of that cache, which a test may change."""
+    """Return a copy of that cache, which a test may change."""
     return shutil.copytree(compiled / "cache", tmp_path / "cache")
 
 

@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def code() -> str:
-    """The code, compiled now."""
+    """Return the code, compiled now."""
     return ptx.compile_ptx().decode()
 
 

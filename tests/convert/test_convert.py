@@ -46,7 +46,7 @@ CLASSES = np.digitize(Y, [0.2, 1.0])
 
 
 def edges_of(values: np.ndarray, cuts: np.ndarray, dtype: Any) -> np.ndarray:
-    """Rows with every cut, one step below and above it, and what is special."""
+    """Return rows with every cut, one step below and above it, and what is special."""
     cuts = np.unique(cuts.astype(dtype))
     near = [np.nextafter(cuts, dtype(-np.inf)), cuts, np.nextafter(cuts, dtype(np.inf))]
     odd = np.array([0.0, -0.0, 1e-36, -1e-36, np.inf, -np.inf, np.nan], dtype)
@@ -102,7 +102,7 @@ def test_lightgbm(tmp_path: Path, params: dict[str, Any], target: np.ndarray) ->
 
 
 def thresholds_of(node: Any) -> list[float]:
-    """Every number named "threshold" in a dump."""
+    """Return every number named "threshold" in a dump."""
     if isinstance(node, dict):
         own = [node["threshold"]] if isinstance(node.get("threshold"), float) else []
         return own + [t for child in node.values() for t in thresholds_of(child)]
@@ -170,7 +170,7 @@ def test_xgboost(tmp_path: Path, params: dict[str, Any], target: np.ndarray, suf
 
 
 def split_conditions(node: Any) -> list[float]:
-    """Every split of a tree as dumped."""
+    """Return every split of a tree as dumped."""
     if "children" not in node:
         return []
     return [node["split_condition"], *(t for c in node["children"] for t in split_conditions(c))]
@@ -246,7 +246,7 @@ def test_what_is_no_model_of_trees_is_refused() -> None:
 
 
 def files(folder: Path) -> list[bytes]:
-    """A small model of each format."""
+    """Return a small model of each format."""
     lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
     lightgbm.train({"verbose": -1, "num_leaves": 5}, lightgbm.Dataset(X, Y), 2).save_model(
         folder / "l"

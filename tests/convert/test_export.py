@@ -173,7 +173,7 @@ FAR = [1e10, 2.0**32, 2.0**32 + 1, -(2.0**31), 1e300, np.inf, -np.inf, np.nan, -
 
 
 def in_onnx(booster, path, X):
-    """Raw scores of ONNX Runtime for an array, without the codes of ``check``."""
+    """Return raw scores of ONNX Runtime for an array, without the codes of ``check``."""
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     booster.export(path, "onnx")

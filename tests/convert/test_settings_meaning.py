@@ -121,7 +121,7 @@ def _difference_of_levels(raw, level):
 
 @pytest.fixture(scope="module")
 def two_levels():
-    """A column of two values, and a target by kind of loss."""
+    """Return a column of two values, and a target by kind of loss."""
     rng = np.random.default_rng(0)
     level = rng.integers(0, 2, 600).astype(float)
     positive = np.exp(0.3 * rng.normal(size=600) + 0.2 * level)

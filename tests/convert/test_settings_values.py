@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def _named(value: object) -> str:
-    """The text of an argument, the same in every process."""
+    """Return the text of an argument, the same in every process."""
     return str(getattr(value, "__name__", value))
 
 

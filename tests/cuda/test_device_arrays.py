@@ -38,7 +38,7 @@ PARAMS: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "n_jobs": 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDriver]:
-    """A driver whose memory is that of the host."""
+    """Yield a driver whose memory is that of the host."""
     made = GpuDriver()
     monkeypatch.setattr(driver, "Driver", lambda: made)
     memory.gpu_memory.cache_clear()
@@ -47,7 +47,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDriver]:
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[Array, Array]:
-    """Numbers with missing values, and a target."""
+    """Return numbers with missing values, and a target."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4))
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -55,7 +55,7 @@ def table(n_rows: int = 300, seed: int = 0) -> tuple[Array, Array]:
 
 
 def bytes_of(fitted: Any) -> bytes:
-    """The bytes of the model of an estimator."""
+    """Return the bytes of the model of an estimator."""
     return model_to_bytes(fitted.booster_.model)
 
 
@@ -75,7 +75,7 @@ def test_every_type_is_copied(dtype: str, gpu: GpuDriver) -> None:
 
 @st.composite
 def strided(draw: st.DrawFn) -> Array:
-    """A view of an array, with steps of any sign, axes in any order, and repeated rows."""
+    """Return a view of an array, with steps of any sign, axes in any order, and repeated rows."""
     shape = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     steps = [draw(st.sampled_from([1, 1, 2, 3, -1, -2])) for _ in shape]
     lengths = [length * abs(step) for length, step in zip(shape, steps, strict=True)]
@@ -351,23 +351,23 @@ with_gpu = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
 def cupy_arrays(values: Array) -> Any:
-    """An array of CuPy."""
+    """Return an array of CuPy."""
     return pytest.importorskip("cupy").asarray(values)
 
 
 def torch_tensors(values: Array) -> Any:
-    """A tensor of PyTorch."""
+    """Return a tensor of PyTorch."""
     torch = pytest.importorskip("torch")
     return torch.tensor(np.ascontiguousarray(values), device="cuda")
 
 
 def jax_arrays(values: Array) -> Any:
-    """An array of JAX, on its default device."""
+    """Return an array of JAX, on its default device."""
     return pytest.importorskip("jax").numpy.asarray(values)
 
 
 def by_dlpack(values: Array) -> Any:
-    """An array of CuPy that has DLPack only."""
+    """Return an array of CuPy that has DLPack only."""
 
     class Exporter:
         def __init__(self, array: Any) -> None:

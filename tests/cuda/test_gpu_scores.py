@@ -46,13 +46,13 @@ class Setting:
         memory.gpu_memory.cache_clear()
 
     def put(self, values: Array, **more: Any) -> OnGpu:
-        """An array on the GPU."""
+        """Return an array on the GPU."""
         return OnGpu(self.driver, values, **more)
 
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A GPU that works."""
+    """Yield a GPU that works."""
     yield Setting(monkeypatch)
     memory.gpu_memory.cache_clear()
 
@@ -60,7 +60,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Any:
 def random_model(
     seed: int, n_outputs: int, is_vector: bool, n_categories: int, unknown: Any
 ) -> Model:
-    """A model of numbers and categories, with every kind of node that the kernels know."""
+    """Return a model of numbers and categories, with every kind of node that the kernels know."""
     rng = np.random.default_rng(seed)
     kinds = [*["float"] * 3, *["category"] * n_categories]
     kinds = [kinds[k] for k in rng.permutation(len(kinds))]
@@ -101,7 +101,7 @@ def random_model(
 
 
 def layouts(values: Array) -> dict[str, Array]:
-    """The same table with other strides."""
+    """Return the same table with other strides."""
     wide = np.zeros((2 * len(values), 3 * values.shape[1]), dtype=values.dtype)
     wide[::2, 1::3] = values
     return {
@@ -152,7 +152,7 @@ def test_scores_of_random_forests(
 
 
 def rows(n_rows: int = 200) -> tuple[Array, Array]:
-    """Numbers with missing values, and a target."""
+    """Return numbers with missing values, and a target."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n_rows, 3)).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -319,7 +319,7 @@ def check_scores(booster: Booster, table: Any, values: Array, **chosen: Any) -> 
 
 
 def large_table(n_rows: int, n_columns: int, dtype: Any) -> tuple[Array, Array]:
-    """Numbers with missing values, the last column of few different ones, and a target."""
+    """Return numbers with missing values, the last column of few different ones, and a target."""
     rng = np.random.default_rng(n_columns)
     X = rng.normal(size=(n_rows, n_columns)).astype(dtype)
     X[:, -1] = rng.integers(0, 40, n_rows)

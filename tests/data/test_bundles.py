@@ -38,14 +38,14 @@ sparse = pytest.importorskip("scipy.sparse")
 
 
 def one_hot(seed, n_rows=300, levels=(5, 9, 30), values=1.0):
-    """Indicators of several categories side by side."""
+    """Return indicators of several categories side by side."""
     rng = np.random.default_rng(seed)
     blocks = [np.eye(k, dtype=np.float32)[rng.integers(0, k, n_rows)] for k in levels]
     return values * np.hstack(blocks)
 
 
 def mixed(seed, n_rows=150, n_features=14, missing=0.02):
-    """Sparse columns of several values, signs, and densities."""
+    """Return sparse columns of several values, signs, and densities."""
     rng = np.random.default_rng(seed)
     X = np.round(2 * rng.standard_normal((n_rows, n_features)))
     X[rng.random(X.shape) > rng.choice([0.01, 0.05, 0.1, 0.5, 0.9], n_features)] = 0.0
@@ -172,7 +172,7 @@ def test_indicators_stand_in_front_of_their_bundle():
 
 
 def grown(table, spec, y, rules, weight=None, n_threads=1, **params):
-    """Trees on bundles, by feature."""
+    """Return trees on bundles, by feature."""
     params = BoostParams(**{"n_estimators": 3, "min_samples_leaf": 2, **params})
     matrix = bin_bundled(table, spec, rules, n_threads)
     data = TrainingData(matrix, np.asarray(y, dtype=np.float64), weight)

@@ -43,14 +43,14 @@ Values = list[Any]
 
 
 def shuffled(values: Values) -> list[Any]:
-    """The distinct values in an order that is not theirs, and some that do not occur."""
+    """Return the distinct values in an order that is not theirs, and some that do not occur."""
     distinct = sorted({value for value in values if value is not None}, key=hash)
     kind = type(distinct[0]) if distinct else str
     return [*(x for x in (kind("9"), kind("77")) if x not in distinct), *distinct]
 
 
 def arrow_dictionary(values: Values) -> Any:
-    """Chunks with dictionaries of their own."""
+    """Return chunks with dictionaries of their own."""
     half = len(values) // 2
     parts = [pa.array(part).dictionary_encode() for part in (values[:half], values[half:]) if part]
     parts = [part for part in parts if part.type == parts[0].type]
@@ -187,7 +187,7 @@ numbers = st.one_of(
 
 
 def homogeneous(values: Values) -> bool:
-    """Whether a NumPy array holds them exactly."""
+    """Return whether a NumPy array holds them exactly."""
     present = [v for v in values if v is not None]
     floats = any(isinstance(v, float) for v in present)
     return bool(present) and not (floats and any(abs(v) > 2**53 for v in present if type(v) is int))

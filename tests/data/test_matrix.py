@@ -18,7 +18,7 @@ INT64 = np.iinfo(np.int64)
 
 
 def spec_of(cuts):
-    """A spec of one float column with the given cuts."""
+    """Return a spec of one float column with the given cuts."""
     cuts = np.unique(np.asarray(cuts, dtype=np.float64) + 0.0)
     schema = unnamed_schema(1, "float")
     no_levels = (np.zeros(0, np.uint8), np.zeros(2, np.int64))
@@ -46,7 +46,7 @@ def test_a_column_has_as_many_bins_as_its_levels_or_cuts_ask_for(columns):
 
 
 def neighbours(value):
-    """A float with those next to it, in float64 and in float32."""
+    """Return a float with those next to it, in float64 and in float32."""
     narrow = np.float32(value)
     with np.errstate(over="ignore"):
         near = [np.nextafter(narrow, np.float32(s)) for s in (-np.inf, np.inf)]

@@ -43,7 +43,7 @@ ARROW = [pa.float64(), pa.float32(), pa.int64(), pa.int16(), pa.uint64(), pa.boo
 
 
 def possible(make: Any, values: list[Any], kinds: list[Any]) -> list[Any]:
-    """The columns that a library makes of some values."""
+    """Return the columns that a library makes of some values."""
     found = []
     for kind in kinds:
         with contextlib.suppress(Exception, pl.exceptions.PanicException):  # no type for these

@@ -140,7 +140,7 @@ def assert_bounds_hold(sketch, keys, weights):
 
 @st.composite
 def streams(draw, most=60, whole=False):
-    """Keys and weights of a stream of up to ``most`` rows."""
+    """Return keys and weights of a stream of up to ``most`` rows."""
     n = draw(st.integers(0, most))
     keys = {
         "few": st.integers(-3, 3),

@@ -42,7 +42,7 @@ LIMIT = 10**8
 
 
 def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
-    """Schema and numbers of all columns of text files."""
+    """Return the schema and numbers of all columns of text files."""
     parts = [TextPart(DataFile(str(path), "csv")) for path in paths]
     types = TextTypes()
     for part in parts:

@@ -55,7 +55,7 @@ def shortened(value):
 
 
 def table_of(codes, n_levels, numbers=None, missing=None, keys=False):
-    """Category columns, then numbers."""
+    """Return category columns, then numbers."""
     values = np.array(codes, dtype=float)
     if missing is not None:
         values[missing] = np.nan
@@ -92,7 +92,7 @@ def floats_of(table):
 
 
 def joint_of(values, columns):
-    """Categories of a row as a tuple; a missing value is a category like any other."""
+    """Return categories of a row as a tuple; a missing value is a category like any other."""
     return [tuple(None if v != v else int(v) for v in row[list(columns)]) for row in values]
 
 
@@ -106,7 +106,7 @@ def naive_full(joint, y, w):
 
 
 def naive_ordered(joint, y, w, order):
-    """Mean of the rows with the same category that stand before each row."""
+    """Return the mean of the rows with the same category that stand before each row."""
     strength, prior = w.mean(), (w * y).sum() / w.sum()
     place = np.argsort(order)
     out = np.empty(len(y))
@@ -461,7 +461,7 @@ def test_modes_that_look_at_rows_left_out_have_each_row_once():
 
 
 def shop(n_rows=1500, n_levels=400, seed=0, n_classes=2):
-    """Text columns of many and of few levels, and numbers, that all tell something."""
+    """Return the text columns of many and of few levels, and numbers, that all tell something."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(seed)
     effect = rng.normal(size=(n_levels, n_classes))
@@ -929,7 +929,7 @@ def test_inputs_need_version_2():
 
 
 def branches_of(forest, tree):
-    """Inputs that split each way from the root to a leaf."""
+    """Yield inputs that split each way from the root to a leaf."""
     tree = forest.tree(tree)
 
     def walk(node, used):

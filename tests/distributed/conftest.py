@@ -12,7 +12,7 @@ from tests.helpers.clusters import client_of_two_workers
 
 @pytest.fixture(scope="package")
 def shared_client() -> Iterator[Any]:
-    """A client for tests that leave its workers as they are, and that ask for no processes.
+    """Yield a client for tests that leave its workers as they are, and that ask for no processes.
 
     Whatever goes to the workers is sent as to processes.  Those import everything once more.
     """

@@ -63,7 +63,7 @@ def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
 
 
 def named(y: pd.Series) -> pd.Series:
-    """Three labels; those of the first rows are all the same."""
+    """Return three labels; those of the first rows are all the same."""
     labels = pd.cut(y, [-9, 0, 1, 9], labels=["low", "middle", "high"]).astype(str)
     labels.iloc[:150] = "low"
     return labels
@@ -252,7 +252,7 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
 
 
 def part_of_kind(number: int) -> pd.DataFrame:
-    """A third of 120 rows: one worker would fit a table of less than 100."""
+    """Return a third of 120 rows: one worker would fit a table of less than 100."""
     values = [f"text {row}" for row in range(40)] if number == 2 else np.arange(40.0)
     return pd.DataFrame({"a": values, "y": np.arange(40.0)})
 

@@ -144,7 +144,7 @@ QUICK = Resilience(timeout=2.0, connect_timeout=3.0, max_restarts=20)
 
 
 def within(seconds: float, function: Any) -> Any:
-    """Result of a function that must end in time."""
+    """Return the result of a function that must end in time."""
     outcome: list[Any] = []
 
     def run() -> None:

@@ -34,7 +34,7 @@ PARAMS: dict[str, Any] = {"n_estimators": 4, "max_leaves": 6, "seed": 3}
 
 
 def table(n_rows: int = N_ROWS) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
-    """Numbers, whole numbers, missing values, categories that not all partitions have."""
+    """Return numbers, whole numbers, missing values, categories that not all partitions have."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame(
         {

@@ -50,7 +50,7 @@ SMALL: dict[str, Any] = {"n_estimators": 3, "min_samples_leaf": 5, "early_stoppi
 
 
 def _of(name: str) -> dict[str, Any]:
-    """Parameters of an estimator that uses an advanced one."""
+    """Return parameters of an estimator that uses an advanced one."""
     value, more = VALUES[name]
     categories = {"categorical_features": [3]} if name == "statistics_order" else {}
     return grouped({**SMALL, **more, **categories, name: value})

@@ -41,7 +41,7 @@ def test_scikit_learn_conventions(estimator, check) -> None:
 
 
 def make(criterion, **params):
-    """Our tree and scikit-learn's for a criterion."""
+    """Return our tree and scikit-learn's for a criterion."""
     if criterion in CLASSIFICATION:
         return (
             CARTClassifier(criterion=criterion, n_jobs=1, **params),
@@ -54,7 +54,7 @@ def make(criterion, **params):
 
 
 def make_data(seed=0, n=400, n_features=5, missing=0.0):
-    """Continuous data without ties: X, y of regression, y of five classes."""
+    """Return continuous data without ties: X, y of regression, y of five classes."""
     rng = np.random.default_rng(seed)
     X = (100.0 * rng.normal(size=(n, n_features))).astype(np.float32)
     signal = X[:, 0] / 100.0 + np.sin(X[:, 1] / 30.0) + 0.3 * rng.normal(size=n)
@@ -262,7 +262,7 @@ def small_data(draw):
 
 
 def rows_by_node(tree, X):
-    """Rows that reach each node, by the naive walk."""
+    """Return rows that reach each node, by the naive walk."""
     rows = {0: np.arange(len(X))}
     for node in range(tree.node_count):
         if tree.feature[node] < 0:
@@ -308,7 +308,7 @@ def test_every_split_is_the_best_of_all(criterion, data) -> None:
 
 
 def table_of(model, *rows, **options):
-    """The split table as a dict of lists."""
+    """Return the split table as a dict of lists."""
     return model.split_table(*rows, **options, backend=None)
 
 
@@ -414,7 +414,7 @@ def test_drawings_name_classes_and_categories() -> None:
 
 
 def _meets(rule, row) -> bool:
-    """Whether a row meets the conditions of a rule such as ``x0 in {1, 2} and x1 <= 0.3``."""
+    """Return whether a row meets the conditions of a rule such as ``x0 in {1, 2} and x1 <= 0.3``."""
     for part in rule.split(" -> ")[0].split(" and "):
         text = part.strip("()").replace(" or other", "").replace(" or missing", "")
         if " in " in text:

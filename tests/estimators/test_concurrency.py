@@ -59,7 +59,7 @@ def test_predictions_during_a_fit_do_not_meet() -> None:
 
 
 def in_child(work, seconds: float = 300.0) -> int:
-    """Exit status of a forked child that runs ``work``: 0 if it returns True, -1 if it hangs."""
+    """Return the exit status of a forked child that runs ``work``: 0 if it returns True, -1 if it hangs."""
     child = os.fork()
     if child == 0:
         status = 3

@@ -128,7 +128,7 @@ class Truth(RegressorMixin, BaseEstimator):
 
 
 def share_covered(model_of, n_draws, n_rows, n_new, ties=False):
-    """Mean coverage over draws of rows, and its standard error."""
+    """Return the mean coverage over draws of rows, and its standard error."""
     shares = []
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)

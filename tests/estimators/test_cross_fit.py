@@ -48,7 +48,7 @@ FOLDS = KFold(3, shuffle=True, random_state=0)
 
 @functools.cache
 def _numbers() -> tuple[np.ndarray, np.ndarray]:
-    """Columns of few values: each fold has the cuts of all rows."""
+    """Return columns of few values: each fold has the cuts of all rows."""
     rng = np.random.default_rng(3)
     X = rng.integers(-2, 3, size=(N_ROWS, 4)).astype(float)
     X[rng.random(X.shape) < 0.05] = np.nan

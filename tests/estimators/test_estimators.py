@@ -504,7 +504,7 @@ def test_skops_keeps_estimators(make) -> None:
 
 
 def keys_in(value):
-    """Every key of every mapping in the state of an object, as tools that keep objects go."""
+    """Yield every key of every mapping in the state of an object, as tools that keep objects go."""
     if isinstance(value, dict):
         yield from value
         for item in value.values():

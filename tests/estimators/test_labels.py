@@ -16,7 +16,7 @@ KINDS = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4"]
 
 @st.composite
 def close_integers(draw: st.DrawFn) -> np.ndarray:
-    """Integers anywhere in the range of their type, far apart or close."""
+    """Return integers anywhere in the range of their type, far apart or close."""
     kind = np.dtype(draw(st.sampled_from(KINDS)))
     n_rows = draw(st.integers(2, 40))
     if kind.kind == "b":

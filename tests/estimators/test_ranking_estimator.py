@@ -26,7 +26,7 @@ SHORT = {"n_estimators": 6, "n_jobs": 1, "min_samples_leaf": 5}
 
 
 def make_queries(n_queries=80, rows=12, seed=0, n_features=4):
-    """Labels 0 to 4 by a score that depends on two columns, in each query by rank."""
+    """Return labels 0 to 4 by a score that depends on two columns, in each query by rank."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries * rows, n_features))
     qid = np.repeat(np.arange(n_queries), rows)

@@ -31,7 +31,7 @@ OF_THE_CHOICE = (
 
 
 def _trees(model: Any) -> bytes:
-    """The model file but for what its record tells of the choice."""
+    """Return the model file but for what its record tells of the choice."""
     fitted = model.booster_.model
     training = {name: v for name, v in fitted.training.items() if name not in OF_THE_CHOICE}
     training["parameters"] = training["parameters"] | {"n_estimators": 1, "oob_score": False}
@@ -39,7 +39,7 @@ def _trees(model: Any) -> bytes:
 
 
 def _repeats(model: Any, *rows: Any, **more: Any) -> Any:
-    """The repeated fit, after it was compared with the first."""
+    """Return the repeated fit, after it was compared with the first."""
     values = model.repeat_params_
     assert "auto" not in values.values()
     again = type(model)(**values).fit(*rows, **more)

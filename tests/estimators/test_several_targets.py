@@ -348,7 +348,7 @@ def test_a_split_table_of_a_tree_for_each_target() -> None:
 
 @pytest.fixture(scope="module")
 def coloured():
-    """Two columns of categories, of few and of many levels, that two targets depend on."""
+    """Return two columns of categories, of few and of many levels, that two targets depend on."""
     rng = np.random.default_rng(4)
     n, levels = 3000, 30
     town, colour = rng.integers(0, levels, n), rng.integers(0, 3, n)
@@ -521,7 +521,7 @@ def test_beside_a_tree_of_scikit_learn(name, request) -> None:
 
 @pytest.fixture(scope="module")
 def bike(shared_data):
-    """Hourly hires by casual and by registered riders."""
+    """Return hourly hires by casual and by registered riders."""
     frame = pd.read_parquet(shared_data("bike_hour") / "data.parquet")
     used = frame[["season", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit"]]
     used = used.join(frame[["temp", "atemp", "hum", "windspeed"]]).to_numpy(float)

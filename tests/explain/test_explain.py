@@ -39,7 +39,7 @@ FAST = {"n_estimators": 6, "early_stopping": False, "max_leaves": 12, "min_sampl
 
 @cache
 def table() -> pd.DataFrame:
-    """Numbers with missing values, wide integers, few and many categories."""
+    """Return numbers with missing values, wide integers, few and many categories."""
     rng = np.random.default_rng(7)
     frame = pd.DataFrame(
         {
@@ -65,7 +65,7 @@ def target() -> np.ndarray:
 
 
 def strange_rows() -> pd.DataFrame:
-    """Known rows, and rows with categories that no training row had."""
+    """Return known rows, and rows with categories that no training row had."""
     frame = table().iloc[:8].copy()
     frame["kind"] = frame["kind"].astype(object)
     frame["city"] = frame["city"].astype(object)
@@ -93,7 +93,7 @@ def classifier(**parameters: Any) -> Booster:
 
 @cache
 def model(name: str) -> Booster:
-    """A small model of each kind."""
+    """Return a small model of each kind."""
     both = np.column_stack([target(), table()["size"].fillna(0.0) - target()])
     stats: dict[str, Any] = {"target_statistics": True, "advanced": {"statistics_order": 2}}
     pairs = {"objective": "normal", **FAST}
@@ -403,7 +403,7 @@ def test_single_trees(categorical: list[int] | None, dtype: type) -> None:
 
 
 def brute_force_of_rows(predict: Any, X: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Interventional values of three columns from predictions alone."""
+    """Return interventional values of three columns from predictions alone."""
     from tests.reference.naive_explain import shapley_values
 
     found = []

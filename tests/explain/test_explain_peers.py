@@ -39,7 +39,7 @@ def booster_of(**parameters: Any) -> Booster:
 
 
 def shap_trees(booster: Booster) -> dict[str, Any]:
-    """The model as ``shap.TreeExplainer`` reads it."""
+    """Return the model as ``shap.TreeExplainer`` reads it."""
     forest, trees = booster.model.forest, []
     for number in range(forest.n_trees):
         tree = forest.tree(number)
@@ -115,7 +115,7 @@ def test_shap_draws_what_it_is_given() -> None:
 
 
 def from_lightgbm(text: str, n_features: int) -> Forest:
-    """The trees of a LightGBM model file, of numbers whose missing values are NaN."""
+    """Return the trees of a LightGBM model file, of numbers whose missing values are NaN."""
     trees = []
     for block in text.split("Tree=")[1:]:
         lines = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -188,7 +188,7 @@ def test_lightgbm_pred_contrib(leaves: int) -> None:
 
 
 def from_xgboost(peer: Any, X: np.ndarray) -> Forest:
-    """The trees of an XGBoost model, whose float32 thresholds ask ``<``."""
+    """Return the trees of an XGBoost model, whose float32 thresholds ask ``<``."""
     parts = []
     for tree in json.loads(peer.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]:
         left = np.array(tree["left_children"])

@@ -112,12 +112,12 @@ def _run_worker(numbers: range, options: Options, tally: Tally, end: float) -> r
 
 
 def worker_command() -> list[str]:
-    """How a worker is started, its arguments left out."""
+    """Return how a worker is started, its arguments left out."""
     return [sys.executable, "-m", __package__ or "fuzz", "--worker"]
 
 
 def _root() -> Path:
-    """Folder from which a worker finds this package by the name that it has here."""
+    """Return the folder from which a worker finds this package by the name that it has here."""
     return TESTS.parent if (__package__ or "").startswith("tests.") else TESTS
 
 

@@ -76,7 +76,7 @@ def _threads_for_few_rows(configuration: Configuration) -> Any:
 
 
 def make(configuration: Configuration, n_jobs: int, **other: Any) -> Any:
-    """The estimator, not fitted."""
+    """Return the estimator, not fitted."""
     name = configuration.estimator
     kind = getattr(hedgerow, name if name.startswith("CART") else f"Hedgerow{name}")
     return kind(**grouped({**configuration.params, "n_jobs": n_jobs, **other}))
@@ -91,7 +91,7 @@ def arguments(configuration: Configuration, form: str | None = None) -> dict[str
 
 
 def fitted(configuration: Configuration, n_jobs: int, form: str | None = None, **other: Any) -> Any:
-    """The fitted estimator, or the error of this library that refuses it."""
+    """Return the fitted estimator, or the error of this library that refuses it."""
     X = configuration.table.make(form)
     try:
         model = make(configuration, n_jobs, **other)
@@ -113,7 +113,7 @@ def bytes_of(model: Any) -> bytes:
 
 
 def check_fit(configuration: Configuration) -> str:
-    """The laws of a fit of an estimator."""
+    """Return the laws of a fit of an estimator."""
     model, other = fitted(configuration, 1), fitted(configuration, configuration.n_threads)
     if isinstance(model, Exception):
         refused = same_error(model, other, "one thread and several")
@@ -168,7 +168,7 @@ def _check_twins(configuration: Configuration, model: Any) -> None:
 
 
 def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
-    """All kinds of predictions."""
+    """Return all kinds of predictions."""
     found = {"predict": np.asarray(model.predict(X)), "apply": np.asarray(model.apply(X))}
     if hasattr(model, "predict_proba"):
         try:
@@ -331,7 +331,7 @@ def check_cross_fit(configuration: Configuration) -> str:
 
 
 def check_continue(configuration: Configuration) -> str:
-    """A model goes on with rows of other values."""
+    """Return a model goes on with rows of other values."""
     first = fitted(configuration, 1)
     if isinstance(first, Exception):
         return f"{type(first).__name__}: {first}"
@@ -357,7 +357,7 @@ def check_continue(configuration: Configuration) -> str:
 
 
 def check_train(configuration: Configuration) -> str:
-    """The same without an estimator, and from a file with these rows."""
+    """Return the same without an estimator, and from a file with these rows."""
     params = {
         k: v
         for k, v in configuration.params.items()

@@ -267,7 +267,7 @@ def _draw_metrics(rng: np.random.Generator, found: Configuration) -> None:
 
 
 def _shaken(rng: np.random.Generator, table: DrawnTable) -> DrawnTable:
-    """Rows with values that the table has not."""
+    """Return rows with values that the table has not."""
     columns = []
     for column in table.columns:
         column = column.copy()
@@ -399,7 +399,7 @@ def _signal(rng: np.random.Generator, table: DrawnTable) -> np.ndarray:
 def _draw_target(
     rng: np.random.Generator, estimator: str, table: DrawnTable, core: bool
 ) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    """Parameters of the loss, the target, and arguments of ``fit``."""
+    """Return parameters of the loss, the target, and arguments of ``fit``."""
     signal = _signal(rng, table)
     if estimator == "Regressor":
         return _regression(rng, signal, core)

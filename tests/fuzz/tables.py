@@ -36,11 +36,11 @@ class DrawnTable:
         return len(self.columns)
 
     def numbers(self) -> np.ndarray:
-        """Float64 (rows, features); text as codes, missing as NaN."""
+        """Return float64 (rows, features); text as codes, missing as NaN."""
         return np.column_stack([_as_numbers(column) for column in self.columns]).astype(float)
 
     def make(self, form: str | None = None) -> Any:
-        """The table in its container, or in another one."""
+        """Return the table in its container, or in another one."""
         return FORMS[form or self.form](self)
 
     @property
@@ -51,7 +51,7 @@ class DrawnTable:
         return DrawnTable([column[rows] for column in self.columns], self.kinds, self.form)
 
     def dense_form(self) -> str:
-        """Container of a dense table with the very values of a sparse one."""
+        """Return the container of a dense table with the very values of a sparse one."""
         return {"csr_float32": "float32", "csr_int": "int64"}.get(self.form, "float64")
 
 
@@ -117,7 +117,7 @@ SAFE = ("normal", "few_values", "mostly_zero", "zero", "constant", "one_row", "i
 
 
 def _one_hot(rng: np.random.Generator, n: int, width: int) -> list[np.ndarray]:
-    """Indicators of one category; some levels may have no row."""
+    """Return indicators of one category; some levels may have no row."""
     level = rng.integers(0, width + 1, n)
     return [(level == k).astype(float) for k in range(width)]
 
@@ -161,7 +161,7 @@ def _csr(dtype: Any) -> Callable[[DrawnTable], Any]:
 
 
 def _explicit(table: DrawnTable) -> Any:
-    """Zeros that are recorded, columns out of order, and values in two parts."""
+    """Return zeros that are recorded, columns out of order, and values in two parts."""
     values = table.numbers()
     n_rows, n_features = values.shape
     order = np.arange(n_features)[::-1]
@@ -224,7 +224,7 @@ _WEIGHTS = {"float64": 4, "float32": 3, "csr": 6, "csr_float32": 2, "csc": 2, "e
 def draw_table(
     rng: np.random.Generator, core: bool = False, n_rows: int | None = None
 ) -> DrawnTable:
-    """A random table; of a ``core`` one the values are numbers."""
+    """Return a random table; of a ``core`` one the values are numbers."""
     forms = list(CORE_FORMS if core else FORMS)
     chances = np.array([_WEIGHTS.get(form, 1) for form in forms], dtype=float)
     form = str(rng.choice(forms, p=chances / chances.sum()))

@@ -28,7 +28,7 @@ def approx_params(sketch="global", eps=0.1, **settings):
 
 
 def thinned(column, h, eps, in_place=False):
-    """Values whose run bit is kept."""
+    """Return values whose run bit is kept."""
     entries, n = make_entries(column)
     fixed = np.column_stack([np.zeros(len(h)), h]).astype(np.int32).reshape(-1)
     before = entries.copy()
@@ -130,7 +130,7 @@ def test_small_trees_take_the_best_candidate(seed, n_rows, missing, eps, n_value
 
 
 def cuts_of(trees, feature):
-    """Thresholds at which the trees cut a column."""
+    """Return thresholds at which the trees cut a column."""
     return {key for tree in trees for key in tree.threshold[tree.feature == feature].tolist()}
 
 

@@ -119,7 +119,7 @@ def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
 
 
 def table_of(seed, n_rows=400, levels=(2, 5, 30, 400), keys=False):
-    """Category columns with missing values, a number, and a target that depends on them."""
+    """Return category columns with missing values, a number, and a target that depends on them."""
     rng = np.random.default_rng(seed)
     codes = [rng.integers(0, k, n_rows) for k in levels]
     effects = [rng.standard_normal(k) for k in levels]

@@ -122,7 +122,7 @@ def make_problem(
 
 
 def grow_in_memory(problem, n_rounds=3) -> Grown:
-    """The trees of the grower that all others are measured by."""
+    """Return the trees of the grower that all others are measured by."""
     numbers = problem.numbers if problem.params.linear_leaves else None
     data = TrainingData(
         problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
@@ -306,7 +306,7 @@ OPTIONS_OF_LEVELS = {
 
 
 def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Grown]:
-    """The trees and scores, after checking them."""
+    """Return the trees and scores, after checking them."""
     grown = grow_in_chunks(problem, mode=mode, n_rounds=n_rounds, **ways)
     assert_same(grown, grow_in_memory(problem, n_rounds), mode)
     return grown

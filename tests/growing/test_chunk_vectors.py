@@ -42,7 +42,7 @@ KINDS = [
 
 
 def make_vectors(n_rows=300, n_outputs=3, seed=0, loss="softmax", **values):
-    """Rows of classes, or of several targets with a loss of one target."""
+    """Return rows of classes, or of several targets with a loss of one target."""
     plain = {name: value for name, value in values.items() if not name.startswith("monotone")}
     of_classes = make_problem(n_rows, "softmax", seed, **plain, **VECTORS)
     if loss == "softmax":

@@ -37,7 +37,7 @@ def table_of(seed=0, n_rows=600, n_features=4, missing=0.1):
 
 
 def grown(method):
-    """Parameters of a way to grow trees."""
+    """Return parameters of a way to grow trees."""
     return {"grow_policy": "symmetric"} if method == "symmetric" else {"tree_method": method}
 
 
@@ -235,7 +235,7 @@ def test_split_table_knows_the_bins_and_refuses_constraints() -> None:
 
 
 def branches(forest, tree):
-    """Columns that split each branch, from the root to each leaf."""
+    """Return columns that split each branch, from the root to each leaf."""
     one = forest.tree(tree)
     found, stack = [], [(0, frozenset())]
     while stack:
@@ -249,7 +249,7 @@ def branches(forest, tree):
 
 
 def may_follow(groups, used, n_features):
-    """Columns that scikit-learn allows below a branch."""
+    """Return columns that scikit-learn allows below a branch."""
     alive = [set(group) for group in groups if used <= set(group)]
     return set().union(*alive) if used else set(range(n_features))
 

@@ -49,14 +49,14 @@ class FakeGpus:
         self.streams: list[FakeStream] = []
 
     def stream(self) -> FakeStream:
-        """A new stream."""
+        """Return a new stream."""
         self.streams.append(FakeStream(**self._options))
         return self.streams[-1]
 
 
 @pytest.fixture
 def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpus]:
-    """A GPU in NumPy in place of the first one; its memory must be freed."""
+    """Yield a GPU in NumPy in place of the first one; its memory must be freed."""
     gpus = FakeGpus()
     monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
@@ -66,7 +66,7 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpus]:
 
 
 def table(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-    """Numbers with missing values, a category column, and a target that they explain."""
+    """Return numbers with missing values, a category column, and a target that they explain."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n_rows, 5)), columns=list("abcde"))
     X.loc[rng.random(n_rows) < 0.1, "c"] = np.nan
@@ -77,7 +77,7 @@ def table(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray
 
 
 def targets(kind: str, y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The target as a model needs it."""
+    """Return the target as a model needs it."""
     if kind == "classes":
         return np.digitize(y, [0.5, 2.0])
     if kind.endswith("targets"):
@@ -218,7 +218,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def both_models(kind: str, n_rows: int = N_ROWS, **params: Any) -> tuple[bytes, bytes]:
-    """The bytes of a model trained on the processor and on the GPU."""
+    """Return the bytes of a model trained on the processor and on the GPU."""
     X, y = table(n_rows)
     chosen = {"n_estimators": 5, "early_stopping": False, "grow_policy": "leafwise"} | params
     target = targets(kind, y)

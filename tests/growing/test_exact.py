@@ -36,7 +36,7 @@ def exact_params(**settings):
 
 
 def grow(X, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1, look=None):
-    """Trees, raw scores and base score; ``look(grower, tree)`` is called after every tree."""
+    """Return trees, raw scores and base score; ``look(grower, tree)`` is called after every tree."""
     loss = make_objective(objective) if isinstance(objective, str) else objective
     table, y = read_table(X), np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)

@@ -117,7 +117,7 @@ def test_trees_are_those_of_bins_for_every_value(
 
 
 def _first_difference(trees: Any, others: Any) -> int:
-    """The first node of which two models know different splits."""
+    """Return the first node of which two models know different splits."""
     n = min(len(trees), len(others))
     same = [
         (trees[name][:n].fillna(-1) == others[name][:n].fillna(-1)).to_numpy()

@@ -95,7 +95,7 @@ def draw(quantized, params, n_threads=1, number=0, narrow=False):
 
 
 def drawn(chance, seed, number, n_rows):
-    """Rows whose hash says that they are in a sample of this chance."""
+    """Return rows whose hash says that they are in a sample of this chance."""
     if chance >= 1.0:
         return np.ones(n_rows, dtype=bool)
     hashes = hash_rows(seed, ROW_STREAM + number, n_rows)
@@ -103,7 +103,7 @@ def drawn(chance, seed, number, n_rows):
 
 
 def naive_goss(quantized, params, number=0):
-    """Rows kept for sure, rows drawn, weights of all, the way it is told in the paper."""
+    """Return rows kept for sure, rows drawn, weights of all, the way it is told in the paper."""
     a, b, n = params.goss_top_rate, params.goss_other_rate, len(quantized)
     size = np.abs(np.asarray(quantized, dtype=np.int64)[:, 0])
     order = np.argsort(-size, kind="stable")  # of equals the first
@@ -115,7 +115,7 @@ def naive_goss(quantized, params, number=0):
 
 
 def naive_mvs(quantized, params, number=0):
-    """Rows and weights: of the keys the largest are taken, the others by their share."""
+    """Return rows and weights: of the keys the largest are taken, the others by their share."""
     g, h = np.asarray(quantized, dtype=np.float64).T
     share, n = params.subsample, len(quantized)
     scale = 0.5 * share * MOST * n
@@ -148,7 +148,7 @@ def check_sample(found, quantized, inside, weights, params):
 
 @st.composite
 def numbers(draw_, most_rows=60):
-    """Fixed g and h of a few rows: any, tied, equal, zero, far apart."""
+    """Return fixed g and h of a few rows: any, tied, equal, zero, far apart."""
     n = draw_(st.integers(1, most_rows))
     sizes = draw_(
         st.sampled_from(
@@ -194,7 +194,7 @@ def test_samples_of_a_few_rows(n_rows, settings) -> None:
 
 
 def many(n_rows=20_000, seed=0):
-    """Numbers of which many tie and a few are large."""
+    """Return numbers of which many tie and a few are large."""
     rng = np.random.default_rng(seed)
     size = np.minimum(rng.lognormal(16.0, 2.0, n_rows), MOST)
     tied = rng.random(n_rows) < 0.5

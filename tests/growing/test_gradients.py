@@ -87,7 +87,7 @@ def test_exponent_at_special_places() -> None:
 
 
 def case(loss, n_rows, seed=0, spread=1.0):
-    """A loss with targets, raw scores and weights."""
+    """Return a loss with targets, raw scores and weights."""
     rng = np.random.default_rng(seed)
     n_outputs = 4 if loss == "softmax" else 1
     objective = make_objective(loss, n_outputs)

@@ -363,7 +363,7 @@ def test_equal_targets_make_no_split() -> None:
 
 
 def used_by_depth(tree):
-    """Features of the splits at each depth."""
+    """Return features of the splits at each depth."""
     depth, used = np.zeros(len(tree.feature), dtype=int), {}
     for node in np.flatnonzero(tree.feature >= 0):
         depth[tree.left[node]] = depth[tree.right[node]] = depth[node] + 1

@@ -22,7 +22,7 @@ FEW = {"n_estimators": 6, "early_stopping": False}
 
 
 def table_of(n_rows=400, n_features=4, missing=0.15, seed=0):
-    """Columns of few whole values, so that each value has a bin; a target without ties."""
+    """Return columns of few whole values, so that each value has a bin; a target without ties."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 12, size=(n_rows, n_features)).astype(float)
     y = X[:, 0] + np.sin(X[:, 1]) * X[:, 2] + rng.normal(size=n_rows)
@@ -58,7 +58,7 @@ class NaiveTree:
         return -(2.0 * self.g[rows].sum() * weight + (len(rows) + LAMBDA) * weight**2)
 
     def cuts(self, rows, column, key):
-        """Largest values that go left."""
+        """Return the largest values that go left."""
         values = self.X[rows, column]
         different = np.unique(values[~np.isnan(values)])
         cuts = list(different) if np.isnan(values).any() else list(different[:-1])
@@ -115,14 +115,14 @@ class NaiveTree:
 
 
 def naive_factor(penalty, depth):
-    """LightGBM's, without its epsilon."""
+    """Return LightGBM's, without its epsilon."""
     if penalty >= depth + 1:
         return 0.0
     return 1.0 - (penalty / 2.0**depth if penalty <= 1.0 else 2.0 ** (penalty - 1.0 - depth))
 
 
 def nodes_of(model):
-    """The nodes of the first tree in the order of the naive one: a node, then its left branch."""
+    """Return the nodes of the first tree in the order of the naive one: a node, then its left branch."""
     forest = model.booster_.model.forest.tree(0)
     found = []
 

@@ -67,7 +67,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=Non
 
 
 def hashed_cut(seed, tree, level, column, n):
-    """Which of ``n`` cuts a column offers in a level."""
+    """Return which of ``n`` cuts a column offers in a level."""
     key = int(hash64(np.uint64(seed), np.uint64(CUT_STREAM + tree), np.uint64(level)))
     return int(hash64(np.uint64(key), np.uint64(CUT_STREAM), np.uint64(column))) % n
 
@@ -276,7 +276,7 @@ def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
 
 
 def levels_of(tree):
-    """The distinct cuts of a tree."""
+    """Return the distinct cuts of a tree."""
     inner = np.flatnonzero(tree.feature >= 0)
     return {(tree.feature[i], tree.bin[i], tree.missing_left[i]) for i in inner}
 
@@ -315,7 +315,7 @@ def test_a_tree_has_one_cut_a_level_and_keeps_the_limits(
 
 
 def wide_open(n_rows=2000):
-    """Rows of which every level divides every node: six signs that do not know each other."""
+    """Return rows of which every level divides every node: six signs that do not know each other."""
     rng = np.random.default_rng(0)
     X = np.sign(rng.normal(size=(n_rows, 6)))
     return X, X @ 2.0 ** np.arange(6) + 0.01 * rng.normal(size=n_rows)
@@ -416,7 +416,7 @@ def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
 
 
 def shuffled_front(columns, fraction, seed, stream):
-    """The columns that a keyed shuffle puts first."""
+    """Return the columns that a keyed shuffle puts first."""
     order = list(columns)
     n_taken = max(1, round(fraction * len(order)))
     for i in range(n_taken):
@@ -461,7 +461,7 @@ def category_table(n_rows=600, n_levels=8, seed=0, missing=0.1):
 
 
 def naive_category_tree(frame, y, depth, most_one_hot):
-    """Predictions of one tree for least squares without penalties or limits."""
+    """Return predictions of one tree for least squares without penalties or limits."""
     city = frame["city"].fillna("missing").to_numpy()
     x = frame["x"].to_numpy()
     g = y.mean() - y

@@ -43,7 +43,7 @@ def first_tree(X: Any, Y: Any, **options: Any) -> tuple[Any, Any]:
 
 
 def check_tree(X: Any, Y: Any, asked: Asked, rules: Any = RULES, **options: Any) -> Any:
-    """The vectors of the first tree are those of trying every cut; return the model."""
+    """Return the vectors of the first tree are those of trying every cut; return the model."""
     model, g = first_tree(X, Y, **rules, **options)
     expected = naive_tree(X, g, "symmetric", asked, rules) + Y.mean(axis=0)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
@@ -51,7 +51,7 @@ def check_tree(X: Any, Y: Any, asked: Asked, rules: Any = RULES, **options: Any)
 
 
 def sets_of(n_levels: int, sorted_: bool, sets: Sets) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters, and what is asked of the tree that tries every cut."""
+    """Return parameters, and what is asked of the tree that tries every cut."""
     params = {
         "categorical_features": [TOWN], "max_cat_to_onehot": 1 if sorted_ else n_levels + 1,
         "cat_smooth": sets.smooth, "cat_l2": sets.penalty, "min_data_per_group": sets.least,

@@ -175,7 +175,7 @@ def replace_outputs(objective, n):
 
 
 def vector_model(seed=0, n_outputs=3, n_rounds=4, max_leaves=6):
-    """A random model whose leaves hold vectors."""
+    """Return a random model whose leaves hold vectors."""
     model = random_model(seed, n_rounds=n_rounds, n_outputs=1, max_leaves=max_leaves)
     rng = np.random.default_rng(seed + 1)
     forest = model.forest
@@ -263,7 +263,7 @@ def test_any_bytes_give_a_valid_model_or_an_error(data) -> None:
 
 
 def with_vector(change):
-    """The file of a model whose array of vectors is changed, with the right checksum."""
+    """Return the file of a model whose array of vectors is changed, with the right checksum."""
     head, payload = take_apart(VECTOR_BYTES)
     begin, end = head["vector"]["data_offsets"]
     part = change(np.frombuffer(payload[begin:end])).tobytes()

@@ -155,7 +155,7 @@ def in_chunks(
 
 
 def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):
-    """The rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
+    """Return the rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
     (chunk,) = stored.store.chunks()
     start, stop = cuts[rank], cuts[rank + 1]
     rows = np.arange(start, stop)

@@ -12,7 +12,7 @@ ATTEMPTS = 5
 
 
 def slowness() -> float:
-    """How many times as long as on the machine of the limits this one takes, at least 1.
+    """Return how many times as long as on the machine of the limits this one takes, at least 1.
 
     By the processor's time of additions in the interpreter, best of a few, as other work may run.
     """

@@ -14,7 +14,7 @@ WITHOUT_PROFILE = {"distributed.worker.profile.enabled": False}
 
 @contextmanager
 def client_of_two_workers(processes: bool = True, protocol: str | None = None) -> Iterator[Any]:
-    """A client of a new cluster of two processes, which take seconds to start, or of threads.
+    """Yield a client of a new cluster of two processes, which take seconds to start, or of threads.
 
     Threads pass objects to each other as they are, unless ``protocol`` is "tcp".
     """

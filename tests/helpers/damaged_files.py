@@ -45,7 +45,7 @@ FORMATS = {
 
 
 def make_models(folder: Path) -> dict[str, bytes]:
-    """Small models of each format of others, with categories and missing values."""
+    """Return small models of each format of others, with categories and missing values."""
     import catboost
     import lightgbm
     import pandas as pd
@@ -96,7 +96,7 @@ def make_models(folder: Path) -> dict[str, bytes]:
 
 
 def own_models() -> dict[str, bytes]:
-    """Small models of our own format."""
+    """Return small models of our own format."""
     rng = np.random.default_rng(0)
     city = rng.choice(["Oslo", "Rome", "Kiel"], 400)
     a = rng.normal(size=400)
@@ -114,7 +114,7 @@ def own_models() -> dict[str, bytes]:
 
 
 def read_any(data: bytes) -> Model | None:
-    """The model that the bytes are, of whatever format; None if they are of none."""
+    """Return the model that the bytes are, of whatever format, or None if they are of none."""
     if format_of(data[:4096]) is None:
         return model_from_bytes(data)[0]
     found = read_foreign(data)
@@ -122,7 +122,7 @@ def read_any(data: bytes) -> Model | None:
 
 
 def read_or_refuse(data: bytes, predict: bool = True) -> bool:
-    """Whether the bytes are a model; then it predicts."""
+    """Return whether the bytes are a model; then it predicts."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:
@@ -170,7 +170,7 @@ NUMBERS = [
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
-    """A damaged copy: bytes, numbers, lines or pieces changed."""
+    """Return a damaged copy: bytes, numbers, lines or pieces changed."""
     kind = chance.randrange(7)
     at = chance.randrange(len(data))
     if kind == 0:
@@ -190,7 +190,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def number_at(data: bytes, at: int) -> tuple[int, int]:
-    """Where the number around or behind a position begins and ends."""
+    """Return where the number around or behind a position begins and ends."""
     digits = b"0123456789+-.eE"
     start = at
     while start < len(data) and data[start] not in digits:

@@ -57,13 +57,13 @@ PAD = 64
 
 
 def binned(X, max_bins=255, weight=None):
-    """Bins of a table, in both layouts."""
+    """Return bins of a table, in both layouts."""
     table = read_table(X)
     return bin_table(table, fit_bins(table, max_bins, weight))
 
 
 def columns_of(matrix):
-    """Bins as (n_features, n_rows)."""
+    """Return bins as (n_features, n_rows)."""
     return matrix.by_column[:, : matrix.n_rows]
 
 
@@ -140,7 +140,7 @@ def padded(rows):
 
 
 def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
-    """Histogram of some rows: g, h, n of shape (n_features, stride); -7 where none was built."""
+    """Return the histogram of some rows: g, h, n of shape (n_features, stride); -7 where none was built."""
     bins = _bins(matrix)
     features = np.arange(matrix.n_features) if columns is None else np.asarray(columns)
     features = features.astype(np.int32)
@@ -191,7 +191,7 @@ def add_histograms(a, b, sign):
 
 
 def split_rules(rules):
-    """The engine's rules for :class:`naive.Rules`."""
+    """Return the engine's rules for :class:`naive.Rules`."""
     return SplitRules(
         np.int64(rules.min_samples_leaf),
         float(rules.min_child_weight),
@@ -203,7 +203,7 @@ def split_rules(rules):
 
 
 def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
-    """Best split of a node with these histograms, and its gain (-1: none)."""
+    """Return the best split of a node with these histograms, and its gain (-1: none)."""
     stride = len(g[0])
     wide = HistogramSums(
         np.array(g, np.int64).reshape(-1),
@@ -221,7 +221,7 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
 
 
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
-    """Best set of the bins of a category column with this histogram."""
+    """Return the best set of the bins of a category column with this histogram."""
     wide = HistogramSums(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
     places = np.zeros((CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64)
     sums = NodeSums(*map(np.int64, node))
@@ -248,7 +248,7 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
 
 
 def left_words(threshold, missing_bin, missing_left):
-    """The set of bins that a threshold sends left."""
+    """Return the set of bins that a threshold sends left."""
     bins = {b for b in range(missing_bin) if b <= threshold}
     bins |= {missing_bin} if missing_left else set()
     words = [sum(1 << b % 64 for b in bins if b // 64 == w) for w in range(4)]
@@ -335,12 +335,12 @@ TREE_FIELDS = (
 
 
 def tree_bytes(trees):
-    """All arrays of some trees."""
+    """Return all arrays of some trees."""
     return b"".join(getattr(tree, name).tobytes() for tree in trees for name in TREE_FIELDS)
 
 
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
-    """The boosting loop over rows in memory."""
+    """Return the boosting loop over rows in memory."""
     return loop.rounds(MemoryRows(data, objective, params, validation, n_threads), earlier)
 
 
@@ -386,7 +386,7 @@ def boost(
 
 
 def leaf_rows(tree, matrix):
-    """Number of rows of a matrix that reach each node of a grown tree."""
+    """Return the number of rows of a matrix that reach each node of a grown tree."""
     bins, counts = columns_of(matrix), np.zeros(len(tree.feature), dtype=np.int64)
     stack = [(0, np.arange(matrix.n_rows))]
     while stack:

@@ -9,7 +9,7 @@ FAST, THOROUGH = 10, 75
 
 
 def examples(thorough: int) -> int:
-    """Number of examples in the current run, of a property that needs ``thorough`` of them.
+    """Return the number of examples in the current run, of a property that needs ``thorough`` of them.
 
     The fast run tries a sixth, but at least two: the thorough run follows in ``.ci/run``.
     """

@@ -63,7 +63,7 @@ class FakeStream:
         }  # fmt: skip
 
     def _function(self, body: Callable[..., None], n_words: int) -> Any:
-        """A C function that returns 0, or another number after an error."""
+        """Return a C function that returns 0, or another number after an error."""
 
         def call(*words: int) -> int:
             if next(self._number) == self._fails_at:
@@ -91,7 +91,7 @@ class FakeStream:
             self._inside -= 1
 
     def allocate(self, length: int, dtype: npt.DTypeLike, what: str) -> FakeArray:
-        """A new array."""
+        """Return a new array."""
         n_bytes = length * np.dtype(dtype).itemsize
         self.held += n_bytes
         if self.held > self._most:
@@ -101,7 +101,7 @@ class FakeStream:
         return array
 
     def pinned(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """An array of the host."""
+        """Return an array of the host."""
         return np.full(length * np.dtype(dtype).itemsize, 0xA5, dtype=np.uint8).view(dtype)
 
     def functions(self) -> dict[str, int]:
@@ -193,7 +193,7 @@ class FakeStream:
 
 
 def _read(argument: Any, addresses: Iterator[int]) -> Any:
-    """An argument, whose numbers are those that lie at the next addresses now."""
+    """Return an argument, whose numbers are those that lie at the next addresses now."""
     if isinstance(argument, FakeArray | np.ndarray):
         numbers = argument.numbers if isinstance(argument, FakeArray) else argument
         for word in (numbers.ctypes.data, numbers.size):

@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 
 def all_kinds(n_rows: int, seed: int = 0) -> pa.Table:
-    """A column of each kind that the one door reads, a target and a weight."""
+    """Return a column of each kind that the one door reads, a target and a weight."""
     rng = np.random.default_rng(seed)
     words = np.array(["red", "green", "blue", "Ärger", "z", "a,b", 'qu"ote', "line\nbreak"])
     gone = rng.random(n_rows) < 0.2
@@ -59,7 +59,7 @@ def floats_of(rng: np.random.Generator, n_rows: int) -> Any:
 
 
 def simple(n_rows: int, seed: int = 0) -> pa.Table:
-    """Columns that CSV files hold, too."""
+    """Return columns that CSV files hold, too."""
     rng = np.random.default_rng(seed)
     gone = rng.random(n_rows) < 0.1
     return pa.table(
@@ -73,7 +73,7 @@ def simple(n_rows: int, seed: int = 0) -> pa.Table:
 
 
 def split(table: pa.Table, cuts: Sequence[int]) -> list[pa.Table]:
-    """Parts of a table, some perhaps empty."""
+    """Return parts of a table, some perhaps empty."""
     edges = [0, *sorted(cuts), table.num_rows]
     return [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
 

@@ -16,7 +16,7 @@ AROUND_ZERO = np.array([ZERO, np.nextafter(ZERO, 1), np.nextafter(ZERO, 0)])
 
 
 def near_cuts(booster: Any, column: int, narrow: bool = False) -> np.ndarray:
-    """The cuts of a column, the float64 numbers next to them, and the float32 ones."""
+    """Return the cuts of a column, the float64 numbers next to them, and the float32 ones."""
     forest, schema = booster.model.forest, booster.model.split_schema
     if schema.kinds[column] == "category":
         raise ValueError("no numbers")
@@ -35,7 +35,7 @@ def near_cuts(booster: Any, column: int, narrow: bool = False) -> np.ndarray:
 def rows_near_cuts(
     booster: Any, n_rows: int = 3000, narrow: bool = False, codes: dict[int, Any] | None = None
 ) -> np.ndarray:
-    """Rows whose values stand near the cuts; ``codes`` has values of columns of categories."""
+    """Return rows whose values stand near the cuts; ``codes`` has values of columns of categories."""
     rng = np.random.default_rng(0)
     n_columns = booster.num_features
     X = np.empty((n_rows, n_columns))
@@ -46,14 +46,14 @@ def rows_near_cuts(
 
 
 def leaf_numbers(booster: Any) -> np.ndarray:
-    """Inner nodes of each tree: LightGBM counts leaves alone, and ours stand behind them."""
+    """Return inner nodes of each tree: LightGBM counts leaves alone, and ours stand behind them."""
     forest = booster.model.forest
     inner = np.concatenate(([0], np.cumsum(forest.feature >= 0)))
     return inner[forest.tree_start[1:]] - inner[forest.tree_start[:-1]]
 
 
 def same_partition(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether the rows that share a leaf are the same, tree by tree."""
+    """Return whether the rows that share a leaf are the same, tree by tree."""
     assert ours.shape == theirs.shape
     for a, b in zip(ours.T, theirs.T, strict=True):
         pairs = np.unique(np.column_stack([a, b]), axis=0)
@@ -63,7 +63,7 @@ def same_partition(ours: np.ndarray, theirs: np.ndarray) -> bool:
 
 
 def adult(folder: Path, n_rows: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:
-    """Rows of adult: numbers, and text as pandas categories with missing values."""
+    """Return rows of adult: numbers, and text as pandas categories with missing values."""
     table = pd.read_parquet(folder / "train.parquet").head(n_rows)
     target = "income" if "income" in table.columns else table.columns[-1]
     y = pd.factorize(table[target].astype(str), sort=True)[0]
@@ -76,7 +76,7 @@ def adult(folder: Path, n_rows: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def california(folder: Path, n_rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of california as numbers, a tenth of the cells missing, a tenth zero."""
+    """Return rows of california as numbers, a tenth of the cells missing, a tenth zero."""
     table = pd.read_parquet(folder / "data.parquet")
     table = table.select_dtypes("number").head(n_rows).astype(float)
     values = table.to_numpy()

@@ -107,7 +107,7 @@ def _instructions(block: _Block) -> dict[str, Any]:
 
 
 def _as_python(function: Any, instructions: dict[str, Any], made: dict[Any, Any]) -> Any:
-    """A kernel, and all that it calls, as Python functions."""
+    """Return a kernel, and all that it calls, as Python functions."""
     if function in made:
         return made[function]
     source = function.py_func

@@ -129,5 +129,5 @@ IDS = [case.id for case in CASES]
 
 
 def mean_loss(case, y, raw, weight=None):
-    """Weighted mean, by the formula of the case."""
+    """Return weighted mean, by the formula of the case."""
     return np.average(case.loss(y, raw), weights=weight)

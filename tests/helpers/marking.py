@@ -10,7 +10,7 @@ import pytest
 
 
 def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
-    """Cases of a parametrized test; all but the first ``n_fast`` run with ``-m slow``."""
+    """Return cases of a parametrized test; all but the first ``n_fast`` run with ``-m slow``."""
     return [
         case if k < n_fast else pytest.param(case, marks=pytest.mark.slow)
         for k, case in enumerate(cases)
@@ -18,7 +18,7 @@ def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
 
 
 def half_slow(cases: Iterable[Any]) -> list[Any]:
-    """Cases of a parametrized test; every second one runs with ``-m slow``.
+    """Return cases of a parametrized test; every second one runs with ``-m slow``.
 
     A tuple is one case of several arguments.
     """
@@ -32,7 +32,7 @@ def half_slow(cases: Iterable[Any]) -> list[Any]:
 
 
 def every_second(*columns: Iterable[Any]) -> list[Any]:
-    """Half of all combinations of some values; the others run with ``-m slow``.
+    """Return half of all combinations of some values; the others run with ``-m slow``.
 
     Every pair of values is in a fast one where there are three columns or more.
     """
@@ -46,7 +46,7 @@ def every_second(*columns: Iterable[Any]) -> list[Any]:
 
 
 def crossed(**columns: Mapping[str, Any]) -> pytest.MarkDecorator:
-    """All combinations of the values of some arguments, each given as {id: value}.
+    """Return all combinations of the values of some arguments, each given as {id: value}.
 
     As many of them are fast as it takes for each value to be in one; the others run with
     ``-m slow``.

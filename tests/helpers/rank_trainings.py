@@ -22,7 +22,7 @@ STOPPING = ("early_stopping", "patience")
 
 
 def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
-    """Partitions between rows with these numbers; columns as those of a ``Partition``."""
+    """Return partitions between rows with these numbers; columns as those of a ``Partition``."""
     places = [0, *borders, len(columns[0])]
     return [
         Partition(*(None if values is None else values[i:j] for values in columns))
@@ -42,7 +42,7 @@ def train_ranks(
     has_queries: bool = False,
     **params: Any,
 ) -> bytes:
-    """Bytes of the model that all ranks have; rank 0 appends to ``saved``."""
+    """Return bytes of the model that all ranks have; rank 0 appends to ``saved``."""
     params = dict(params)
     stopping = {name: params.pop(name) for name in STOPPING if name in params}
     asked = params.pop("objective", "squared_error")

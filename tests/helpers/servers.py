@@ -37,7 +37,7 @@ class Server:
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Status and answer of one request; JSON as what it says."""
+        """Return the status and answer of one request; JSON as what it says."""
         connection = self.connect()
         try:
             return ask(connection, method, path, body, headers)
@@ -77,7 +77,7 @@ def serving(
 
 @contextmanager
 def started(command: list[str], environment: dict[str, str]) -> Iterator[Server]:
-    """A process that prints where it listens."""
+    """Yield a process that prints where it listens."""
     process = subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

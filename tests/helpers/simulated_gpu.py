@@ -15,7 +15,7 @@ from tests.helpers.gpu_threads import simulate
 
 
 def view_of(array: DeviceArray) -> npt.NDArray[Any]:
-    """The numbers of an array on the GPU."""
+    """Return the numbers of an array on the GPU."""
     if array.n_bytes == 0:
         return np.empty(0, array.dtype)
     memory = (ctypes.c_ubyte * array.n_bytes).from_address(array.address)
@@ -44,12 +44,12 @@ class SimulatedGpu:
         self.streams: list[SimulatedStream] = []
 
     def stream(self) -> SimulatedStream:
-        """A new stream."""
+        """Return a new stream."""
         self.streams.append(SimulatedStream(self))
         return self.streams[-1]
 
     def launched(self) -> list[str]:
-        """Names of the kernels that were launched, in order."""
+        """Return names of the kernels that were launched, in order."""
         return [name for stream in self.streams for name in stream.launched]
 
 
@@ -71,7 +71,7 @@ class SimulatedStream:
             self._inside -= 1
 
     def allocate(self, length: int, dtype: npt.DTypeLike, what: str) -> DeviceArray:
-        """A new array."""
+        """Return a new array."""
         assert self._inside
         made = np.full(max(8, length * np.dtype(dtype).itemsize), 0xA5, dtype=np.uint8)
         if sum(held.nbytes for held in self._held.values()) + made.nbytes > self._gpu.most_bytes:

@@ -35,7 +35,7 @@ LEVELS = ["red", "green", "blue", "white", "black"]
 
 
 def numbers(seed: int = 0, n_columns: int = 4, missing: float = 0.1) -> tuple[Any, Any]:
-    """Columns of numbers with missing values, and a target that mixes them."""
+    """Return columns of numbers with missing values, and a target that mixes them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N_ROWS, n_columns))
     full = X.copy()
@@ -45,7 +45,7 @@ def numbers(seed: int = 0, n_columns: int = 4, missing: float = 0.1) -> tuple[An
 
 
 def mixed(seed: int = 0) -> tuple[pd.DataFrame, Any]:
-    """Numbers, wide integers and two columns of categories, with missing values."""
+    """Return numbers, wide integers and two columns of categories, with missing values."""
     X, y = numbers(seed)
     rng = np.random.default_rng(seed + 1)
     colour, size = rng.integers(0, 5, N_ROWS), rng.integers(0, 3, N_ROWS)
@@ -67,7 +67,7 @@ class Case:
     offset: Any = None
 
     def raw(self, X: Any) -> Any:
-        """Raw scores, (n_rows, n_outputs)."""
+        """Return raw scores, (n_rows, n_outputs)."""
         if isinstance(self.booster, CARTRegressor):
             return self.booster.predict(X)[:, None]
         if isinstance(self.booster, CARTClassifier):
@@ -216,7 +216,7 @@ def made(name: str) -> Case:
 
 
 def with_column(X: Any, column: int, value: Any) -> Any:
-    """The rows with one value in a column."""
+    """Return the rows with one value in a column."""
     changed = X.copy()
     if isinstance(X, np.ndarray):
         changed[:, column] = np.nan if value is None else value
@@ -236,7 +236,7 @@ def together(tables: list[Any]) -> Any:
 
 
 def probes(effect: Any) -> list[Any]:
-    """Values of every cell, and on both sides of every cut."""
+    """Return values of every cell, and on both sides of every cut."""
     if effect.kind == "category":
         return [*effect.levels, None]
     if not effect.is_exact:
@@ -363,7 +363,7 @@ def test_a_weight_of_two_is_a_row_twice() -> None:
 
 
 def walk(forest: Any, tree: int, node: int, column: int, value: float) -> float:
-    """The weighted tour of one tree, as Friedman describes it."""
+    """Return the weighted tour of one tree, as Friedman describes it."""
     at = int(forest.tree_start[tree]) + node
     if forest.feature[at] < 0:
         return float(forest.value[at])

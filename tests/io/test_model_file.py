@@ -60,7 +60,7 @@ def reseal(head: dict[str, Any], payload: bytes) -> bytes:
 
 
 def with_arrays(data: bytes, **changed: Any) -> bytes:
-    """The file with some arrays replaced, sizes as they come, checksum right."""
+    """Return the file with some arrays replaced, sizes as they come, checksum right."""
     head, payload = take_apart(data)
     parts, position = [], 0
     order = sorted(FOREST_DTYPES, key=lambda name: head[name]["data_offsets"])

@@ -121,7 +121,7 @@ def content(name: str, folder: str) -> tuple[type, bytes]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every place of a JSON value, and what is there; of long lists the first items."""
+    """Yield every place of a JSON value, and what is there; of long lists the first items."""
     yield path, value
     if isinstance(value, dict):
         for key, item in value.items():
@@ -159,7 +159,7 @@ def places_of(data: bytes) -> list[Place]:
 
 
 def places_of_earlier(name: str, folder: str) -> set[Place]:
-    """Places and values of the models that stand before this one in the list."""
+    """Return places and values of the models that stand before this one in the list."""
     earlier = itertools.takewhile(lambda other: other != name, MODELS)
     return {place for other in earlier for place in places_of(content(other, folder)[1])}
 

@@ -46,7 +46,7 @@ PARAMS = {"n_estimators": 4, "min_samples_leaf": 3, "min_data_per_group": 1, "ma
 
 
 def people() -> dict[str, list[Any]]:
-    """Columns of every kind, with gaps; some texts look like numbers."""
+    """Return columns of every kind, with gaps; some texts look like numbers."""
     rng = np.random.default_rng(3)
     key = rng.integers(0, 40, N_ROWS) + 2**60
     city = [["01", "1", "1.0", "x,\n y"][k] for k in rng.integers(0, 4, N_ROWS)]

@@ -104,7 +104,7 @@ def test_threshold_of_integers_is_rounded_down(a, b) -> None:
 
 @st.composite
 def nodes(draw):
-    """Values with ties and gaps, targets and weights of a node, and limits."""
+    """Return values with ties and gaps, targets and weights of a node, and limits."""
     n = draw(st.integers(2, 14))
     values = draw(
         st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, 4.0, np.nan]), min_size=n, max_size=n)
@@ -118,7 +118,7 @@ NO_LIMITS = Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
 
 
 def scan(criterion, values, target, weight, least, n_classes=0, categorical=False):
-    """Best cut by the kernels: (score, rows on the left)."""
+    """Return the best cut by the kernels: (score, rows on the left)."""
     n = len(values)
     cells = np.empty(n, dtype=np.uint64)
     sort_column(values, cells)

@@ -9,7 +9,7 @@ from hedgerow.objectives.softmax import Softmax
 
 
 def naive(target: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Sums over the classes in order."""
+    """Return sums over the classes in order."""
     top = raw.max(axis=0)
     total = np.zeros(len(target))
     for row in np.exp(raw - top):

@@ -46,14 +46,14 @@ def _arrays_of(given: Any) -> list[Array]:
 
 
 def binned(rng: np.random.Generator, n_rows: int, n_columns: int, stride: int) -> Array:
-    """Bins by column, 64 bytes of padding behind each; some have one bin only."""
+    """Return bins by column, 64 bytes of padding behind each; some have one bin only."""
     bins = rng.integers(0, stride, (n_columns, n_rows + 64)).astype(np.uint8)
     bins[:: max(2, n_columns - 1)] = stride - 1
     return bins
 
 
 def tiled(bins: Array, n_rows: int, stride: int) -> histogram.TiledBins:
-    """The same by row, laid out by the kernel."""
+    """Return the same by row, laid out by the kernel."""
     n_columns = len(bins)
     n_tiles, per_tile, width = tile_shape(n_columns)
     by_row = np.full(n_tiles * n_rows * width // 4, 0xFFFFFFFF, dtype=np.uint32)
@@ -101,7 +101,7 @@ NOTHING = Order(*[0] * ORDER_FIELDS)
 
 
 def listed(given: list[Order], per_block: int, n_before: int = 2) -> tuple[Orders, int, int]:
-    """Orders with their blocks; how many blocks divide, and how many add up."""
+    """Return orders with their blocks; how many blocks divide, and how many add up."""
     n_blocks, n_adding, placed = 0, 0, []
     for order in given:
         placed.append(order._replace(block=n_blocks, histogram_block=n_adding))
@@ -114,7 +114,7 @@ def listed(given: list[Order], per_block: int, n_before: int = 2) -> tuple[Order
 
 
 def sums_of(n_cells: int) -> HistogramSums:
-    """Sums that are 0."""
+    """Return sums that are 0."""
     g, h, n = (np.zeros(n_cells, dtype=kind) for kind in (np.int64, np.int64, np.int32))
     return HistogramSums(g, h, n)
 

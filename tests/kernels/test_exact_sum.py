@@ -152,7 +152,7 @@ def test_group_sums_of_many_rows() -> None:
 
 
 def cut(values: np.ndarray, weight: np.ndarray | None, size: int) -> AllRows:
-    """The rows in batches, the last ones first, with an empty one."""
+    """Return the rows in batches, the last ones first, with an empty one."""
     starts = list(range(0, len(values), size))[::-1]
     parts = [slice(start, start + size) for start in starts] + [slice(0, 0)]
     batches = [(values[part], None if weight is None else weight[part]) for part in parts]
@@ -197,7 +197,7 @@ DRAWS = {case.name: case.draw for case in CASES}
 
 
 def targets_for(name, n, n_outputs):
-    """Targets that a loss allows."""
+    """Return targets that a loss allows."""
     if name in DRAWS:
         return DRAWS[name](RNG, n)
     if name in ("log_normal", "gamma_dist"):

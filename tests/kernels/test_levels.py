@@ -48,7 +48,7 @@ def uses_levels(booster: Booster) -> bool:
 
 
 def one_by_one(booster: Booster, values: Any) -> np.ndarray:
-    """Raw scores, a row at a time: another engine."""
+    """Return raw scores, a row at a time: another engine."""
     part = values.iloc if isinstance(values, pd.DataFrame) else values
     rows = [booster.predict(part[k : k + 1], kind="raw") for k in range(len(values))]
     return np.concatenate(rows)

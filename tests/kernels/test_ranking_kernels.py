@@ -20,7 +20,7 @@ KINDS = {"lambdarank": "ndcg", "rank_map": "map", "rank_pairwise": "plain"}
 
 
 def queries_of(seed: int, sizes=(1, 2, 3, 7, 40, 5, 4), labels: int = 4):
-    """Codes, labels and scores of queries in a mixed order, with ties in both."""
+    """Return codes, labels and scores of queries in a mixed order, with ties in both."""
     rng = np.random.default_rng(seed)
     code = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     target = rng.integers(0, labels, len(code)).astype(float)

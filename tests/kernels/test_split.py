@@ -29,7 +29,7 @@ rules = st.builds(
 
 @st.composite
 def histograms(draw, n_features=3):
-    """Sums of a node over a few features; every feature sums to the same."""
+    """Return sums of a node over a few features; every feature sums to the same."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_rows = draw(st.integers(2, 40))
     scale = draw(st.sampled_from([1, 3, 1000, 2**30]))
@@ -46,7 +46,7 @@ def histograms(draw, n_features=3):
 
 
 def exact_cuts(g, h, n, n_bins, node, chosen):
-    """All cuts in exact arithmetic."""
+    """Return all cuts in exact arithmetic."""
     as_integers = [sums.tolist() for sums in (g, h, n)]
     return [
         cut

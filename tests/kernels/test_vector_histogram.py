@@ -34,7 +34,7 @@ STRIDE, N_FEATURES, N_ROWS = 16, 6, 200
 
 
 def place_of(output, constant):
-    """Where an output's g stands in a cell: outputs in eights, g before h."""
+    """Return where an output's g stands in a cell: outputs in eights, g before h."""
     return output if constant else 16 * (output // 8) + output % 8
 
 
@@ -147,7 +147,7 @@ def naive_score(G, H, rules):
 
 
 def naive_cuts(case, rows, feature, units, rules):
-    """Score of each ``(bin, missing_left)`` that is allowed."""
+    """Return the score of each ``(bin, missing_left)`` that is allowed."""
     b = case.bin[rows, feature]
     n_bins = case.n_bins[feature]
     found = {}

@@ -47,7 +47,7 @@ def of_classes(score, **settings):
 
 
 def second(score):
-    """A score of class 1, or the mean over the classes."""
+    """Return a score of class 1, or the mean over the classes."""
 
     def mean(y, p, w, by_weight=False):
         if p.shape[1] == 2:
@@ -64,7 +64,7 @@ def area(y, p, w):
 
 
 def interpolated(y, p, w):
-    """Area under the PR curve, by many small steps between two thresholds."""
+    """Return the area under the PR curve, by many small steps between two thresholds."""
     w = np.ones(len(y)) if w is None else w
     points = [(0.0, 0.0)] + [
         (w[(p >= cut) & (y == 1)].sum(), w[(p >= cut) & (y == 0)].sum())
@@ -115,7 +115,7 @@ def brier(y, p, w):
 
 
 def calibration(y, p, w):
-    """Bin by bin."""
+    """Return the bin by bin."""
     w = np.ones(len(y)) if w is None else w
     said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
     right = y if p.shape[1] == 2 else (p.argmax(axis=1) == y)
@@ -229,7 +229,7 @@ OF_RAW = ("hinge", "auc_mu")
 
 
 def harrell(y, risk, weight):
-    """Concordance, pair by pair."""
+    """Return the concordance, pair by pair."""
     weight = np.ones(len(y)) if weight is None else weight
     right = total = 0.0
     for i in np.flatnonzero(y > 0):
@@ -242,7 +242,7 @@ def harrell(y, risk, weight):
 
 
 def data_for(name: str, task: str) -> tuple[np.ndarray, np.ndarray]:
-    """Targets, and what the metric gets."""
+    """Return targets, and what the metric gets."""
     if name in OF_RATES:
         return COUNTS, RATES
     if name in OF_SHARES:
@@ -274,7 +274,7 @@ def of_rows(name, rows, y, prediction):
 
 
 def with_absurd_rows(name, y, prediction):
-    """Rows of weight 0 with what no metric can do anything with, but a class is a class."""
+    """Return rows of weight 0 with what no metric can do anything with, but a class is a class."""
     y, prediction = y.copy(), prediction.copy()
     if name in OF_RAW:
         prediction[:, ABSENT == 0] = 1e300

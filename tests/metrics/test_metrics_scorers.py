@@ -37,7 +37,7 @@ COST = make_scorer(lambda y, p, sample_weight=None: np.abs(y - p).sum(), greater
 
 
 def last_scores(model, y, eval_metric, weight=None) -> dict[str, float]:
-    """The scores of the last round on rows that are not trained on, and the model."""
+    """Return the scores of the last round on rows that are not trained on, and the model."""
     model.set_params(eval_metric=eval_metric, **SETTINGS)
     half = N // 2
     val = {"sample_weight_val": None if weight is None else weight[half:]}

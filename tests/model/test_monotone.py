@@ -39,7 +39,7 @@ ALL = {"x0": 1, "x1": -1, "x2": 1}
 
 
 def sample(seed=0, n_rows=400, missing=0.15):
-    """Columns that the target rises with, falls with, has nothing to do with, and waves with."""
+    """Return columns that the target rises with, falls with, has nothing to do with, and waves with."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4)).round(2)
     y = X[:, 0] - X[:, 1] * (X[:, 3] > 0) + np.sin(3 * X[:, 3]) + rng.normal(size=n_rows)
@@ -61,7 +61,7 @@ def assert_monotone(predict, X, column, sign, n_rows=40):
 
 
 def naive_search(g, h, n, n_bins, node, rules, low, high, signs, factors):
-    """Gain, feature, bin and direction of the best cut, one cut after the other."""
+    """Return the gain, feature, bin and direction of the best cut, one cut after the other."""
 
     def weight(g, h):
         return min(max(naive.leaf_weight(g, h, rules), low), high)
@@ -152,7 +152,7 @@ def test_search_finds_the_best_of_all_cuts(columns, rules, data) -> None:
 
 
 def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
-    """The engine's search of a node within bounds; the split and its gain."""
+    """Return the engine's search of a node within bounds; the split and its gain."""
     n_features = len(n_bins)
     params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
     asked = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
@@ -176,7 +176,7 @@ def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
 
 
 def grown(rng, n_leaves):
-    """A tree of random shape, with random signs of its splits."""
+    """Return a tree of random shape, with random signs of its splits."""
     left, right, leaves = [0], [0], [0]
     while len(leaves) < n_leaves:
         node = leaves.pop(int(rng.integers(len(leaves))))
@@ -202,7 +202,7 @@ def leaves_below(tree, node):
 
 
 def order_of(tree, sign):
-    """Pairs (a, b) of leaves with value a <= value b."""
+    """Return pairs (a, b) of leaves with value a <= value b."""
     pairs = set()
     for node in np.flatnonzero(sign):
         sides = leaves_below(tree, tree.left[node]), leaves_below(tree, tree.right[node])
@@ -211,7 +211,7 @@ def order_of(tree, sign):
 
 
 def naive_isotonic(value, weight, leaves, pairs):
-    """The minimax formula: max over upper sets of the min over lower sets of the mean."""
+    """Return the minimax formula: max over upper sets of the min over lower sets of the mean."""
     sets = [set(chosen) for size in range(1, len(leaves) + 1)
             for chosen in itertools.combinations(leaves, size)]  # fmt: skip
     upper = [s for s in sets if all(b in s for a, b in pairs if a in s)]
@@ -442,7 +442,7 @@ def test_california_is_monotone_in_income(shared_data) -> None:
 
 
 def brute_force(model, column, sign, seed=0):
-    """Whether random sweeps over the cells find scores in the wrong order."""
+    """Return whether random sweeps over the cells find scores in the wrong order."""
     rng = np.random.default_rng(seed)
     predictor, cells = (
         Predictor(model.forest, model.schema.kinds),

@@ -32,7 +32,7 @@ WIDE = [0, 1, -1, 2**53, 2**53 + 1, LARGEST, LARGEST - 1, MISSING_KEY + 1, MISSI
 
 
 def random_tree(rng: np.random.Generator, n_leaves: int, chain: float) -> list[list[int]]:
-    """Rows (feature or -1, left, right) of a random tree; ``chain`` favours depth."""
+    """Return rows (feature or -1, left, right) of a random tree; ``chain`` favours depth."""
     nodes = [[-1, 0, 0]]
     leaves = [0]
     for _ in range(n_leaves - 1):
@@ -52,7 +52,7 @@ def random_forest(
     n_outputs: int = 1,
     chain: float = 0.0,
 ) -> Forest:
-    """A valid forest with ``sizes`` leaves; thresholds drawn from those given."""
+    """Return a valid forest with ``sizes`` leaves; thresholds drawn from those given."""
     trees = [np.array(random_tree(rng, size, chain)).reshape(-1, 3) for size in sizes]
     table = np.concatenate([*trees, np.empty((0, 3), int)])
     n = len(table)
@@ -74,7 +74,7 @@ def random_forest(
 
 
 def random_values(rng: np.random.Generator, kind: str, n_rows: int, n_features: int) -> np.ndarray:
-    """A table with many ties, special values and missing ones."""
+    """Return a table with many ties, special values and missing ones."""
     shape = (n_rows, n_features)
     if kind == "int64":
         values = np.where(rng.random(shape) < 0.5, rng.integers(-5, 5, shape), 0)
@@ -89,7 +89,7 @@ def random_values(rng: np.random.Generator, kind: str, n_rows: int, n_features: 
 
 
 def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -> np.ndarray:
-    """Thresholds at, just below and just above values, and the extreme ones."""
+    """Return thresholds at, just below and just above values, and the extreme ones."""
     keys = naive.keys_of(values).reshape(-1)
     keys = keys[keys != MISSING_KEY]
     extreme = [LARGEST, LARGEST - 1, MISSING_KEY, MISSING_KEY + 1, 0, -1]
@@ -101,7 +101,7 @@ def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -
 
 
 def forced(forest: Forest, kind: str, engine: str) -> Predictor:
-    """A predictor that takes the named engine for batches."""
+    """Return a predictor that takes the named engine for batches."""
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
     predictor._tables.__dict__["mask_cost"] = 1.0
     predictor._tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
@@ -157,7 +157,7 @@ def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
 
 
 def tree_of_levels(rng: np.random.Generator, n_levels: int, skips: float) -> list[list[int]]:
-    """Rows (level or -1, left, right) of a tree whose paths have some of the levels, in order."""
+    """Return rows (level or -1, left, right) of a tree whose paths have some of the levels, in order."""
     nodes: list[list[int]] = []
 
     def grow(level: int) -> int:
@@ -175,7 +175,7 @@ def tree_of_levels(rng: np.random.Generator, n_levels: int, skips: float) -> lis
 
 
 def forest_of_levels(rng, values, kind, sizes, skips, mirrored=()):
-    """Symmetric trees; on the right of the root of ``mirrored`` ones the levels are reversed."""
+    """Return symmetric trees; on the right of the root of ``mirrored`` ones the levels are reversed."""
     forest = random_forest(rng, [1] * len(sizes), np.zeros(1, np.int64), values.shape[1])
     trees = [np.array(tree_of_levels(rng, size, skips)) for size in sizes]
     thresholds = random_thresholds(rng, kind, values)
@@ -280,7 +280,7 @@ def test_costs_are_those_of_each_tree():
 
 
 def depth(forest, node=0):
-    """Splits of the longest path of the first tree."""
+    """Return splits of the longest path of the first tree."""
     if forest.feature[node] < 0:
         return 0
     return 1 + max(depth(forest, child) for child in (forest.left[node], forest.right[node]))

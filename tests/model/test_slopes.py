@@ -263,7 +263,7 @@ def test_missing_constant_and_huge_columns_do_no_harm() -> None:
 
 
 def huge_table(seed):
-    """A few rows of huge values, which weigh so little that their fixed hessian is 0."""
+    """Return a few rows of huge values, which weigh so little that their fixed hessian is 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 5))
     raw = 4.0 * X[:, 0] + X[:, 1]

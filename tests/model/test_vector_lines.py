@@ -40,7 +40,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Columns with gaps, and three targets of different columns."""
+    """Return columns with gaps, and three targets of different columns."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4)) * 10.0 ** np.arange(4)
     y = np.column_stack([X[:, 0], X[:, 1] / 10.0 - X[:, 0], np.sin(X[:, 2] / 100.0) * X[:, 0]])
@@ -66,7 +66,7 @@ def booster(request: pytest.FixtureRequest) -> Booster:
 
 
 def line_of(forest: Any, node: int, output: int) -> slice:
-    """Where the terms of a line are."""
+    """Return where the terms of a line are."""
     line = forest.vectors.shape[1] * node + output
     return slice(forest.slopes.start[line], forest.slopes.start[line + 1])
 

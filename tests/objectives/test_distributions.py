@@ -44,7 +44,7 @@ def density(name, y, a, b):
 
 
 def rows_of(name, n, seed=0, spread=1.0):
-    """Targets and raw scores near which they were drawn."""
+    """Return targets and raw scores near which they were drawn."""
     rng = np.random.default_rng(seed)
     raw = rng.normal(size=(2, n)) * np.array([[1.0], [0.6]]) * spread
     law = LAWS[name](*raw)

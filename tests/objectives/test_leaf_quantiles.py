@@ -13,7 +13,7 @@ from hedgerow.objectives.line_search import PLAY, LeafRows, masses_of, unit_of
 
 
 def naive_quantile(values, masses, level: float) -> float:
-    """The smallest value up to which the weight reaches the level; midway where just reached."""
+    """Return the smallest value up to which the weight reaches the level; midway where just reached."""
     total = float(masses.sum())
     least, most = max(level * total - PLAY * total, 1.0), level * total + PLAY * total
     so_far = Fraction(0)

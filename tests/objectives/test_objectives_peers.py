@@ -18,7 +18,7 @@ LIGHT = {"n_estimators": ROUNDS, "learning_rate": RATE, "num_leaves": LEAVES, "r
 
 @pytest.fixture(scope="module")
 def claims(shared_data):
-    """Policies: numbers of claims, amounts, exposure."""
+    """Return policies: numbers of claims, amounts, exposure."""
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(shared_data("fremtpl2") / "data.parquet").to_pandas()
     # Every 40th policy, and with them every second one that had a claim.
@@ -34,7 +34,7 @@ def claims(shared_data):
 
 @pytest.fixture(scope="module")
 def houses(shared_data):
-    """Prices of houses, above 0."""
+    """Return prices of houses, above 0."""
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(shared_data("california") / "data.parquet").to_pandas()
     table = table.select_dtypes("number")

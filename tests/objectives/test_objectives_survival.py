@@ -34,7 +34,7 @@ SHORT = {"n_estimators": 10}
 
 
 def partial_likelihood(y, f, w):
-    """Minus its logarithm, by the definition of Efron with mean weights of tied events."""
+    """Return minus its logarithm, by the definition of Efron with mean weights of tied events."""
     time, event, total = np.abs(y), y > 0, 0.0
     for at in np.unique(time[event]):
         risk, dead = time >= at, (time == at) & event

@@ -10,7 +10,7 @@ from hedgerow.objectives.ordered_sum import OrderedSum
 
 
 def draw(seed: int, n: int, n_cuts: int) -> list[np.ndarray]:
-    """Values of many magnitudes, in parts, some of which may be empty."""
+    """Return values of many magnitudes, in parts, some of which may be empty."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
     return np.split(values, np.sort(rng.integers(0, n + 1, n_cuts)))

@@ -47,7 +47,7 @@ def main() -> int:
 def run_suite(
     name: str, files: list[Path], chosen: str, verbose: bool, source: Path | None
 ) -> Outcomes:
-    """How each test ended."""
+    """Return how each test ended."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "outcomes.json"
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
@@ -70,7 +70,7 @@ def run_suite(
 
 
 def explanations(name: str) -> list[tuple[str, str]]:
-    """Patterns of tests, and why these do not pass.
+    """Return patterns of tests, and why these do not pass.
 
     A line that begins with ``#`` is the reason of the lines below it, up to an empty line.
     """
@@ -92,7 +92,7 @@ def explanations(name: str) -> list[tuple[str, str]]:
 
 
 def matches(test: str, pattern: str) -> bool:
-    """Whether a name is the pattern's; a name without brackets stands for all its cases.
+    """Return whether a name is the pattern's; a name without brackets stands for all its cases.
 
     ``*`` stands for anything, ``[[]`` for a bracket.
     """

@@ -117,7 +117,7 @@ class HistGradientBoosting(BaseEstimator):
         return self
 
     def _set_aside(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The rows that scikit-learn sets aside for this random state."""
+        """Return the rows that scikit-learn sets aside for this random state."""
         parts = train_test_split(
             X, y, np.ones(len(y)) if weight is None else np.asarray(weight),
             test_size=self.validation_fraction, random_state=self._random_seed,
@@ -132,7 +132,7 @@ class HistGradientBoosting(BaseEstimator):
         )
 
     def _table(self, X: Any) -> Any:
-        """Text is of numbers outside of categorical columns, where those below 0 are missing."""
+        """Return the text is of numbers outside of categorical columns, where those below 0 are missing."""
         if isinstance(X, pd.DataFrame):
             text = [name for name, kind in X.dtypes.items() if str(kind) in ("object", "str")]
             return X.assign(**{name: pd.to_numeric(X[name]) for name in text})
@@ -210,7 +210,7 @@ class HistGradientBoosting(BaseEstimator):
 
 
 def _plain(names: Any) -> Any:
-    """A set or array as a list."""
+    """Return a set or array as a list."""
     if isinstance(names, set):
         return sorted(names)
     return names.tolist() if isinstance(names, np.ndarray) else names

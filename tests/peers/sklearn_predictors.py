@@ -30,7 +30,7 @@ class TreePredictor:
 
 
 def predictors_of(model: Model) -> list[list[TreePredictor]]:
-    """The trees of each round, a tree for each output."""
+    """Return the trees of each round, a tree for each output."""
     forest = model.forest
     each = forest.trees_per_round
     trees = [TreePredictor(_nodes(forest, tree)) for tree in range(forest.n_trees)]

@@ -34,7 +34,7 @@ class Suite:
     wanted: float
 
     def tests_in(self, source: Path | None) -> list[Path]:
-        """The test files in a checkout, or in the installed package."""
+        """Return the test files in a checkout, or in the installed package."""
         folder = self._folder(source)
         found = [folder / name for name in self.files]
         missing = [str(file) for file in found if not file.is_file()]

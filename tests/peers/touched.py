@@ -11,7 +11,7 @@ def touch() -> None:
 
 
 def taken() -> bool:
-    """Whether an adapter was used since the last call."""
+    """Return whether an adapter was used since the last call."""
     used = bool(_tests)
     _tests.clear()
     return used

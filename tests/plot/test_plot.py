@@ -65,7 +65,7 @@ WIDE = small_model(Column("id", "int"), BIG)
 
 
 def chain(n_splits: int) -> Model:
-    """A tree all of whose right children are leaves."""
+    """Return a tree all of whose right children are leaves."""
     n = 2 * n_splits + 1
     inner = np.arange(n) % 2 == 0
     inner[-1] = False
@@ -103,7 +103,7 @@ def model_of(n_leaves: int, seed: int = 0) -> Model:
 
 @pytest.fixture(scope="module")
 def pima() -> Booster:
-    """A real tree of 31 leaves, trained on rows with missing values."""
+    """Return a real tree of 31 leaves, trained on rows with missing values."""
     X, y, names, _ = load_pima()
     params = {"objective": "logistic", "n_estimators": 2, "max_leaves": 31, "min_samples_leaf": 5}
     params |= {"early_stopping": False}
@@ -381,7 +381,7 @@ DOT_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|[][{}=,]|[A-Za-z_]\w*|-?\d+(?:\.\d
 
 
 def parse_dot(source: str) -> tuple[dict[tuple[int, int], str], dict[int, str]]:
-    """Labels of edges and nodes, read by the grammar of DOT as far as it is used here.
+    """Return labels of edges and nodes, read by the grammar of DOT as far as it is used here.
 
     ``graph: digraph ID { statement* }``, ``statement: ID = ID | target [list]``,
     ``target: ID | ID -> ID``, ``list: ID = ID (, ID = ID)*``.
@@ -419,7 +419,7 @@ def is_identifier(token: str) -> bool:
 
 
 def read_attributes(tokens: Any) -> Any:
-    """Pairs up to the closing bracket."""
+    """Yield pairs up to the closing bracket."""
     for name in tokens:
         assert is_identifier(name)
         assert next(tokens) == "="
@@ -511,7 +511,7 @@ def close_figures() -> None:
 
 
 def in_letters(text: str, size: float) -> float:
-    """Width of a text whose letters are all as wide."""
+    """Return the width of a text whose letters are all as wide."""
     return 0.6 * size / 72 * len(text)
 
 
@@ -549,7 +549,7 @@ def assert_apart(boxes: list[tuple[float, float, float, float]]) -> None:
 
 
 def panel_lines(layout: Layout) -> list[int]:
-    """Ends of each panel, panels being known by the edges that join them."""
+    """Return ends of each panel, panels being known by the edges that join them."""
     panel = list(range(len(layout.boxes)))
     for edge in layout.edges:  # parents first
         panel[edge.child] = panel[edge.parent]
@@ -657,7 +657,7 @@ def assert_legible(ax: Any) -> None:
 
 
 def contrast(ink: Any, paper: Any) -> float:
-    """Contrast ratio of WCAG 2; 4.5 is its limit for small letters."""
+    """Return the contrast ratio of WCAG 2; 4.5 is its limit for small letters."""
     from matplotlib.colors import to_rgb
 
     channels = np.array([to_rgb(ink), to_rgb(paper)])

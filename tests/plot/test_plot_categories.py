@@ -33,12 +33,12 @@ from tests.reference import naive_category
 
 
 def words(bins):
-    """A set of bins as four words."""
+    """Return a set of bins as four words."""
     return [sum(1 << b % 64 for b in bins if b // 64 == w) for w in range(4)]
 
 
 def tables_of(columns, sets, bins=None):
-    """Tables of category columns whose levels have a bin each, or the bins given by name."""
+    """Return tables of category columns whose levels have a bin each, or the bins given by name."""
     level_bin = [b for c in columns for b in (bins or {}).get(c.name, range(len(c.levels)))]
     counts = [len(column.levels) for column in columns]
     return CategoryTables(
@@ -171,7 +171,7 @@ def test_frames_of_every_library(backend, levels) -> None:
 
 
 def as_list(value):
-    """A list of any library as one of Python, None if there is none."""
+    """Return a list of any library as one of Python, None if there is none."""
     value = value.as_py() if hasattr(value, "as_py") else value
     return None if value is None else list(value)
 
@@ -255,7 +255,7 @@ def test_odd_levels_break_nothing(level) -> None:
 
 
 def category_model(seed, unknown):
-    """A random tree on two category columns and one of numbers."""
+    """Return a random tree on two category columns and one of numbers."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 7, 2)
     columns = (
@@ -284,7 +284,7 @@ def category_model(seed, unknown):
 
 
 def holds(rule, row, levels, unseen_is_missing):
-    """Whether a row (a dict; None missing, "?" unseen) meets the conditions of a rule."""
+    """Return whether a row (a dict; None missing, "?" unseen) meets the conditions of a rule."""
     conditions = rule.rsplit(" -> ")[0]
     return conditions == "always" or all(
         condition_holds(part, row, levels, unseen_is_missing) for part in conditions.split(" and ")
@@ -447,7 +447,7 @@ def test_views_of_cart_spell_out_the_shorter_side() -> None:
 
 @pytest.fixture(scope="module")
 def towns():
-    """A booster of a pandas frame of strings, its data and its target."""
+    """Return a booster of a pandas frame of strings, its data and its target."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(4)
     names = np.array([f"town {i:02d}" for i in range(40)])

@@ -38,13 +38,13 @@ pytestmark = pytest.mark.skipif(not (ROOT / "docs").exists(), reason="runs in a 
 
 
 def commands(page: Path) -> list[str]:
-    """The lines of a page that call ``hedgerow``."""
+    """Return the lines of a page that call ``hedgerow``."""
     return COMMAND.findall(page.read_text("utf-8"))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with every file that the commands of the pages read."""
+    """Return a folder with every file that the commands of the pages read."""
     rng = np.random.default_rng(0)
     people = pd.DataFrame(rng.normal(size=(300, 3)), columns=["age", "hours", "size"])
     people["city"] = rng.choice(["Oslo", "Rome"], 300)
@@ -105,7 +105,7 @@ def test_programs_that_pages_name_take_their_options() -> None:
 
 
 def plain_blocks() -> list[tuple[str, str]]:
-    """Blocks in Python without ``>>>``, which ``tests/project/test_docs.py`` does not run."""
+    """Return blocks in Python without ``>>>``, which ``tests/project/test_docs.py`` does not run."""
     return [
         (page.name, block)
         for page in PAGES

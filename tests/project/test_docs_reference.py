@@ -20,7 +20,7 @@ OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
 
 
 def public(name: str) -> Any:
-    """A public object; those for Dask need Dask."""
+    """Return a public object; those for Dask need Dask."""
     if name.startswith("Dask"):
         pytest.importorskip("distributed")
     return getattr(hedgerow, name)
@@ -33,7 +33,7 @@ def section(text: str, title: str) -> str:
 
 
 def entries(text: str) -> set[str]:
-    """The names that a section explains: ``a, b : float`` at the left margin."""
+    """Return the names that a section explains: ``a, b : float`` at the left margin."""
     names = set()
     for line in text.splitlines():
         if line and not line[0].isspace():
@@ -93,7 +93,7 @@ def test_every_public_method_has_a_docstring(name: str, method: str) -> None:
 
 
 def documented_attributes(kind: type) -> set[str]:
-    """Attributes in the docstring, and properties, which have docstrings of their own."""
+    """Return attributes in the docstring, and properties, which have docstrings of their own."""
     described = entries(section(inspect.getdoc(kind) or "", "Attributes"))
     return described | {name for name, _ in inspect.getmembers_static(kind)} | OF_SCIKIT_LEARN
 

@@ -35,7 +35,7 @@ def test_examples_print_what_they_show(file) -> None:
 
 
 def documented(docstring: str) -> list[str]:
-    """Names in the section "Parameters" of a docstring."""
+    """Return names in the section "Parameters" of a docstring."""
     section = re.search(
         r"(?:^|\n)Parameters\n-+\n(.*?)(?=\n\n?[A-Z][a-z]+\n-{3,}|\Z)", docstring, re.DOTALL
     )

@@ -22,7 +22,7 @@ PACKAGE = Path(hedgerow.__file__).parent
 
 
 def _warned_categories() -> list[tuple[str, str]]:
-    """The module and the category of each call of ``warnings.warn`` in the package."""
+    """Return the module and the category of each call of ``warnings.warn`` in the package."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text("utf-8")

@@ -120,7 +120,7 @@ def heavy(kind, seed):
 
 
 def both_losses(X, signal, y, objective, weight, n_rounds=12):
-    """Test losses of the engine and of its float64 twin on the same bins.
+    """Return test losses of the engine and of its float64 twin on the same bins.
 
     The first is the loss on noisy test targets, the second on what can be
     learned: the signal without noise.

@@ -40,7 +40,7 @@ def functions(file: Path) -> Iterator[ast.FunctionDef]:
 
 
 def body_lines(function: ast.FunctionDef) -> int:
-    """Lines from ``def`` to the end, its docstring not counted."""
+    """Return lines from ``def`` to the end, its docstring not counted."""
     total = (function.end_lineno or function.lineno) - function.lineno + 1
     if ast.get_docstring(function, clean=False) is not None:
         docstring = function.body[0]

@@ -42,7 +42,7 @@ PRIVATE_PARTS = {
 
 
 def parts_of_identifiers(path: Path) -> set[str]:
-    """Words of the identifiers of a file, in lower case."""
+    """Return words of the identifiers of a file, in lower case."""
     with tokenize.open(path) as file:
         tokens = list(tokenize.generate_tokens(file.readline))
     names = {token.string for token in tokens if token.type == tokenize.NAME}

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _listed(orders: Orders) -> list[Order]:
-    """All orders of a launch."""
+    """Return all orders of a launch."""
     if orders.n == 1:
         return [orders.only]
     rows = orders.listed.reshape(-1, ORDER_FIELDS)[orders.first : orders.first + orders.n]

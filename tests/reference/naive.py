@@ -16,7 +16,7 @@ import numpy as np
 
 
 def histogram(bins, rows, g, h, stride):
-    """Sums of g, h and rows of every feature and bin, as Python integers.
+    """Return sums of g, h and rows of every feature and bin, as Python integers.
 
     ``bins[feature][row]`` is a bin; ``g``, ``h`` are integers by row.
     """
@@ -68,7 +68,7 @@ class Rules:
 
 
 def leaf_weight(g, h, rules):
-    """The w that minimises ``g w + 1/2 (h + lambda) w^2 + alpha |w|``, |w| <= max_delta_step."""
+    """Return the w that minimises ``g w + 1/2 (h + lambda) w^2 + alpha |w|``, |w| <= max_delta_step."""
     if h + rules.reg_lambda <= 0:
         return 0 * g
     size = max(abs(g) - rules.reg_alpha, 0) / (h + rules.reg_lambda)
@@ -78,7 +78,7 @@ def leaf_weight(g, h, rules):
 
 
 def loss_reduction(g, h, rules):
-    """How much a leaf with these sums lowers the penalised loss."""
+    """Return how much a leaf with these sums lowers the penalised loss."""
     w = leaf_weight(g, h, rules)
     return -(g * w + (h + rules.reg_lambda) * w * w / 2 + rules.reg_alpha * abs(w))
 
@@ -97,7 +97,7 @@ class Cut:
 
 
 def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
-    """Every cut that the rules allow, in the order in which ties are decided.
+    """Yield every cut that the rules allow, in the order in which ties are decided.
 
     ``g``, ``h``, ``n`` are sums by bin, the last bin that of missing values;
     ``node`` are the three sums of the node.  Of two cuts that part the rows in
@@ -141,7 +141,7 @@ def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
 
 
 def best_split(g, h, n, n_bins, node, rules):
-    """The first of the best cuts, or None; sums indexed by feature and bin."""
+    """Return the first of the best cuts, or None; sums indexed by feature and bin."""
     best = None
     for feature in range(len(n_bins)):
         for cut in cuts_of_feature(
@@ -153,7 +153,7 @@ def best_split(g, h, n, n_bins, node, rules):
 
 
 def gain_of(cut, node, rules):
-    """Gain of a split; None where there is none worth its price."""
+    """Return the gain of a split, or None where there is none worth its price."""
     parent = loss_reduction(node[0], node[1], rules)
     if cut is None or cut.value - parent <= 1e-10 * abs(parent):
         return None
@@ -162,7 +162,7 @@ def gain_of(cut, node, rules):
 
 
 def exact_rules(rules):
-    """The same rules in exact numbers."""
+    """Return the same rules in exact numbers."""
     fields = ("min_child_weight", "reg_lambda", "reg_alpha", "gamma", "max_delta_step")
     return Rules(rules.min_samples_leaf, *(Fraction(getattr(rules, name)) for name in fields))
 
@@ -183,7 +183,7 @@ class Node:
 
 
 def node_sums(bins, stride, g, h, rows):
-    """Histograms of a node in float64."""
+    """Return histograms of a node in float64."""
     sums = [np.empty((len(bins), stride)) for _ in range(3)]
     for feature, column in enumerate(bins):
         at = column[rows]
@@ -299,7 +299,7 @@ def grow_tree(
 
 
 def as_arrays(nodes, bins, stride):
-    """The tree in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
+    """Return the tree in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
     inner = np.array([node.left != 0 for node in nodes])
     cuts = [node.cut if node.left else None for node in nodes]
     return {
@@ -317,7 +317,7 @@ def as_arrays(nodes, bins, stride):
 
 
 def leaf_of_rows(tree, bins, missing_bin):
-    """Leaf of each column of ``bins`` (n_features, n_rows); ``tree`` as in :func:`as_arrays`."""
+    """Return leaf of each column of ``bins`` (n_features, n_rows); ``tree`` as in :func:`as_arrays`."""
     at = np.zeros(bins.shape[1], dtype=np.int64)
     while (tree["feature"][at] >= 0).any():
         rows = np.flatnonzero(tree["feature"][at] >= 0)
@@ -382,7 +382,7 @@ def boost(
     grid=False,
     **tree_options,
 ):
-    """Boosting in float64: raw scores of the training rows, of the test rows, and the trees.
+    """Return boosting in float64: raw scores of the training rows, of the test rows, and the trees.
 
     With ``grid`` gradients are rounded first (:func:`on_grid`), so that cuts
     that part the rows alike have equal gains and ties are decided by the rules.
@@ -409,7 +409,7 @@ def boost(
 
 
 def ulps_apart(a, b):
-    """Number of float64 steps between positive numbers."""
+    """Return the number of float64 steps between positive numbers."""
     return np.abs(np.asarray(a).view(np.int64) - np.asarray(b).view(np.int64))
 
 

@@ -22,14 +22,14 @@ def hash64(seed, stream, index):
 
 
 def bin_of(value, cuts, missing_bin):
-    """Number of cuts below the value; Python compares ints and floats exactly."""
+    """Return the number of cuts below the value; Python compares ints and floats exactly."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing_bin
     return sum(cut < value for cut in cuts)
 
 
 def masses_of(values, weights):
-    """Ascending (value, mass) of the values that are not missing."""
+    """Return ascending (value, mass) of the values that are not missing."""
     pairs = sorted(
         ((v, Fraction(w)) for v, w in zip(values, weights, strict=True) if not math.isnan(v)),
         key=lambda pair: pair[0],
@@ -52,7 +52,7 @@ def light_target(masses, max_bins):
 
 
 def choose_cuts(masses, max_bins):
-    """Indices c of different values: a cut stands between value c - 1 and c."""
+    """Return indices c of different values: a cut stands between value c - 1 and c."""
     if len(masses) <= max_bins:
         return list(range(1, len(masses)))
     heavy_mass, bins_left = light_target(masses, max_bins)

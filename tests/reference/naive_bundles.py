@@ -12,18 +12,18 @@ MOST_CELLS = 254
 
 
 def codes(table, spec):
-    """Bin of every value, one past the last for a missing value: (n_rows, n_features)."""
+    """Return the bin of every value, one past the last for a missing value: (n_rows, n_features)."""
     bins = bin_table(table, spec).by_column[:, : table.n_rows].astype(int).T
     return np.where(bins == spec.missing_bin, spec.bin_counts, bins)
 
 
 def active(table, spec):
-    """Where features are away from rest."""
+    """Return where features are away from rest."""
     return codes(table, spec) != default_codes(spec)
 
 
 def bundles(table, spec, rules):
-    """The columns, each the set of its features, and the conflicts of all."""
+    """Return the columns, each the set of its features, and the conflicts of all."""
     away = active(table, spec)
     n_rows, n_features = away.shape
     counts = away.sum(axis=0)
@@ -71,7 +71,7 @@ def bundles(table, spec, rules):
 
 
 def codes_in(matrix, feature):
-    """Codes of a feature, read out of the columns of a matrix."""
+    """Return codes of a feature, read out of the columns of a matrix."""
     layout, spec = matrix.layout, matrix.spec
     if layout is None:
         bins = matrix.by_column[feature, : matrix.n_rows].astype(int)
@@ -90,7 +90,7 @@ def codes_in(matrix, feature):
 
 
 def walk(forest, X):
-    """Sum of the leaf values of every row, by thresholds on the values themselves."""
+    """Return the sum of the leaf values of every row, by thresholds on the values themselves."""
     from hedgerow.kernels.tables.keys import floats_of_keys
 
     total = np.zeros(len(X))

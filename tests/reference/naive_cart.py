@@ -9,7 +9,7 @@ import numpy as np
 
 
 def impurity(criterion, y, w):
-    """Impurity of rows with targets (or classes) y and weights w."""
+    """Return the impurity of rows with targets (or classes) y and weights w."""
     y, w = np.asarray(y, dtype=float), np.asarray(w, dtype=float)
     total = w.sum()
     if criterion in ("gini", "entropy", "log_loss"):
@@ -24,7 +24,7 @@ def impurity(criterion, y, w):
 
 
 def decrease(criterion, y, w, left):
-    """Weight times impurity that a division takes away."""
+    """Return the weight times impurity that a division takes away."""
     y, w = np.asarray(y), np.asarray(w)
     whole = w.sum() * impurity(criterion, y, w)
     return whole - sum(
@@ -33,7 +33,7 @@ def decrease(criterion, y, w, left):
 
 
 def divisions(x, categorical):
-    """Every division of a node that one feature allows: (rows on the left, missing on the left)."""
+    """Yield every division of a node that one feature allows: (rows on the left, missing on the left)."""
     missing = np.isnan(x)
     values = np.unique(x[~missing])
     if categorical:
@@ -50,7 +50,7 @@ def divisions(x, categorical):
 
 
 def best_decrease(X, y, w, criterion, categorical=(), min_samples_leaf=1, min_weight_leaf=0.0):
-    """The largest decrease of any allowed division; None if there is none."""
+    """Return the largest decrease of any allowed division, or None if there is none."""
     best = None
     for j in range(X.shape[1]):
         for left, _ in divisions(X[:, j], j in categorical):
@@ -65,7 +65,7 @@ def best_decrease(X, y, w, criterion, categorical=(), min_samples_leaf=1, min_we
 
 
 def walk(tree, x):
-    """Leaf of one row of numbers."""
+    """Return leaf of one row of numbers."""
     node = 0
     while tree.feature[node] >= 0:
         node = (tree.children_left if goes_left(tree, node, x) else tree.children_right)[node]
@@ -73,7 +73,7 @@ def walk(tree, x):
 
 
 def goes_left(tree, node, x):
-    """Whether a row of numbers goes left at a node."""
+    """Return whether a row of numbers goes left at a node."""
     value = float(x[tree.feature[node]])
     if math.isnan(value):
         return bool(tree.missing_left[node])
@@ -87,7 +87,7 @@ def goes_left(tree, node, x):
 
 
 def prune(left, right, risk, most):
-    """Weakest-link pruning by looking at all nodes in every step: alphas, risks, leaves."""
+    """Return weakest-link pruning by looking at all nodes in every step: alphas, risks, leaves."""
     leaf = {node for node in range(len(left)) if left[node] < 0}
 
     def leaves_below(node):

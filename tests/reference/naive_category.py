@@ -19,7 +19,7 @@ def rounded(x):
 
 
 def groups_of(g, h, n, smooth):
-    """Bins with rows, each a group; those with fewer than ``smooth`` rows are one, the first."""
+    """Return bins with rows, each a group; those with fewer than ``smooth`` rows are one, the first."""
     small = [b for b in range(len(n)) if 0 < n[b] < smooth]
     groups = [small] if small else []
     groups += [[b] for b in range(len(n)) if n[b] > 0 and n[b] >= smooth]
@@ -71,7 +71,7 @@ def _prefixes(groups, node, category):
 
 
 def stop_of(forest, kinds, tree, row):
-    """Node of its tree at which a row of a table stops: a leaf, or where it is unknown."""
+    """Return the node of its tree at which a row of a table stops: a leaf, or where it is unknown."""
     start, node = forest.tree_start[tree], 0
     while forest.feature[start + node] >= 0:
         at = start + node
@@ -96,7 +96,7 @@ def stop_of(forest, kinds, tree, row):
 
 
 def raw_scores(forest, kinds, values):
-    """Base score plus the values of the nodes where each row stops."""
+    """Return base score plus the values of the nodes where each row stops."""
     scores = np.repeat(forest.base_score[:, None], len(values), axis=1)
     for i, row in enumerate(values):
         for tree in range(forest.n_trees):

@@ -16,7 +16,7 @@ from tests.reference import naive
 
 
 def entries_of(column):
-    """Rows with a value by value and row, and whether each differs from the one before."""
+    """Return rows with a value by value and row, and whether each differs from the one before."""
     present = [row for row in range(len(column)) if not math.isnan(column[row])]
     present.sort(key=lambda row: (column[row], row))
     runs = [i == 0 or column[r] != column[present[i - 1]] for i, r in enumerate(present)]
@@ -24,12 +24,12 @@ def entries_of(column):
 
 
 def runs_of(rows, column):
-    """Whether each row but the first has another value than the one before."""
+    """Return whether each row but the first has another value than the one before."""
     return [column[b] != column[a] for a, b in itertools.pairwise(rows)]
 
 
 def candidates(values, h, eps):
-    """Weighted quantiles of some values: first is the smallest, last is the largest.
+    """Return weighted quantiles of some values: first is the smallest, last is the largest.
 
     The next candidate is the largest value whose rank is less than ``eps`` above
     that of the last one; if there is none, the next value.
@@ -62,12 +62,12 @@ class Cut:
 
 
 def allowed_between(below, above, bounds):
-    """Whether a candidate lies in ``(below, above]``; without candidates every cut is allowed."""
+    """Return whether a candidate lies in ``(below, above]``; without candidates every cut is allowed."""
     return bounds is None or any(below < z <= above for z in bounds)
 
 
 def cuts_of_node(X, rows, g, h, rules, bounds_of):
-    """Every allowed cut of a node in the order in which ties are decided.
+    """Yield every allowed cut of a node in the order in which ties are decided.
 
     ``g`` and ``h`` are exact numbers by row; ``bounds_of(feature)`` are the
     candidates of a column, or None.
@@ -104,7 +104,7 @@ def cuts_of_node(X, rows, g, h, rules, bounds_of):
 
 
 def best_cut(cuts):
-    """The first of the best cuts, or None."""
+    """Return the first of the best cuts, or None."""
     best = None
     for cut in cuts:
         if best is None or cut.value > best.value:
@@ -116,7 +116,7 @@ def best_cut(cuts):
 
 
 def values_of_thresholds(tree, kinds):
-    """Thresholds as numbers."""
+    """Return thresholds as numbers."""
     return [
         int(key) if f >= 0 and kinds[f] == "int" else float(floats_of_keys(key))
         for f, key in zip(tree.feature, tree.threshold, strict=True)
@@ -124,7 +124,7 @@ def values_of_thresholds(tree, kinds):
 
 
 def rows_of_nodes(tree, X, rows=None, kinds=None):
-    """Rows that reach each node by its threshold."""
+    """Return rows that reach each node by its threshold."""
     kinds = ["float"] * X.shape[1] if kinds is None else kinds
     thresholds = values_of_thresholds(tree, kinds)
     members = [np.zeros(0, dtype=int)] * len(tree.feature)
@@ -141,7 +141,7 @@ def rows_of_nodes(tree, X, rows=None, kinds=None):
 
 
 def rank_bins(X):
-    """A bin for every distinct value: what exact growth would be on histograms."""
+    """Return a bin for every distinct value: what exact growth would be on histograms."""
     ranks, n_bins = [], []
     for feature in range(X.shape[1]):
         distinct, rank = np.unique(X[:, feature], return_inverse=True)
@@ -155,7 +155,7 @@ def rank_bins(X):
 
 
 def boost(X, y, params, loss, base, weight=None, n_rounds=1):
-    """Boosting in float64 with a bin for every value; trees as :func:`naive.as_arrays` makes."""
+    """Return boosting in float64 with a bin for every value; trees as :func:`naive.as_arrays` makes."""
     bins, n_bins, stride = rank_bins(np.asarray(X, dtype=float))
     rules = rules_of(params)
     unlimited = math.inf
@@ -168,7 +168,7 @@ def boost(X, y, params, loss, base, weight=None, n_rounds=1):
 
 
 def rules_of(params):
-    """The rules that a fit's parameters set."""
+    """Return the rules that a fit's parameters set."""
     return naive.Rules(
         params.min_samples_leaf,
         params.min_child_weight,

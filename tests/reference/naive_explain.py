@@ -21,7 +21,7 @@ Value = Callable[[frozenset[int]], np.ndarray]
 
 
 def shapley_values(value: Value, n_players: int) -> np.ndarray:
-    """Shapley value of each player: (n_players, n_outputs)."""
+    """Return Shapley value of each player: (n_players, n_outputs)."""
     worth = {s: value(s) for s in coalitions(range(n_players))}
     found = np.zeros((n_players, len(worth[frozenset()])))
     for k in range(n_players):
@@ -33,7 +33,7 @@ def shapley_values(value: Value, n_players: int) -> np.ndarray:
 
 
 def shapley_interactions(value: Value, n_players: int) -> np.ndarray:
-    """Interaction of each pair, halved, and on the diagonal what is left of each player."""
+    """Return the interaction of each pair, halved, and on the diagonal what is left of each player."""
     worth = {s: value(s) for s in coalitions(range(n_players))}
     single = shapley_values(value, n_players)
     found = np.zeros((n_players, n_players, single.shape[1]))
@@ -113,7 +113,7 @@ class NaiveExplainer:
         return value
 
     def expected(self, row: np.ndarray, known: frozenset[int]) -> np.ndarray:
-        """Raw scores expected where only some players are known, by the numbers of rows."""
+        """Return raw scores expected where only some players are known, by the numbers of rows."""
         forest = self.forest
         total = np.array(forest.base_score, dtype=np.float64)
         for tree in range(forest.n_trees):
@@ -159,7 +159,7 @@ class NaiveExplainer:
         return own + added
 
     def _goes_left(self, row: np.ndarray, at: int) -> bool | None:
-        """Where the row goes; None if it stops."""
+        """Return where the row goes, or None if it stops."""
         forest = self.forest
         column = int(forest.feature[at])
         value = row[:, column]

@@ -10,7 +10,7 @@ from hedgerow.model.forest import Forest
 
 
 def find_leaf(forest: Forest, tree: int, keys: np.ndarray) -> int:
-    """Index in its tree of the leaf that a row with these keys reaches."""
+    """Return the index in its tree of the leaf that a row with these keys reaches."""
     start, node = forest.tree_start[tree], 0
     while forest.feature[start + node] >= 0:
         at = start + node
@@ -28,7 +28,7 @@ def keys_of(values: np.ndarray) -> np.ndarray:
 
 
 def leaves(forest: Forest, values: np.ndarray) -> np.ndarray:
-    """Leaf of each row and tree."""
+    """Return leaf of each row and tree."""
     keys = keys_of(values)
     return np.array(
         [[find_leaf(forest, tree, row) for tree in range(forest.n_trees)] for row in keys],
@@ -39,7 +39,7 @@ def leaves(forest: Forest, values: np.ndarray) -> np.ndarray:
 def raw_scores(
     forest: Forest, values: np.ndarray, first_tree: int = 0, stop_tree: int | None = None
 ) -> np.ndarray:
-    """Base score plus the values of the leaves, in tree order."""
+    """Return base score plus the values of the leaves, in tree order."""
     stop_tree = forest.n_trees if stop_tree is None else stop_tree
     ends = leaves(forest, values)
     scores = np.repeat(forest.base_score[:, None], len(values), axis=1)
@@ -51,7 +51,7 @@ def raw_scores(
 
 
 def goes_left(tree: dict[str, np.ndarray], node: int, bin_: int, missing_bin: int) -> bool:
-    """Whether a bin goes left at a node."""
+    """Return whether a bin goes left at a node."""
     missing = bin_ == missing_bin
     return bool(tree["missing_left"][node] if missing else bin_ <= tree["bin"][node])
 

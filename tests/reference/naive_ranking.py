@@ -11,7 +11,7 @@ from hedgerow.objectives.ranking.lambdas import GAIN_STREAM, PAIR_STREAM
 
 
 def ranking(score) -> list[int]:
-    """Places from the highest score on, equal ones in order."""
+    """Return places from the highest score on, equal ones in order."""
     return sorted(range(len(score)), key=lambda i: (-score[i], i))
 
 
@@ -36,7 +36,7 @@ def average_precision(relevant, most=None) -> float:
 
 
 def score_of(kind, labels, score, most=None) -> float:
-    """A metric of one query by its name."""
+    """Return a metric of one query by its name."""
     listed = [labels[i] for i in ranking(score)]
     top = listed[:most]
     if kind == "ndcg":
@@ -51,7 +51,7 @@ def score_of(kind, labels, score, most=None) -> float:
 
 
 def pair_auc(labels, score) -> float | None:
-    """Share of the pairs with different labels in the right order; None without any."""
+    """Return the share of the pairs with different labels in the right order; None without any."""
     found = [
         (float(score[i] > score[j]) + float(score[i] == score[j]) / 2)
         for i in range(len(labels))
@@ -136,7 +136,7 @@ def _drawn(values, rows, drawn, seed, round_, rank):
 
 
 def pair_loss(values, score, sigmoid=1.0) -> float:
-    """Rows times the mean logistic loss of the pairs."""
+    """Return rows times the mean logistic loss of the pairs."""
     losses = [
         math.log1p(math.exp(-sigmoid * (score[a] - score[b])))
         for a in range(len(values))
@@ -166,7 +166,7 @@ def noise_of(rows, seed, round_):
 
 
 def cross_entropy_gradients(labels, score, noise, terms=3):
-    """The first derivative, and the terms that LightGBM adds to it."""
+    """Return the first derivative, and the terms that LightGBM adds to it."""
     if len(set(labels)) == 1:
         return np.zeros(len(labels)), np.zeros(len(labels))
     rho = softmax(score)

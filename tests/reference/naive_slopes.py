@@ -9,7 +9,7 @@ LARGEST = np.finfo(np.float64).max
 
 
 def paths(feature, left, right):
-    """The columns that were split on the way to each leaf, the last one first."""
+    """Return the columns that were split on the way to each leaf, the last one first."""
     found = {}
 
     def walk(node, above):
@@ -28,7 +28,7 @@ def usable(x):
 
 
 def fit_leaf(X, g, h, columns, penalty):
-    """Centers and slopes of a leaf's columns, for its rows."""
+    """Return centers and slopes of a leaf's columns, for its rows."""
     columns = columns[: min(TERMS, len(g) // 2 - 1)] if len(g) >= 2 else []
     if not columns:
         return [], np.zeros(0), np.zeros(0)
@@ -47,7 +47,7 @@ def fit_leaf(X, g, h, columns, penalty):
 
 
 def terms_of(X, columns, slope, center):
-    """Sum of terms of each row."""
+    """Return the sum of terms of each row."""
     part = X[:, columns]
     return np.where(usable(part), slope * (part - center), 0.0).sum(axis=1)
 

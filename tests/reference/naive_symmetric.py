@@ -25,18 +25,18 @@ class Tied(Exception):
 
 
 def sides_of(column, cut_bin, missing_left, missing_bin, rows):
-    """Whether each row goes left."""
+    """Return whether each row goes left."""
     at = column[rows]
     return np.where(at == missing_bin, missing_left == 1, at <= cut_bin)
 
 
 def value_of(g, h, rows, rules, bounds):
-    """Leaf value of some rows within bounds."""
+    """Return leaf value of some rows within bounds."""
     return min(max(naive.leaf_weight(g[rows].sum(), h[rows].sum(), rules), bounds[0]), bounds[1])
 
 
 def reduction(g, h, rows, rules, value):
-    """Loss that a leaf of this value takes away."""
+    """Return the loss that a leaf of this value takes away."""
     penalty = rules.reg_alpha * abs(value) + (h[rows].sum() + rules.reg_lambda) * value**2 / 2
     return -g[rows].sum() * value - penalty
 
@@ -63,7 +63,7 @@ def gain_in(g, h, rows, goes_left, rules, bounds=None, sign=0):
 
 
 def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None, offered=None):
-    """The first of the cuts with the largest gain over all nodes; None if none gains.
+    """Return the first of the cuts with the largest gain over all nodes, or None if none gains.
 
     ``asked`` are signs and factors of all columns, and the bounds of each node; ``offered``
     the bins of each column behind which it may be cut.
@@ -109,7 +109,7 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
 
 
 def drawn_cuts(column, missing_bin, draw):
-    """The cut that is drawn from those that divide the rows of the tree, if there are any."""
+    """Return the cut that is drawn from those that divide the rows of the tree, if there are any."""
     present = column[column != missing_bin].astype(int)
     if len(present) == 0:
         return []
@@ -118,7 +118,7 @@ def drawn_cuts(column, missing_bin, draw):
 
 
 def completed(cut, bins, n_bins, stride, nodes):
-    """The cut with what concerns rows that are not there yet."""
+    """Return the cut with what concerns rows that are not there yet."""
     rows = np.concatenate(nodes)
     column = bins[cut.feature][rows]
     missing = column == stride - 1
@@ -211,7 +211,7 @@ def grow_tree(
 
 
 def boost(bins, n_bins, stride, target, base, rules, n_rounds, loss, weight=None, **tree_options):
-    """Trees of some rounds, in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
+    """Return trees of some rounds, in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
     raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
     trees = []
     draw_cut = tree_options.pop("draw_cut", None)

@@ -55,7 +55,7 @@ PLAIN = Asked()
 
 
 def step(g: float, h: float, rules) -> float:
-    """The value of a leaf of one output that lowers its loss most."""
+    """Return the value of a leaf of one output that lowers its loss most."""
     size = max(abs(g) - rules["reg_alpha"], 0.0) / (h + rules["reg_lambda"])
     return -math.copysign(min(size, rules["longest"]), g)
 
@@ -78,7 +78,7 @@ class Node:
 
 
 def penalised_score(g, h, side, rules, penalty):
-    """The score of a side of a set: lambda is larger where its value may be the best one."""
+    """Return the score of a side of a set: lambda is larger where its value may be the best one."""
     if penalty == 0.0:
         return side.score
     rows, harder = side.rows, rules | {"reg_lambda": rules["reg_lambda"] + penalty}
@@ -104,7 +104,7 @@ def divided(g, h, node, goes_left, rules, asked, sign=0, penalty=0.0):
 
 
 def cuts_of(X, rows, feature, key, asked):
-    """The largest values on the left, or levels alone on the left, that a column offers."""
+    """Return the largest values on the left, or levels alone on the left, that a column offers."""
     values = X[rows, feature]
     missing, present = np.isnan(values).any(), values[~np.isnan(values)]
     if feature in asked.categories:
@@ -122,7 +122,7 @@ def cuts_of(X, rows, feature, key, asked):
 
 
 def ways_of(X, rows, feature, at, asked):
-    """Whether each of ``rows`` goes left, with missing values on the right and on the left."""
+    """Return whether each of ``rows`` goes left, with missing values on the right and on the left."""
     values = X[rows, feature]
     missing = np.isnan(values)
     if feature in asked.categories:
@@ -153,7 +153,7 @@ def best_split(X, g, h, node, rules, asked):
 
 
 def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
-    """Vector of each row after one tree, leaf-wise, before the learning rate."""
+    """Return vector of each row after one tree, leaf-wise, before the learning rate."""
     rows = np.arange(len(X)) if rows is None else rows
     given = 0 if asked.given else -1
     leaves = [Node(g, h, rows, rules, asked, None, asked.root_key, given)]
@@ -176,7 +176,7 @@ def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
 
 
 def sorted_groups(values, g, h, smooth):
-    """Groups of categories along the first principal component of their leaf weights."""
+    """Return groups of categories along the first principal component of their leaf weights."""
     levels = [*np.unique(values[~np.isnan(values)]), *([np.nan] if np.isnan(values).any() else [])]
     sizes = [int(is_level(values, [level]).sum()) for level in levels]
     small = [level for level, size in zip(levels, sizes, strict=True) if size < smooth]
@@ -196,18 +196,18 @@ def sorted_groups(values, g, h, smooth):
 
 
 def normal(direction):
-    """The direction with length 1 and its largest component positive."""
+    """Return the direction with length 1 and its largest component positive."""
     largest = direction[np.argmax(abs(direction))]
     return direction * np.sign(largest) / (np.linalg.norm(direction) or 1.0)
 
 
 def is_level(values, levels):
-    """Whether the value of each row is one of the levels, of which nan may be one."""
+    """Return whether the value of each row is one of the levels, of which nan may be one."""
     return np.isin(values, levels) | (np.isnan(values) & np.isnan(levels).any())
 
 
 def sets_of(values, g, h, sets):
-    """The sets that a category column offers to all levels of a tree."""
+    """Return the sets that a category column offers to all levels of a tree."""
     groups, sizes = sorted_groups(values, g, h, sets.smooth)
     most, allowed = min(sets.most, (len(groups) + 1) // 2, len(groups) - 1), set()
     for of_end in (range(most), range(len(groups) - 1, len(groups) - 1 - most, -1)):
@@ -240,7 +240,7 @@ def level_gains(X, g, h, opened, feature, at, rules, asked):
 
 
 def children_of(g, h, node, goes_left, rules, asked, sign):
-    """Both sides of a node; the middle of their values parts those of an ordered column."""
+    """Return both sides of a node; the middle of their values parts those of an ordered column."""
     parts = node.rows[goes_left], node.rows[~goes_left]
     low, high = (np.full(len(g), -np.inf), np.full(len(g), np.inf))
     if node.bounds is not None:
@@ -258,7 +258,7 @@ def children_of(g, h, node, goes_left, rules, asked, sign):
 
 
 def best_of_level(X, g, h, opened, cuts, rules, asked):
-    """The cut that gains most: which rows go left, what each node gains, and its sign."""
+    """Return the cut that gains most: which rows go left, what each node gains, and its sign."""
     factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
     best, ways, others = 0.0, None, []
     for feature, at in cuts:
@@ -280,7 +280,7 @@ def best_of_level(X, g, h, opened, cuts, rules, asked):
 
 
 def grow_levels(X, g, h, rules, depth, asked=PLAIN):
-    """Vector of each row after one symmetric tree, before the learning rate."""
+    """Return vector of each row after one symmetric tree, before the learning rate."""
     opened, closed = [Node(g, h, np.arange(len(X)), rules, asked)], []
     offered = {}
     if asked.sets is not None:
@@ -314,7 +314,7 @@ def grow_levels(X, g, h, rules, depth, asked=PLAIN):
 
 
 def leaf_vectors(leaves, X, g):
-    """The vector of each row, whose leaf is one of ``leaves``."""
+    """Return the vector of each row, whose leaf is one of ``leaves``."""
     values = np.zeros((len(X), len(g)))
     for leaf in leaves:
         values[leaf.rows] = leaf.value
@@ -325,7 +325,7 @@ def leaf_vectors(leaves, X, g):
 
 
 def goss_weights(g, top_rate, other_rate, hashes):
-    """Weight of each row in a sample by the sum of ``|g|``, 0 outside; ``hashes`` from 0 to 1."""
+    """Return the weight of each row in a sample by the sum of ``|g|``, 0 outside; ``hashes`` from 0 to 1."""
     n = g.shape[1]
     order = np.argsort(-abs(g).sum(axis=0), kind="stable")
     chance = min(1.0, other_rate / (1.0 - top_rate))
@@ -335,7 +335,7 @@ def goss_weights(g, top_rate, other_rate, hashes):
 
 
 def mvs_weights(g, h, share, hashes):
-    """Weight of each row in a sample of the least variance, 0 outside."""
+    """Return the weight of each row in a sample of the least variance, 0 outside."""
     parts = [(abs(part) / abs(part).sum(axis=1, keepdims=True)) ** 2 for part in (g, h)]
     sizes = [np.sqrt(part.sum(axis=0)) for part in parts]
     size = np.sqrt(sum((part / part.sum()) ** 2 for part in sizes))

@@ -341,7 +341,7 @@ def test_surprising_rows_are_explained(n_classes: int, monkeypatch: pytest.Monke
 
 
 def page_of(model: Any, y: Any, **more: Any) -> tuple[Any, Page]:
-    """Findings and page of a model that is trained on some rows and tested on others."""
+    """Return findings and page of a model that is trained on some rows and tested on others."""
     frame, _ = table()
     if "qid" in more:
         model.fit(frame, y, qid=more["qid"])

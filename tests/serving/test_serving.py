@@ -78,7 +78,7 @@ def server(path):
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """A model of unnamed numbers, and its server."""
+    """Yield a model of unnamed numbers, and its server."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     booster = train({"n_estimators": 10}, Dataset(X, X[:, 0] + X[:, 1]))
@@ -383,7 +383,7 @@ def test_limits(path) -> None:
 
 @pytest.fixture(scope="module")
 def slow_path(tmp_path_factory) -> Path:
-    """A model whose explanations take long."""
+    """Return a model whose explanations take long."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 20))
     params = {"n_estimators": 200, "max_leaves": 64, "linear_leaves": False}
@@ -394,7 +394,7 @@ def slow_path(tmp_path_factory) -> Path:
 
 
 def slow_body(n: int = 3000) -> dict:
-    """Rows of digits: a body that arrives soon."""
+    """Return rows of digits: a body that arrives soon."""
     X = np.random.default_rng(0).integers(-4, 5, size=(n, 20))
     return {"records": X.tolist(), "explain": True}
 

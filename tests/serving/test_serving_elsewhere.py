@@ -127,7 +127,7 @@ def test_mlflow_serves_the_model(classifier, tmp_path) -> None:
 
 
 def example(name: str):
-    """A module of the examples, under a name of its own."""
+    """Return a module of the examples, under a name of its own."""
     spec = importlib.util.spec_from_file_location(f"examples_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

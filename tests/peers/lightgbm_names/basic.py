@@ -48,7 +48,7 @@ class _TempFile:
 
 
 def flat(values: Any) -> Any:
-    """A target, weight or group as one axis."""
+    """Return a target, weight or group as one axis."""
     if values is None:
         return None
     if isinstance(values, pd.DataFrame):
@@ -204,7 +204,7 @@ class Dataset:
     def rows(
         self, like: Dataset | None = None, columns: Any = None, binary: bool = False
     ) -> hedgerow.Dataset:
-        """The rows as Hedgerow's Dataset; of two classes there the second has labels above 0."""
+        """Return the rows as Hedgerow's Dataset; of two classes there the second has labels above 0."""
         touch()
         label = flat(self.label)
         if label is None:
@@ -238,14 +238,14 @@ class Dataset:
         )  # fmt: skip
 
     def queries(self) -> Any:
-        """A number for the query of each row."""
+        """Return a number for the query of each row."""
         group = flat(self.group)
         if group is None:
             return None
         return np.repeat(np.arange(len(group)), group.astype(int))
 
     def categories(self, columns: Any = None) -> Any:
-        """Columns of categories; of a frame also those of a type without order."""
+        """Return columns of categories; of a frame also those of a type without order."""
         given = self.categorical_feature if columns is None else columns
         if isinstance(given, str):
             return _categories_of(self.data) if given == "auto" else given
@@ -253,7 +253,7 @@ class Dataset:
 
 
 def has_missing(data: Any) -> bool:
-    """Whether a value is missing."""
+    """Return whether a value is missing."""
     if sparse.issparse(data):
         return bool(np.isnan(data.data).any())
     return bool(pd.isna(np.asarray(data, dtype=object)).any())
@@ -274,7 +274,7 @@ def _is_category(kind: Any) -> bool:
 
 
 def coded(data: pd.DataFrame, chosen: Any, levels: Any) -> pd.DataFrame:
-    """A frame whose categories that are not among the ``chosen`` columns are numbers.
+    """Return a frame whose categories that are not among the ``chosen`` columns are numbers.
 
     Of rows to predict the ``levels`` are those of the training.
     """
@@ -329,7 +329,7 @@ class Booster:
 
     @classmethod
     def of(cls, model: hedgerow.Booster, params: Any = None) -> Booster:
-        """A model that is there."""
+        """Return a model that is there."""
         found = cls.__new__(cls)
         found.params, found.best_iteration, found.best_score = dict(params or {}), 0, {}
         found.train_data_name, found.train_set, found._training = "training", None, None
@@ -436,7 +436,7 @@ class Booster:
 
     @staticmethod
     def _columns(model: hedgerow.Booster, data: pd.DataFrame, check: bool) -> pd.DataFrame:
-        """A frame whose columns are found by place, unless names are to be checked."""
+        """Return a frame whose columns are found by place, unless names are to be checked."""
         known = list(model.feature_names)
         if check:
             for place, (ours, theirs) in enumerate(zip(known, data.columns, strict=False)):
@@ -520,7 +520,7 @@ class Booster:
     def model_to_string(
         self, num_iteration: int | None = None, start_iteration: int = 0, **more: Any
     ) -> str:
-        """The text of LightGBM's own format, where it can hold the model."""
+        """Return the text of LightGBM's own format, where it can hold the model."""
         touch()
         model = self.ours
         count = self._count(model, start_iteration, num_iteration)
@@ -601,7 +601,7 @@ class Booster:
 
 
 def without_stumps(model: hedgerow.Booster) -> hedgerow.Booster:
-    """The model without rounds at its end that no leaf could be split in, but with one."""
+    """Return the model without rounds at its end that no leaf could be split in, but with one."""
     forest = model.model.forest
     sizes = np.diff(forest.tree_start).reshape(model.num_rounds, -1)
     split = np.flatnonzero((sizes > 1).any(axis=1))
@@ -610,7 +610,7 @@ def without_stumps(model: hedgerow.Booster) -> hedgerow.Booster:
 
 
 def contributions(model: hedgerow.Booster, data: Any) -> Any:
-    """Shapley values as LightGBM has them: for each output, with the base value last."""
+    """Return Shapley values as LightGBM has them: for each output, with the base value last."""
     found = model.explain(data)
     values = np.asarray(found.values)
     base = np.asarray(found.base_values, dtype=np.float64)
@@ -624,7 +624,7 @@ def contributions(model: hedgerow.Booster, data: Any) -> Any:
 
 
 def _sparse_like(data: Any, found: Any, model: hedgerow.Booster) -> Any:
-    """Shapley values of sparse rows: a sparse matrix, or a list of them, one for each output."""
+    """Return Shapley values of sparse rows: a sparse matrix, or a list of them, one for each output."""
     kind = sparse.csr_matrix if data.format == "csr" else sparse.csc_matrix
     width = model.num_features + 1
     parts = [kind(found[:, at : at + width]) for at in range(0, found.shape[1], width)]

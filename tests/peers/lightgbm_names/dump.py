@@ -11,7 +11,7 @@ import hedgerow
 
 
 def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
-    """The trees."""
+    """Return the trees."""
     document = model.to_dict()
     each, base = model.model.forest.trees_per_round, model.model.forest.base_score
     return {
@@ -33,7 +33,7 @@ def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
 
 
 def _tree(number: int, root: dict[str, Any], base: float) -> dict[str, Any]:
-    """A tree; those of the first round hold the base score there."""
+    """Return a tree; those of the first round hold the base score there."""
     counts = {"leaf": 0, "split": 0, "depth": 0}
     structure = _node(root, counts, 0, base)
     return {
@@ -74,7 +74,7 @@ def _node(node: dict[str, Any], counts: dict[str, int], depth: int, base: float)
 
 
 def _mean(node: dict[str, Any]) -> tuple[float, float]:
-    """Mean of the leaves below a node, and their weight."""
+    """Return the mean of the leaves below a node, and their weight."""
     if "left" not in node:
         value = float(np.ravel(node.get("value", node.get("values", 0.0)))[0])
         return value, float(node.get("cover", 1.0))

@@ -81,14 +81,14 @@ class Rounds:
         self._training = hedgerow.Training(said, rows, sets or None, init_model=self.init_model)
 
     def _harmless(self) -> dict[str, Any]:
-        """Parameters without those that change nothing for these rows."""
+        """Return parameters without those that change nothing for these rows."""
         given = dict(self.given)
         if given.get("use_missing") is False and not has_missing(self.train_set.data):
             del given["use_missing"]
         return given
 
     def _measures(self, said: dict[str, Any]) -> list[Any]:
-        """Metrics of ours, made to fit the kind of prediction."""
+        """Return metrics of ours, made to fit the kind of prediction."""
         objective = str(said.get("objective", "squared_error"))
         return [fitting(name, ours_, objective) for name, ours_ in self.metrics.items()]
 
@@ -134,7 +134,7 @@ class Rounds:
     # -- scores ----------------------------------------------------------------------
 
     def scores_of(self, name: str | None, feval: Any) -> list[Any]:
-        """Scores of the training rows, or of all validation sets."""
+        """Return scores of the training rows, or of all validation sets."""
         if name is not None:
             return self.score(self.train_set, name, feval)
         found: list[Any] = []
@@ -143,7 +143,7 @@ class Rounds:
         return found
 
     def known(self, label: str, data: Dataset) -> list[Any]:
-        """Scores that the training has computed."""
+        """Return scores that the training has computed."""
         said = self._scores.get("train" if data is self.train_set else label, {})
         return [
             (label, theirs, score, is_higher_better(theirs))
@@ -151,7 +151,7 @@ class Rounds:
         ]
 
     def score(self, data: Dataset, name: str, feval: Any) -> list[Any]:
-        """Scores of any rows."""
+        """Return scores of any rows."""
         found: list[Any] = []
         if self.metrics:
             self.booster()
@@ -163,7 +163,7 @@ class Rounds:
         return found + self.own(name, data, feval)
 
     def own(self, name: str, data: Dataset, feval: Any) -> list[Any]:
-        """Scores by functions of the user's."""
+        """Return scores by functions of the user's."""
         functions = feval if isinstance(feval, list) else [feval] if feval is not None else []
         if not functions:
             return []

@@ -109,7 +109,7 @@ class LGBMModel(BaseEstimator):
         return "_model" in vars(self)
 
     def _params(self) -> dict[str, Any]:
-        """All parameters but those of the fit."""
+        """Return all parameters but those of the fit."""
         names = set(_names_of(LGBMModel))
         params = {name: value for name, value in self.get_params().items() if name in names}
         for name in ("importance_type", "class_weight", "n_estimators"):
@@ -291,7 +291,7 @@ class LGBMModel(BaseEstimator):
         self.best_iteration_ = self._booster.best_iteration
 
     def _metrics(self, params: dict[str, Any], texts: list[str]) -> list[str]:
-        """Metrics of the parameters, or the default one, and those of ``fit``."""
+        """Return metrics of the parameters, or the default one, and those of ``fit``."""
         from .scores import default_metric
 
         given = by_name(params)
@@ -564,7 +564,7 @@ def _arguments(function: Any, preds: Any, data: Any) -> list[Any]:
 
 
 def _of_estimator(function: Any) -> Any:
-    """A metric ``f(y_true, y_pred[, weight[, group]])`` as one of ``(preds, data)``."""
+    """Return a metric ``f(y_true, y_pred[, weight[, group]])`` as one of ``(preds, data)``."""
 
     def scored(preds: Any, data: Any) -> Any:
         return function(*_arguments(function, preds, data))

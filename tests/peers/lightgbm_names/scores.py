@@ -83,7 +83,7 @@ def their_names(names: list[str], at: list[int], given: Mapping[str, Any]) -> li
 
 
 def default_metric(objective: str, at: Sequence[int] = (1, 2, 3, 4, 5)) -> list[str]:
-    """The metric that goes with an objective."""
+    """Return the metric that goes with an objective."""
     if objective in ("lambdarank", "rank_xendcg"):
         return [f"ndcg@{k}" for k in at]
     main = _MAIN.get(objective)
@@ -91,7 +91,7 @@ def default_metric(objective: str, at: Sequence[int] = (1, 2, 3, 4, 5)) -> list[
 
 
 def our_metric(name: str) -> Any:
-    """The metric of ours."""
+    """Return the metric of ours."""
     base, _, k = name.partition("@")
     if base in ("ndcg", "map"):
         return name
@@ -101,7 +101,7 @@ def our_metric(name: str) -> Any:
 
 
 def fitting(name: str, ours: Any, objective: str) -> Any:
-    """A metric of ours for predictions of any kind: LightGBM asks no metric for what it is."""
+    """Return a metric of ours for predictions of any kind: LightGBM asks no metric for what it is."""
     from hedgerow.metrics import make_metrics
     from hedgerow.objectives import make_objective
 
@@ -133,7 +133,7 @@ def fitting(name: str, ours: Any, objective: str) -> Any:
 
 
 def is_higher_better(name: str) -> bool:
-    """Whether a metric of LightGBM's should rise."""
+    """Return whether a metric of LightGBM's should rise."""
     return name.partition("@")[0] in HIGHER
 
 

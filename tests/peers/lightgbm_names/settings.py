@@ -24,7 +24,7 @@ _NOT_TRANSLATED = (
 
 
 def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by their main name, which counts more than its aliases; others are left out."""
+    """Return parameters by their main name, which counts more than its aliases; others are left out."""
     found: dict[str, Any] = {}
     for name, aliases in ALIASES.items():
         given = [alias for alias in aliases if alias in params]
@@ -34,7 +34,7 @@ def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(given: Mapping[str, Any], objective: str) -> list[str]:
-    """Names of the metrics that are asked for."""
+    """Return names of the metrics that are asked for."""
     asked = given.get("metric")
     at = given.get("eval_at", [1, 2, 3, 4, 5])
     at = [at] if isinstance(at, int) else [int(k) for k in at]
@@ -61,7 +61,7 @@ def objective_of(given: Mapping[str, Any]) -> str:
 
 
 def ours(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of trees and loss for :func:`hedgerow.train`, by names of LightGBM's."""
+    """Return parameters of trees and loss for :func:`hedgerow.train`, by names of LightGBM's."""
     kept = {name: value for name, value in given.items() if name not in _NOT_TRANSLATED}
     own = kept.pop("objective", "regression")
     custom = callable(own) or objective_of(given) == "custom"

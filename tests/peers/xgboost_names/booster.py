@@ -215,7 +215,7 @@ class Booster:
     def get_split_value_histogram(
         self, feature: str, fmap: Any = "", bins: int | None = None, as_pandas: bool = True
     ) -> Any:
-        """Upper ends of the bins that have splits, and how many."""
+        """Return the upper ends of the bins that have splits, and how many."""
         found = np.empty((0, 2))
         ours = self.ours.feature_names
         theirs = self.feature_names or [f"f{k}" for k in range(len(ours))]

@@ -220,7 +220,7 @@ class DMatrix:
     # -- ours ------------------------------------------------------------------------
 
     def rows(self, survival: bool = False, positive: float = 1.0) -> hedgerow.Dataset:
-        """The rows as Hedgerow's Dataset; those with label 1 count ``positive`` times."""
+        """Return the rows as Hedgerow's Dataset; those with label 1 count ``positive`` times."""
         touch()
         label: Any = self.info.get("label")
         if survival and "label_lower_bound" in self.info:
@@ -250,13 +250,13 @@ class DMatrix:
         return margin.astype(np.float64)
 
     def features(self) -> Any:
-        """The table, with the names that it goes by."""
+        """Return the table, with the names that it goes by."""
         if isinstance(self.table, pd.DataFrame) and self._names is not None:
             return self.table.set_axis(self._names, axis=1)
         return self.table
 
     def queries(self) -> Any:
-        """A number for the query of each row."""
+        """Return a number for the query of each row."""
         if self.group is None:
             return None
         if int(self.group.sum()) != self.num_row():
@@ -290,7 +290,7 @@ def _is_category(kind: Any) -> bool:
 
 
 def _table(data: Any, missing: Any, categorical: bool) -> Any:
-    """A dense table, or a frame; absent values of a sparse one are missing."""
+    """Return a dense table, or a frame; absent values of a sparse one are missing."""
     if isinstance(data, str | Path):
         return _from_file(str(data))
     if sparse.issparse(data):

@@ -11,7 +11,7 @@ import hedgerow
 
 
 def trees_of(model: hedgerow.Booster, names: list[str]) -> list[dict[str, Any]]:
-    """The trees as nested dicts with the keys of XGBoost's JSON."""
+    """Return the trees as nested dicts with the keys of XGBoost's JSON."""
     found = []
     for tree in model.to_dict()["trees"]:
         queue = [(tree["root"], 0, 0)]

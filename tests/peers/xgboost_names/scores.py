@@ -31,7 +31,7 @@ _OF_RANKINGS = {"ndcg": "ndcg", "map": "map", "pre": "precision"}
 
 
 def our_metric(name: str, objective: str, several_levels: bool = False) -> Any:
-    """The metric of ours; a function where the kind of prediction is another one."""
+    """Return the metric of ours; a function where the kind of prediction is another one."""
     base, _, value = name.partition("@")
     if base in _OF_RANKINGS:
         return _OF_RANKINGS[base] + (f"@{value.rstrip('-')}" if value.rstrip("-") else "")

@@ -40,7 +40,7 @@ _NOT_TRANSLATED = (
 
 
 def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by their main name; those that XGBoost does not have are left out."""
+    """Return parameters by their main name; those that XGBoost does not have are left out."""
     found = {}
     for name, value in params.items():
         known = XGBOOST.canonical(name)
@@ -50,7 +50,7 @@ def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(given: Mapping[str, Any], named: list[str]) -> list[str]:
-    """Names of the metrics that are asked for."""
+    """Return names of the metrics that are asked for."""
     if named:
         alpha = given.get("quantile_alpha")
         if isinstance(alpha, float):
@@ -69,7 +69,7 @@ def metrics_of(given: Mapping[str, Any], named: list[str]) -> list[str]:
 
 
 def ours(given: Mapping[str, Any], fractions: bool = False, n_columns: int = 0) -> dict[str, Any]:
-    """Parameters of trees and loss for :func:`hedgerow.train`."""
+    """Return parameters of trees and loss for :func:`hedgerow.train`."""
     kept = {name: _number(value) for name, value in given.items() if name not in _NOT_TRANSLATED}
     if given.get("process_type", "default") != "default":
         kept["process_type"] = given["process_type"]  # refused, with a reason
@@ -91,7 +91,7 @@ def ours(given: Mapping[str, Any], fractions: bool = False, n_columns: int = 0) 
 
 
 def _number(value: Any) -> Any:
-    """Numbers that are given as text."""
+    """Return numbers that are given as text."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):
