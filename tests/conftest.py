@@ -47,7 +47,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 def _data_root() -> Path:
-    """Return data sets that are not shipped lie in ``$HEDGEROW_TEST_DATA`` or ``../shared/data``."""
+    """Return the folder of real data: ``$HEDGEROW_TEST_DATA`` or ``../shared/data``."""
     chosen = os.environ.get("HEDGEROW_TEST_DATA")
     if chosen:
         return Path(chosen)
@@ -56,9 +56,9 @@ def _data_root() -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    """Collect the tests without looking for garbage: that was a fourth of the time.
+    """Collect the tests without garbage collection, which took a fourth of the time.
 
-    What is there afterwards stays until the end, so that later searches leave it out.
+    The collected objects stay until the end, so later garbage collections skip them.
     """
     gc.disable()
     try:
@@ -70,17 +70,17 @@ def pytest_collection() -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Any:
-    """Skip what nothing but the compiler can do, where nothing may be compiled.
+    """Skip tests that need the compiler if compilation is forbidden.
 
-    That are losses of the user's and kernels that only other kernels call.  A kernel
-    that is missing from the built library is a failure.
+    They use losses of the user, or kernels that only other kernels call.  A kernel that is
+    missing from the built library is a failure.
     """
     with _skipped_without_compiler():
         return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Skip properties at their first example: hypothesis shrinks what it takes for a failure."""
+    """Skip property tests at their first example, because hypothesis shrinks failing examples."""
     if compile_policy() != "never":
         return
     # Parametrized tests share their function.
@@ -104,7 +104,7 @@ def _skipped_without_compiler() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def forget_interrupts() -> None:
-    """Let no interrupt of an earlier test make that of this one the second within seconds."""
+    """Forget interrupts of earlier tests: a second one within seconds has another effect."""
     loop = sys.modules.get("hedgerow.boosting.loop.training_loop")
     if loop is not None:
         loop.INTERRUPTS.last = -math.inf
@@ -112,7 +112,7 @@ def forget_interrupts() -> None:
 
 @pytest.fixture
 def compiler() -> None:
-    """Skip the test where nothing may be compiled: it looks at warnings of the compiler."""
+    """Skip the test if compilation is forbidden: it needs warnings of the compiler."""
     if compile_policy() == "never":
         pytest.skip("needs the compiler: HEDGEROW_COMPILE is 'never'")
     pytest.importorskip("numba")
@@ -120,9 +120,9 @@ def compiler() -> None:
 
 @pytest.fixture
 def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the figures of a page, but let matplotlib draw none: that takes seconds a page.
+    """Make the figures of a page without drawing them, which would take seconds per page.
 
-    For tests of what else a command or a page says.
+    Tests of the other contents of a command or a page use it.
     """
 
     def save(figure: Any, file: Any, **options: Any) -> None:

@@ -1,6 +1,6 @@
-"""Digests of a few models: the same from every library, and just in time.
+"""Compute digests of a few models, which every kernel library must reproduce.
 
-A program of its own: tests run it in processes with other libraries.
+Tests run this program in processes with other libraries.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def models():
 
 
 def digest() -> str:
-    """One digest of the files of all models and of their predictions."""
+    """Return one digest of the files of all models and of their predictions."""
     found = hashlib.sha256()
-    X, asked = models()
+    X, cases = models()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        for model, target in asked:
+        for model, target in cases:
             model.fit(X, target)
             model.booster_.save(path)
             found.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What users of the peers' boosters write: own loops, ``cv``, ``eval``, bytes, JSON, prefixes."""
+"""Code of users of other boosters: training loops, ``cv``, ``eval``, bytes, JSON, first rounds."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_changed_rates_are_those_of_a_list() -> None:
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
 def test_changed_trees_are_those_of_going_on(boosting: str) -> None:
-    """Rounds after a change are those of a fit with the new settings from there on."""
+    """Rounds after a change equal those of a continued fit with the new settings."""
     with Training({**PLAIN, "boosting": boosting}, DATA) as training:
         for _ in range(3):
             training.update()
@@ -287,10 +287,10 @@ def test_cv_has_the_curves_of_its_folds() -> None:
 
 
 def test_cv_is_cross_fit_of_the_estimator() -> None:
-    asked = {**PLAIN, "n_estimators": 60, "patience": 3}
-    found = cv({**asked, "early_stopping": True}, DATA, 4)
+    params = {**PLAIN, "n_estimators": 60, "patience": 3}
+    found = cv({**params, "early_stopping": True}, DATA, 4)
     fitted = cross_fit(
-        HedgerowRegressor(**asked, early_stopping=True), X[:200], Y[:200], 4, model=None
+        HedgerowRegressor(**params, early_stopping=True), X[:200], Y[:200], 4, model=None
     )
     np.testing.assert_array_equal(found.curves["validation"]["loss"], fitted.curves["loss"])
     assert found.best_round == fitted.best_rounds[0]
@@ -407,7 +407,7 @@ def test_attributes_are_kept(tmp_path: Path) -> None:
 
 
 def raw_of_document(document: dict[str, Any], rows: list[list[Any]]) -> np.ndarray:
-    """Return a reader of the JSON form that knows nothing else."""
+    """Compute raw scores from the JSON form alone."""
     raw = np.tile(np.array(document["base_score"], dtype=float), (len(rows), 1))
     for place, row in enumerate(rows):
         for tree in document["trees"]:
@@ -518,7 +518,7 @@ def test_json_of_categories_wide_integers_and_labels() -> None:
 
 
 def shift(node: dict[str, Any]) -> None:
-    """Cuts as distances from 2**60, which floats hold."""
+    """Shift cuts by 2**60, so that floats hold them."""
     if "left" in node:
         if "threshold" in node:
             node["threshold"] -= 2**60
@@ -555,7 +555,7 @@ def test_rounds_add_up() -> None:
 
 
 def test_later_rounds_of_xgboost() -> None:
-    """The same meaning of a range of rounds: the base score is in all of them."""
+    """A range of rounds has the same meaning: every range includes the base score."""
     xgboost = pytest.importorskip("xgboost")
     params = {"max_depth": 3, "eta": 0.3, "lambda": 1.0, "min_child_weight": 0, "base_score": 0.5}
     X1 = np.random.default_rng(0).integers(0, 10, (300, 3)).astype(float)

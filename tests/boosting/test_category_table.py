@@ -1,4 +1,4 @@
-"""The table of all splits of category columns: the sets that the search tries, no others."""
+"""The table of all splits of category columns has exactly the sets that the search tries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_of(table):
 @settings(max_examples=examples(300))
 @given(histograms(), rules, category_rules)
 def test_sets_are_those_of_the_naive_search(node_data, chosen, category) -> None:
-    """Histograms of whole numbers: each level its bin, the last that of missing values."""
+    """The histograms are integers; each level has a bin, and missing values have the last one."""
     g, h, n, node = node_data
     levels, level_bin = tuple(range(STRIDE - 1)), np.arange(STRIDE - 1, dtype=np.uint8)
     sums = LevelSums(levels, level_bin, g.astype(float)[None], h.astype(float)[None], n)
@@ -101,7 +101,7 @@ LEVELS = ("a", "b", "c", "d")
 
 
 def fitted(codes, y, **more):
-    """Return a model of one category column (mean of y 0, so that g = -y and h = 1), and its rows."""
+    """Return a model of one category column and its rows (y has mean 0, so g = -y and h = 1)."""
     schema = Schema((Column("c", "category", LEVELS),), named=True)
     values = np.array(codes, dtype=float)[:, None]
     offset = np.zeros((1, len(y)))

@@ -1,7 +1,7 @@
 """Laws of checkpoints.
 
-* However a fit is stopped, the same call gives the model that it would have given.
-* Whatever happens to the folder, the model is never another one: a warning, or an error.
+* After a fit is stopped at any point, the same call gives the model of an uninterrupted fit.
+* Damage to the folder never changes the model: the fit warns, or raises an error.
 * A checkpoint of another fit is refused, and the message says what differs.
 """
 
@@ -170,7 +170,7 @@ FLUSH = os.fsync
 
 @pytest.fixture(autouse=True)
 def _no_warning_and_no_flush(monkeypatch):
-    """Flushes of the disk matter to power cuts only, and wait for all other processes."""
+    """Skip flushes of the disk: they matter for power cuts only, and wait for other processes."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -265,13 +265,13 @@ def test_n_estimators_may_change(name, tmp_path) -> None:
 
 
 def test_a_finished_fit_returns_without_training(tmp_path) -> None:
-    told = []
+    reported = []
     fit = binary()
-    whole = run(fit, tmp_path, callbacks=told.append)
+    whole = run(fit, tmp_path, callbacks=reported.append)
     files = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert len(told) == SMALL["n_estimators"]
-    assert run(fit, tmp_path, callbacks=told.append) == whole
-    assert len(told) == SMALL["n_estimators"]
+    assert len(reported) == SMALL["n_estimators"]
+    assert run(fit, tmp_path, callbacks=reported.append) == whole
+    assert len(reported) == SMALL["n_estimators"]
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
@@ -293,15 +293,15 @@ def test_a_fit_that_a_callback_ended_is_finished(tmp_path) -> None:
 
 def test_callbacks_see_the_rounds_that_are_left_with_the_whole_history(tmp_path) -> None:
     params, data, valid = watched()
-    whole, told = [], []
+    whole, reported = [], []
     train(params, data, valid, callbacks=lambda s: whole.append((s.round, _plain(s.history))))
     with pytest.raises(Stopped):
         train(params, data, valid, callbacks=stop_at(4), checkpoint=tmp_path)
     train(
         params, data, valid, checkpoint=tmp_path,
-        callbacks=lambda s: told.append((s.round, _plain(s.history))),
+        callbacks=lambda s: reported.append((s.round, _plain(s.history))),
     )  # fmt: skip
-    assert told == whole[3:]
+    assert reported == whole[3:]
 
 
 def _plain(history):
@@ -357,7 +357,7 @@ def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
 
 
 def in_child(work):
-    """Return the process number of a forked child that does ``work`` and ends with status 0."""
+    """Fork a child that calls ``work`` and exits with status 0; return its process number."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -370,10 +370,10 @@ def in_child(work):
 
 
 def kill_until_done(fit, folder, seconds, seed):
-    """Run the fit in children that are killed at random moments; how many were.
+    """Run the fit in children that are killed at random moments; return how many were killed.
 
-    Each sets its own alarm, which the system answers by ending it: a parent that has to wait
-    for a processor would kill too late.
+    Each child sets an alarm, and the system kills it: a parent that waits for a processor would
+    kill it too late.
     """
     moments, kills = random.Random(seed), 0
 
@@ -447,7 +447,7 @@ CALLS = ("open", "write", "fsync", "replace", "unlink", "listdir", "makedirs", "
 
 
 class Faults:
-    """Does ``harm`` at call number ``at`` of the system, or at all from it on."""
+    """Call ``harm`` at system call number ``at``, or at all calls from this one on."""
 
     def __init__(self, monkeypatch, harm, at=0, lasting=False):
         self.calls, self._harm, self._at, self._lasting = 0, harm, at, lasting
@@ -477,7 +477,7 @@ def killed(name, real, arguments):
 
 
 def said_by(work):
-    """What the error says with which ``work`` ends; None if it gives what it should."""
+    """Return the message of the error that ``work`` raises, or None if its result is right."""
     try:
         assert work()
     except StorageError as error:
@@ -485,7 +485,7 @@ def said_by(work):
 
 
 def begun(fit, folder, number=4):
-    """Return a folder with three rounds, and what is in it."""
+    """Return a folder with three rounds, and its contents."""
     with pytest.raises(Stopped):
         run(fit, folder, callbacks=stop_at(number))
     return {path.name: path.read_bytes() for path in Path(folder).glob("*.safetensors")}
@@ -870,7 +870,7 @@ def test_nothing_is_said_of_a_checkpoint_in_the_model(tmp_path) -> None:
 
 
 def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
-    """What is wrong with a folder is said at once, not after hours of binning."""
+    """A wrong folder is an error at once, not after hours of binning."""
     taken = tmp_path / "taken"
     taken.write_text("no folder")
     calls: list[int] = []
@@ -888,7 +888,7 @@ def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
 
 
 def test_runs_with_little_time_have_trees_of_one_kind(tmp_path) -> None:
-    """A clock says how many rounds there are, and nothing else: the next run goes on with them."""
+    """The clock decides only the number of rounds; the next run continues with them."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 4))
     y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400)

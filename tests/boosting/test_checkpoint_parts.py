@@ -1,9 +1,9 @@
-"""Parts of a checkpoint as bytes, what decides that a fit is the same, and when parts are written.
+"""Parts of a checkpoint as bytes, fingerprints of fits, and the times of writes.
 
-* What is written comes back.
-* No bytes but those written are read as rounds; what has a valid checksum is safe to walk.
-* Equal fits have equal fingerprints, whatever strides and threads; others have others.
-* Writes are as rare as asked for, and a failed one is made up for.
+* Reading returns what was written.
+* Only bytes that were written are read as rounds; rounds with a valid checksum are safe to walk.
+* Equal fits have equal fingerprints for all strides and threads; other fits have other ones.
+* Writes are as rare as requested, and a failed write is repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FIT = Fingerprint({"learning_rate": "0.1", "objective": "softmax"}, {"X": "12", 
 
 
 def kept(tmp_path, n_rows=200, parts=3, **params):
-    """Return a fit, its folder with so many parts, and the bytes of its model."""
+    """Return a fit, its folder with this many parts, and the bytes of its model."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 3))
     data = Dataset(X, np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5]).astype(float))
@@ -60,7 +60,7 @@ def kept(tmp_path, n_rows=200, parts=3, **params):
 
 
 def read_all(folder):
-    """Return all rounds in a folder, without its checks."""
+    """Return all rounds in a folder without checking them."""
     files = sorted(Path(folder).glob("hedgerow-rounds-*"))
     digest = fit_from_bytes((Path(folder) / "hedgerow-fit.safetensors").read_bytes()).digest
     return joined([rounds_from_bytes(file.read_bytes(), digest) for file in files])
@@ -161,7 +161,7 @@ def test_parts_put_together_are_the_whole(some_rounds) -> None:
 
 
 def test_every_bit_counts(some_rounds) -> None:
-    """No byte can be changed, at any place; every third one is tried."""
+    """A change of any byte is found; every third byte is tried."""
     for parts, read in (
         (rounds_to_bytes(some_rounds.head(1), "aa"), lambda d: rounds_from_bytes(d, "aa")),
         (fit_to_bytes(FIT), fit_from_bytes),
@@ -388,7 +388,7 @@ def test_differences_are_named() -> None:
 
 
 class Store:
-    """Notes what it is given; takes ``cost`` seconds for it, and fails if told to."""
+    """A store that records its writes; each takes ``cost`` seconds, and it fails on demand."""
 
     def __init__(self, cost=0.0):
         self.now, self.cost, self.fails, self.saved, self.closed = 0.0, cost, False, [], 0
@@ -515,7 +515,7 @@ def test_locks_do_not_outlive_their_process(tmp_path) -> None:
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs symbolic links of POSIX")
 @pytest.mark.parametrize("kind", ["symbolic", "dangling", "hard", "pipe"])
 def test_a_lock_is_no_way_to_other_files(tmp_path, kind) -> None:
-    """Who may write to the folder must not be able to have other files emptied."""
+    """A user who may write to the folder cannot make the fit empty other files."""
     folder, victim = tmp_path / "checkpoint", tmp_path / "precious"
     folder.mkdir()
     victim.write_text("all that there is")

@@ -1,4 +1,4 @@
-"""Class weights: trees and decisions have them, probabilities do not."""
+"""Class weights change trees and decisions, but not probabilities."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_balanced_moves_decisions_and_leaves_probabilities_calibrated() -> None:
 
 
 def test_calibration_on_a_real_table_beside_lightgbm(shared_data) -> None:
-    """Santander customers, one in 25 of whom is not satisfied."""
+    """The data are Santander customers; one in 25 is not satisfied."""
     lgb = pytest.importorskip("lightgbm")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = shared_data("santander_cs") / "data.parquet"
@@ -178,7 +178,7 @@ def test_the_split_table_is_of_the_weighted_rows() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return rows in three files, with weights of which some are 0, and validation rows."""
+    """Return rows in three files, some with weight 0, and validation rows."""
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     rng, n = np.random.default_rng(5), 900
@@ -245,7 +245,7 @@ def test_rows_in_files_are_weighted_as_in_memory(
 
 @pytest.mark.parametrize("weight", [1, 1.0])
 def test_a_class_without_rows_does_not_round_the_weights(weight) -> None:
-    """Numbers of rows are integers, but the mean of an odd number of rows is a fraction."""
+    """The number of rows is an integer, but the mean of two numbers can be a fraction."""
     first = HedgerowClassifier(**SETTINGS).fit(X[:300], THREE[:300])
     rows = np.flatnonzero(THREE[:300] != "some")[:200]
     assert len(rows) % 2 == 0

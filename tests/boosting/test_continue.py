@@ -1,4 +1,4 @@
-"""Going on from a model: the same bytes as all rounds at once, other rows, other categories."""
+"""Continued training: the bytes of all rounds at once, other rows and categories."""
 
 from __future__ import annotations
 

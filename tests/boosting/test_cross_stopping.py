@@ -1,4 +1,4 @@
-"""Folds, rows of folds, tasks in turns, and ``early_stopping="cv"``."""
+"""Folds, their rows, the order of their tasks, and ``early_stopping="cv"``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.helpers.examples import examples
 
 @pytest.fixture(autouse=True)
 def _folds_abreast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tables too are grown by several threads."""
+    """Use several threads for small tables too."""
     monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", 1)
 
 
@@ -216,8 +216,8 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
     params = BoostParams(n_estimators=60, learning_rate=0.2, max_leaves=8)
 
     def fitted(factor: float) -> Any:
-        asked = StoppingParams("cv", rounds_factor=factor)
-        return fit(sample, make_objective("squared_error"), params, FitOptions(stopping=asked))
+        settings = StoppingParams("cv", rounds_factor=factor)
+        return fit(sample, make_objective("squared_error"), params, FitOptions(stopping=settings))
 
     plain, more = fitted(1.0), fitted(1.5)
     n_rounds = plain.forest.n_rounds
@@ -322,9 +322,9 @@ def test_what_cannot_be_done_is_refused() -> None:
 
 def test_folds_too_small_to_split_say_nothing() -> None:
     X, y = _data(45)
-    asked = HedgerowRegressor(early_stopping="cv", n_estimators=12, min_samples_leaf=20)
-    assert asked.fit(X, y).n_iter_ == 12
-    assert asked.fit(X[:20], y[:20]).n_iter_ == 0
+    model = HedgerowRegressor(early_stopping="cv", n_estimators=12, min_samples_leaf=20)
+    assert model.fit(X, y).n_iter_ == 12
+    assert model.fit(X[:20], y[:20]).n_iter_ == 0
 
 
 # -- beside groups and models that go on -------------------------------------------
@@ -344,8 +344,8 @@ def test_folds_keep_groups_whole(monkeypatch) -> None:
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(240, 2)), rng.integers(0, 20, 240)
     y = X[:, 0] + rng.normal(size=240)
-    for asked in ({"early_stopping": "cv", "n_estimators": 20}, {}):
-        HedgerowRegressor(**asked).fit(X, y, groups=groups)
+    for params in ({"early_stopping": "cv", "n_estimators": 20}, {}):
+        HedgerowRegressor(**params).fit(X, y, groups=groups)
         for fold in seen.pop():
             assert not set(groups[fold.train]) & set(groups[fold.test])
 
@@ -374,7 +374,7 @@ def rows() -> tuple[Any, Any]:
 
 
 class Interrupts:
-    """Interrupts at the given calls of a method, before or after it has done its work."""
+    """Interrupts at the given calls of a method, before or after its work."""
 
     def __init__(self, patch: pytest.MonkeyPatch, owner: Any, name: str, *at: int, after: bool):
         real, self.calls, main = getattr(owner, name), 0, threading.current_thread()
@@ -391,7 +391,7 @@ class Interrupts:
         patch.setattr(owner, name, method)
 
 
-def asked(**settings: Any) -> HedgerowRegressor:
+def make_regressor(**settings: Any) -> HedgerowRegressor:
     return HedgerowRegressor(
         **{"n_estimators": 60, "max_leaves": 6, "learning_rate": 0.2, "patience": 30}
         | {"early_stopping": "cv", "n_jobs": 1}
@@ -402,7 +402,7 @@ def asked(**settings: Any) -> HedgerowRegressor:
 @pytest.fixture(scope="module")
 def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
     """Return a fit without interrupts."""
-    return asked().fit(*rows)
+    return make_regressor().fit(*rows)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -429,15 +429,17 @@ def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
         early = 8 if name in ("advance", "note_rounds") else 22
         Interrupts(patch, owner, name, at if n_jobs == 1 else early, after=after)
         with pytest.warns(InterruptedFitWarning, match="while folds chose the number"):
-            model = asked(n_jobs=n_jobs).fit(X, y)
+            model = make_regressor(n_jobs=n_jobs).fit(X, y)
     assert model.stopped_by_ == "interrupt"
     curve = model.evals_result_["cv"]["loss"]
     assert 1 <= len(curve) < 60
     assert curve == whole.evals_result_["cv"]["loss"][: len(curve)]
     assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmin(curve))
-    by_hand = asked(n_estimators=model.n_iter_, early_stopping=False, patience="auto").fit(X, y)
+    by_hand = make_regressor(n_estimators=model.n_iter_, early_stopping=False, patience="auto").fit(
+        X, y
+    )
     assert model.predict(X).tobytes() == by_hand.predict(X).tobytes()
-    again = asked().fit(X, y)  # nothing is left behind
+    again = make_regressor().fit(X, y)  # nothing is left behind
     assert model_to_bytes(again.booster_.model) == model_to_bytes(whole.booster_.model)
 
 
@@ -475,7 +477,7 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
 
 def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch: Any) -> None:
     X, y = rows
-    model = asked()
+    model = make_regressor()
 
     def interrupted(owner: Any, name: str, *at: int) -> None:
         with monkeypatch.context() as patch:
@@ -497,14 +499,14 @@ def test_an_interrupt_of_the_last_fit_keeps_the_curves_of_the_folds(
 ) -> None:
     monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
     X, y = rows
-    whole = asked().fit(X, y)
+    whole = make_regressor().fit(X, y)
 
     def ctrl_c(state: Any) -> None:
         if state.round == 3:
             raise KeyboardInterrupt
 
     with pytest.warns(InterruptedFitWarning, match="the model has 3 of"):
-        model = asked(callbacks=ctrl_c).fit(X, y)
+        model = make_regressor(callbacks=ctrl_c).fit(X, y)
     assert model.evals_result_ == whole.evals_result_
     assert model.n_iter_ == model.best_iteration_ == 3
 
@@ -517,16 +519,16 @@ def test_a_checkpoint_of_an_interrupted_search_goes_on(
     with monkeypatch.context() as patch:
         Interrupts(patch, TreeGrower, "_begin", 26, after=True)
         with pytest.warns(InterruptedFitWarning):
-            first = asked().fit(X, y, checkpoint=tmp_path / "kept")
-    second = asked().fit(X, y, checkpoint=tmp_path / "kept")
+            first = make_regressor().fit(X, y, checkpoint=tmp_path / "kept")
+    second = make_regressor().fit(X, y, checkpoint=tmp_path / "kept")
     assert first.n_iter_ < second.n_iter_
-    whole = asked().fit(X, y)
+    whole = make_regressor().fit(X, y)
     assert model_to_bytes(second.booster_.model) == model_to_bytes(whole.booster_.model)
 
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """Yield an interrupt raises KeyboardInterrupt, as it does not in a process in the background."""
+    """Let an interrupt raise KeyboardInterrupt, also if this process runs in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

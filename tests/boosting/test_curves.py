@@ -1,4 +1,4 @@
-"""What is shown of a fit: progress bars, learning curves as a table and a picture."""
+"""Progress bars, and learning curves as tables and plots."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Shown:
 
 
 def stand_in(monkeypatch, shown: Shown, *, kernel: object) -> None:
-    """An IPython that is loaded, in a notebook or in a terminal."""
+    """Replace IPython as if it were loaded in a notebook or in a terminal."""
     module = types.ModuleType("IPython")
     shell = types.SimpleNamespace(kernel=kernel) if kernel else types.SimpleNamespace()
     module.get_ipython = lambda: shell  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a fit has used is free when it ends: nothing of it waits for a search for cycles."""
+"""A fit frees its memory when it ends: no object waits for the garbage collector."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FITS: dict[str, Callable[[], object]] = {
 
 
 def garbage_of(act: Callable[[], object]) -> list[Any]:
-    """What of ours only a search for cycles frees, of a second call; threads leave a few cells."""
+    """Return the package's objects that only the garbage collector frees after a second call."""
     act()
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Predictions of classes that end where the class is decided."""
+"""Predictions of classes stop at the round that decides the class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIMA = load_pima()[:2]
 
 
 def naive(booster, X, margin, every):
-    """Return raw scores by the definition: round after round for each row by itself."""
+    """Return raw scores by the definition: round after round for each row."""
     stages = list(booster.staged_predict(X, "raw"))
     found = []
     for row in range(len(X)):

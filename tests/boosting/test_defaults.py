@@ -1,4 +1,4 @@
-"""Automatic parameters: what they come to, and what they are good for."""
+"""Automatic parameters: their values, and the quality of their models."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def test_defaults_are_automatic_and_told() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     model = HedgerowClassifier(random_state=0).fit(X, y)
     expected = recipe(DataSize(len(y)))
-    told = model.chosen_params_
+    chosen = model.chosen_params_
     del expected["max_depth"]  # told of symmetric trees, which are chosen by it
     expected["multi_strategy"] = "auto"  # of no meaning for two classes
     expected["feature_crosses"] = None
-    assert told.pop("folds") == list(expected.pop("folds"))
-    best = min(told.pop("tried"), key=lambda entry: entry["score"])
-    expected |= {name: best[name] for name in set(best) & set(told)}
-    assert told == expected
-    assert model.n_iter_ == model.best_iteration_ < told["n_estimators"]
+    assert chosen.pop("folds") == list(expected.pop("folds"))
+    best = min(chosen.pop("tried"), key=lambda entry: entry["score"])
+    expected |= {name: best[name] for name in set(best) & set(chosen)}
+    assert chosen == expected
+    assert model.n_iter_ == model.best_iteration_ < chosen["n_estimators"]
     assert model.stopped_by_ == "early_stopping"
-    n_rounds = len(model.evals_result_["cv"]["loss"]) * told["stride"]
-    assert n_rounds * told["rounds_factor"] >= model.n_iter_
+    n_rounds = len(model.evals_result_["cv"]["loss"]) * chosen["stride"]
+    assert n_rounds * chosen["rounds_factor"] >= model.n_iter_
 
 
 @pytest.mark.slow
@@ -67,9 +67,9 @@ def test_many_classes_have_rounds_enough() -> None:
     y = np.arange(2_600) % 20
     X = centers[y] + rng.normal(size=(2_600, 16))
     model = HedgerowClassifier(random_state=0, n_jobs=1).fit(X[:600], y[:600])
-    told = model.chosen_params_
+    chosen = model.chosen_params_
     # Once, the folds ended at a third of 1,000 rounds, while their curve still fell.
-    assert told["tried"][0]["rounds"] * told["stride"] > 1_000
+    assert chosen["tried"][0]["rounds"] * chosen["stride"] > 1_000
     capped = HedgerowClassifier(
         **{**model.repeat_params_, "n_estimators": 709, "learning_rate": 0.1128}
     ).fit(X[:600], y[:600])
@@ -88,8 +88,8 @@ def test_explicit_values_win(name: str) -> None:
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{"patience": 3, name: value}).fit(X, y)
-    told = model.booster_.model.training
-    assert {**told["parameters"], **told.get("folds", {})}[name] == value
+    record = model.booster_.model.training
+    assert {**record["parameters"], **record.get("folds", {})}[name] == value
     assert name not in model.chosen_params_
 
 
@@ -154,9 +154,9 @@ def test_many_classes_share_their_trees() -> None:
     model = HedgerowClassifier(random_state=0).fit(X, y)
     assert model.chosen_params_["multi_strategy"] == "multi_output_tree"
     assert model.booster_.num_trees == model.n_iter_
-    asked = HedgerowClassifier(random_state=0, multi_strategy="one_output_per_tree").fit(X, y)
-    assert "multi_strategy" not in asked.chosen_params_
-    assert asked.booster_.num_trees == 9 * asked.n_iter_
+    estimator = HedgerowClassifier(random_state=0, multi_strategy="one_output_per_tree").fit(X, y)
+    assert "multi_strategy" not in estimator.chosen_params_
+    assert estimator.booster_.num_trees == 9 * estimator.n_iter_
     smooth = HedgerowClassifier(random_state=0, path_smooth=1.0).fit(X, y)
     assert smooth.chosen_params_["multi_strategy"] == "multi_output_tree"
     other = HedgerowClassifier(random_state=0, bundle_features=True).fit(X, y)
@@ -176,16 +176,16 @@ def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
     assert chosen["grow_policy"] == "symmetric"
     best = min(chosen["tried"], key=lambda entry: entry["score"])
     assert chosen["max_depth"] == best.get("max_depth", 7)
-    asked: dict[str, Any]
-    for asked in (
+    params: dict[str, Any]
+    for params in (
         {"max_leaves": 20},
         {"max_depth": 4},
         {"monotone_constraints": [1, 0, 0]},
     ):
-        other = HedgerowRegressor(random_state=0, patience=3, **asked).fit(X, y).chosen_params_
+        other = HedgerowRegressor(random_state=0, patience=3, **params).fit(X, y).chosen_params_
         assert other["grow_policy"] == "leafwise"
         assert "max_depth" not in other
-        assert "max_leaves" in asked or other["max_leaves"] == 31
+        assert "max_leaves" in params or other["max_leaves"] == 31
 
 
 def test_with_rounds_given_all_is_plain() -> None:
@@ -204,8 +204,8 @@ def test_tiny_tables_of_counted_rounds_take_every_kind_of_trees(
     n_rows: int, rounds: dict[str, Any], policy: str, boosting: str
 ) -> None:
     X, y = load_diabetes(return_X_y=True)
-    asked = {**rounds, "grow_policy": policy, "boosting": boosting}
-    model = HedgerowRegressor(**asked, random_state=0).fit(X[:n_rows], y[:n_rows])
+    params = {**rounds, "grow_policy": policy, "boosting": boosting}
+    model = HedgerowRegressor(**params, random_state=0).fit(X[:n_rows], y[:n_rows])
     shrinks = n_rows < 100 and boosting == "gbdt"
     assert (model.chosen_params_["reg_lambda"] == 1.0) == (not shrinks)
     leaves = {"symmetric": None}.get(policy, 8 if shrinks else 31)
@@ -215,11 +215,11 @@ def test_tiny_tables_of_counted_rounds_take_every_kind_of_trees(
 def test_what_is_chosen_is_what_could_be_asked_for() -> None:
     X, y = load_diabetes(return_X_y=True)
     chosen = HedgerowRegressor(random_state=0).fit(X, y)
-    told = chosen.chosen_params_
-    told["n_estimators"] = chosen.n_iter_
+    chosen_params = chosen.chosen_params_
+    chosen_params["n_estimators"] = chosen.n_iter_
     for name in ("folds", "rounds_factor", "stride", "tried", "early_stopping", "patience"):
-        del told[name]
-    same = HedgerowRegressor(random_state=0, early_stopping=False, **told).fit(X, y)
+        del chosen_params[name]
+    same = HedgerowRegressor(random_state=0, early_stopping=False, **chosen_params).fit(X, y)
     np.testing.assert_array_equal(same.predict(X), chosen.predict(X))
 
 
@@ -231,7 +231,7 @@ def test_validation_rows_tell_when_to_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     [
         {"boosting": "rf", "subsample": 0.5},
         {"boosting": "dart"},
@@ -241,9 +241,9 @@ def test_validation_rows_tell_when_to_stop() -> None:
     ],
     ids=str,
 )
-def test_what_a_recipe_would_contradict_is_plain(asked: dict[str, Any]) -> None:
+def test_what_a_recipe_would_contradict_is_plain(params: dict[str, Any]) -> None:
     X, y = load_diabetes(return_X_y=True)
-    model = HedgerowRegressor(random_state=0, **asked).fit(X, y)
+    model = HedgerowRegressor(random_state=0, **params).fit(X, y)
     assert model.chosen_params_["n_estimators"] == 100
     assert "folds" not in model.chosen_params_
 
@@ -332,7 +332,7 @@ def test_a_hurried_fit_has_what_was_given_and_else_the_hurried_values() -> None:
 
 
 class Clock:
-    """Time that goes on as it is told."""
+    """A clock that moves on demand."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -342,7 +342,7 @@ class Clock:
 
 
 def scheduled(seconds: Iterable[float], path: float, budget: float, expected: float) -> list[float]:
-    """Return rates of rounds that take these seconds, as many as there is time for."""
+    """Return the learning rates of the rounds that the budget has time for."""
     clock = Clock()
     rate = BudgetSchedule(path, clock.now + budget, expected, 0.02, 0.3, clock)
     rates: list[float] = []
@@ -484,7 +484,7 @@ def test_several_targets_share_their_trees(n_rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "asked", "lines"),
+    ("n_rows", "params", "lines"),
     [
         (99, {}, False),
         (100, {}, True),
@@ -495,15 +495,15 @@ def test_several_targets_share_their_trees(n_rows: int) -> None:
         (200, {"linear_leaves": False}, False),
     ],
 )
-def test_lines_of_squares(n_rows: int, asked: dict[str, Any], lines: bool) -> None:
+def test_lines_of_squares(n_rows: int, params: dict[str, Any], lines: bool) -> None:
     X = np.random.default_rng(0).normal(size=(n_rows, 2))
     y = np.abs(X[:, 0])
-    asked = {"patience": 3, **asked}
-    model = HedgerowRegressor(n_jobs=1, **asked).fit(X, y)
+    params = {"patience": 3, **params}
+    model = HedgerowRegressor(n_jobs=1, **params).fit(X, y)
     assert (model.booster_.model.forest.slopes is not None) == lines
     if not lines:
         return
-    sparse = HedgerowRegressor(n_jobs=1, **asked).fit(scipy.sparse.csr_matrix(X), y)
+    sparse = HedgerowRegressor(n_jobs=1, **params).fit(scipy.sparse.csr_matrix(X), y)
     assert sparse.booster_.model.forest.slopes is None
 
 

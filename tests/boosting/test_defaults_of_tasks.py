@@ -1,4 +1,4 @@
-"""Automatic parameters of rankings, times of events, counts and quantiles."""
+"""Automatic parameters of ranking, survival times, counts and quantiles."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def test_losses_of_events_come_to_the_partial_likelihood(n_times: int) -> None:
 
 def test_rankings_and_times_of_events_have_a_recipe() -> None:
     X, y, qid = _lists(60, 10)
-    told = HedgerowRanker().fit(X, y, qid=qid).chosen_params_
+    chosen = HedgerowRanker().fit(X, y, qid=qid).chosen_params_
     expected = recipe(DataSize(600, 6, by_lists=True))
-    assert told["folds"] == [5, 5] == list(expected["folds"])
-    assert told["patience"] == expected["patience"] == 100
-    assert len(told["tried"]) > 1
+    assert chosen["folds"] == [5, 5] == list(expected["folds"])
+    assert chosen["patience"] == expected["patience"] == 100
+    assert len(chosen["tried"]) > 1
     X, y = _times(400)
-    told = HedgerowRegressor(objective="cox").fit(X, y).chosen_params_
-    assert told["folds"] == [5, 5]
-    assert told["patience"] == recipe(DataSize(400))["patience"]
+    chosen = HedgerowRegressor(objective="cox").fit(X, y).chosen_params_
+    assert chosen["folds"] == [5, 5]
+    assert chosen["patience"] == recipe(DataSize(400))["patience"]
 
 
 @pytest.mark.slow

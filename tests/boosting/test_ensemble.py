@@ -481,7 +481,7 @@ def counted(n=6000, seed=0):
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_forests_of_amounts_have_about_the_mean_of_the_targets(loss) -> None:
-    """A Newton step from the start is too long where rates differ: 2.5 times too high here."""
+    """If rates differ, a Newton step from the start score is too long: here 2.5 times."""
     X, y, offset = counted()
     y = y + 0.5 if loss == "gamma" else y
     forest = HedgerowRegressor(

@@ -1,4 +1,4 @@
-"""Targets that are times of events: the ways to give them, and what may be two of them."""
+"""Survival times as targets: the forms in which users pass them."""
 
 from __future__ import annotations
 

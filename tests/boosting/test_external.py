@@ -52,7 +52,7 @@ def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -
 
 
 def worst(y, prediction, weight):
-    """Return a metric that is no sum."""
+    """Return the largest error: a metric that is not a mean over rows."""
     return float(np.abs(y - prediction).max())
 
 
@@ -145,7 +145,7 @@ def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
 
 
 class OwnSteps(RowLoss):
-    """Squared error, whose leaves take half of the mean residual."""
+    """Squared error with leaf values of half of the mean residual."""
 
     def losses(self, target, raw):
         return (raw[0] - target) ** 2

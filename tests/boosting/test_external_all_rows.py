@@ -1,4 +1,4 @@
-"""Losses that compare rows, over chunks, files and ranks: the bytes of the table in memory."""
+"""Losses that compare rows train on chunks, files and ranks to the bytes of a table in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = {"n_estimators": 5, "min_samples_leaf": 8, "n_jobs": 2}
 
 
 def squared(y: np.ndarray, raw: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a loss relative to the mean error of all rows, as no loss of single rows is."""
+    """Return the loss relative to the mean error of all rows, which needs all rows."""
     difference = raw - y
     return weight * (difference - difference.mean() / 2.0), weight * np.ones(len(y))
 
@@ -63,7 +63,7 @@ class Quartic(RowLoss):
 
 
 class WithLoss(Quartic):
-    """Its loss is rounded in another way than an exact mean."""
+    """An objective whose loss is rounded differently from an exact mean."""
 
     def loss(self, target, raw, weight):
         return float(np.average(self.losses(target, raw), weights=weight))
@@ -75,7 +75,7 @@ class WithStart(Quartic):
 
 
 class Coupled(RowLoss):
-    """Two scores, each of which is pulled to the other."""
+    """An objective with two raw scores that are pulled towards each other."""
 
     coupled = True
     n_outputs = 2
@@ -119,7 +119,7 @@ RANKINGS: dict[str, dict[str, Any]] = {
 
 
 def sized(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the size of a symmetric tree is its depth."""
+    """Return parameters in which the depth limits a symmetric tree, not the leaves."""
     small = {"max_depth": 3} if params.get("grow_policy") == "symmetric" else {"max_leaves": 6}
     return SMALL | small | params
 
@@ -212,7 +212,7 @@ def test_weights_of_zero_leave_queries_out() -> None:
 
 @pytest.mark.parametrize("name", ["cox", "lambdarank"])
 def test_rows_that_do_not_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of a file: the bins of all rows exceed the limit, their scores do not."""
+    """The bins of all rows exceed the memory limit; their scores do not."""
     monkeypatch.setattr(resident, "in_memory", None)
     monkeypatch.setattr(fit_external, "OneChunkRows", None)
     n_rows = 300_000
@@ -312,7 +312,7 @@ def test_chunks_without_an_event(size: int) -> None:
 
 
 def test_validation_rows_are_not_kept_by_the_loss() -> None:
-    """Only training rows need the memory that the loss of all rows takes."""
+    """The loss of all rows needs memory for training rows only."""
 
     def batches(n_batches: int) -> Any:
         def read() -> Iterator[Any]:

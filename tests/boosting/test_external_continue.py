@@ -1,4 +1,4 @@
-"""Rows in files continue a model with the bytes of a table in memory."""
+"""Training on files continues a model to the bytes of a table in memory."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def batches_of(rows: pd.DataFrame, target: np.ndarray, **more: Any) -> Dataset:
 
 @pytest.fixture
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of files must not be read as a table."""
+    """Fail if rows of files are read as a table."""
     monkeypatch.setattr(resident, "in_memory", None)
 
 

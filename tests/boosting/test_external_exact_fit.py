@@ -27,7 +27,7 @@ LIMIT = 60_000_000
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that little data make many pieces, and rows are copied in several parts."""
+    """Make many pieces of little data, and copy rows in several parts."""
     monkeypatch.setattr(column_files, "PIECE", 128)
     monkeypatch.setattr(column_files, "_RUN_PART", 32)
     monkeypatch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)

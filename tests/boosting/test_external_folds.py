@@ -36,12 +36,12 @@ SMALL = {
     "early_stopping": "cv", "patience": 3, "n_estimators": 12, "learning_rate": 0.5,
     "max_leaves": 7, "n_jobs": 2,
 }  # fmt: skip
-"""Large steps, so that some fits are ended by their folds."""
+"""Large steps, so that cross-validation stops some fits early."""
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["one chunk", "chunks"])
 def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the rows be one chunk, or chunks of 128 rows, but no table."""
+    """Split the rows into one chunk, or chunks of 128 rows; fail if they are read as a table."""
     monkeypatch.setattr(resident, "in_memory", None)
     if request.param:
         never_join_chunks(monkeypatch)
@@ -61,7 +61,7 @@ def batches_of(X: pd.DataFrame, **columns: Any) -> Dataset:
 
 
 def same(params: dict[str, Any], X: pd.DataFrame, y: Any, **columns: Any) -> Any:
-    """Check that files give the bytes of memory; return the model."""
+    """Check that files give the same bytes as memory; return the model."""
     params = SMALL | params
     if params.get("grow_policy") == "symmetric":
         del params["max_leaves"]
@@ -169,7 +169,7 @@ def test_sparse_rows() -> None:
 
 def test_a_checkpoint_is_continued(tmp_path: Path) -> None:
     class Killed(Exception):
-        """Ends the fit as a killed process would."""
+        """An error that ends the fit like a killed process."""
 
     def killed(seen: Any) -> None:
         if seen.round == 3:

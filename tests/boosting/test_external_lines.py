@@ -34,7 +34,7 @@ def batches_of(values: Any, target: np.ndarray, size: int = 70, **more: Any) -> 
 
 @pytest.fixture(autouse=True)
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows must not be read as a table."""
+    """Fail if rows are read as a table."""
     monkeypatch.setattr(resident, "in_memory", None)
 
 
@@ -52,7 +52,7 @@ def test_values_that_no_leaf_needs(size: int) -> None:
 
 
 def test_columns_of_wide_integers_and_dates() -> None:
-    """Values that are not floats are rounded to the same ones."""
+    """Values that are not floats are rounded to the same floats."""
     columns = {
         "wide": RNG.integers(2**60, 2**61, N),
         "day": np.datetime64("2020-01-01") + RNG.integers(0, 900, N).astype("timedelta64[D]"),

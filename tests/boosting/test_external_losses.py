@@ -38,7 +38,7 @@ def features(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def near(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the targets in another order: large ones where the first column is large."""
+    """Reorder the targets: rows with a large first column get large targets."""
     found = np.empty_like(targets)
     found[np.argsort(X[:, 0], kind="stable")] = np.sort(targets)
     swapped = np.arange(0, len(X) - 3, 5)
@@ -55,7 +55,7 @@ def fourth_root(y, raw):
 
 
 class ByRound(RowLoss):
-    """Its steps are half as long in every second round."""
+    """An objective whose leaf values are halved in every second round."""
 
     def losses(self, target, raw):
         return (raw[0] - target) ** 2
@@ -77,7 +77,7 @@ class Quartic(RowLoss):
 
 
 class OwnSteps(Quartic):
-    """Its leaves take half of the mean residual."""
+    """An objective with leaf values of half of the mean residual."""
 
     def leaf_steps(self, leaves, output):
         sizes = np.diff(leaves.starts)
@@ -98,7 +98,7 @@ class TwoScores(Quartic):
 
 
 def make(case: str, seed: int = 0, n: int = N) -> tuple[dict, dict]:
-    """Return settings and rows of a case by its name."""
+    """Return the settings and rows of the named case."""
     X, rng = features(n, seed), np.random.default_rng(seed + 1)
     known = {one.id: one for one in CASES}
     if case in known:

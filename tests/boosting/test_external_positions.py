@@ -28,7 +28,7 @@ SMALL = {"objective": "lambdarank", "n_estimators": 5, "max_leaves": 7, "n_jobs"
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["one chunk", "chunks"])
 def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the rows be one chunk, or chunks of 128 rows, but no table."""
+    """Split the rows into one chunk, or chunks of 128 rows; fail if they are read as a table."""
     monkeypatch.setattr(resident, "in_memory", None)
     if request.param:
         never_join_chunks(monkeypatch)

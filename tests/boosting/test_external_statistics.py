@@ -42,7 +42,7 @@ SMALL = {"n_estimators": 6, "min_samples_leaf": 8, "max_leaves": 7, "n_jobs": 2}
 
 @pytest.fixture(autouse=True)
 def one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with more than 200,000 rows; and rows of files must not be read as a table."""
+    """Use one copy, as with more than 200,000 rows; fail if rows of files are read as a table."""
     monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
     monkeypatch.setattr(resident, "in_memory", None)
 
@@ -117,7 +117,7 @@ def test_batches_give_the_bytes_of_memory(name: str, columns: list[str], weight:
 
 @pytest.fixture(params=[False, True], ids=["one chunk", "chunks"])
 def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the rows be one chunk, or chunks of 128 rows that are never joined."""
+    """Split the rows into one chunk, or chunks of 128 rows that are never joined."""
     if request.param:
         never_join_chunks(monkeypatch)
 
@@ -141,7 +141,7 @@ COPIED: dict[str, tuple[dict[str, Any], np.ndarray]] = {
 
 @functools.cache
 def copied_in_memory(name: str, weighted: bool) -> bytes:
-    """Return the model of a table in memory, of which there are :data:`statistics.COPIED_ROWS`."""
+    """Train on :data:`statistics.COPIED_ROWS` copies of the rows in memory; return the model."""
     params, target = COPIED[name]
     return model(params, Dataset(TABLE, target, weight=WEIGHT if weighted else None))
 
@@ -151,7 +151,7 @@ def copied_in_memory(name: str, weighted: bool) -> bytes:
 def test_copied_rows(
     name: str, weight: Any, division: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each row is there three times, as in a table of 133,000 rows."""
+    """Each row has three copies, as in a table of 133,000 rows."""
     params, target = COPIED[name]
     n_rows = N if weight is None else np.count_nonzero(weight)
     monkeypatch.setattr(statistics, "COPIED_ROWS", 3 * int(n_rows) + 2)
@@ -195,7 +195,7 @@ def test_offsets_and_checkpoints(tmp_path: Path) -> None:
 
 
 def test_many_rows_in_many_chunks() -> None:
-    """More rows than the sample for cuts, and more than one chunk."""
+    """The table has more rows than the sample for cuts, and more than one chunk."""
     n_rows = 260_000
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(n_rows, 10)), columns=[f"x{j}" for j in range(10)])

@@ -1,4 +1,4 @@
-"""Several targets of rows in files: as the same rows in memory."""
+"""Several targets of rows in files give the model of the same rows in memory."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_validation_rows(kind: dict[str, Any], boosting: str, files: list[Path])
 
 @KINDS
 def test_one_far_count(kind: dict[str, Any], files: list[Path]) -> None:
-    """The limit on steps is that of all rows."""
+    """All rows together decide the limit on steps."""
     params = kind | {"objective": "poisson", "n_estimators": 20, "learning_rate": 0.5}
     rows = ROWS.assign(y=np.floor(ROWS.a**2), z=np.floor(ROWS.b))
     rows.loc[7, "z"] = 1e9

@@ -1,4 +1,4 @@
-"""Times of events in two columns of files: what the columns are shows in all rows."""
+"""Survival times in two columns of files: all rows decide which column is the event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files(folder: Path, target: list[str], rows: pd.DataFrame = ROWS, **change) -> Dataset:
-    """Return two files; ``change`` replaces columns of the second."""
+    """Write two files; ``change`` replaces columns of the second one."""
     pytest.importorskip("pyarrow", reason="files need pyarrow")
     folder.mkdir(parents=True)
     rows[:150].to_parquet(folder / "0.parquet")

@@ -1,4 +1,4 @@
-"""The recipe of a fit: early stopping, validation rows, callbacks, progress."""
+"""Early stopping, validation rows, callbacks and progress of a fit."""
 
 from __future__ import annotations
 

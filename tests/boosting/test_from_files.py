@@ -1,4 +1,4 @@
-"""``Dataset.from_files`` and ``Dataset.from_batches`` against the same rows in memory."""
+"""``Dataset.from_files`` and ``Dataset.from_batches`` give the model of the same rows in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_back(sample: Any) -> Stored:
 def stored(
     data: FileDataset, fraction: float | None = None, **params: Any
 ) -> tuple[Stored, Stored | None]:
-    """Return training and validation rows as a fit gets them."""
+    """Return the training and validation rows that a fit receives."""
     settings = BoostParams(**params)
     hold_out = HoldOut(fraction or 0.1, False, settings.seed)
     data.survey(hold_out.add, settings, fraction is not None)
@@ -64,7 +64,7 @@ def stored(
 def in_memory(
     data: Dataset, fraction: float | None = None, **params: Any
 ) -> tuple[Stored, Stored | None]:
-    """Return the same by the way of a table in memory."""
+    """Return the same data from a table in memory."""
     settings = BoostParams(**params)
     table = data.table(zero_missing=settings.zero_as_missing)
     sample = data.sample(table, data.target(table.n_rows), 1).without_zero_weights()
@@ -279,7 +279,7 @@ def test_named_columns_of_unnamed_batches(cache: Path) -> None:
 
 @pytest.mark.parametrize("fraction", [None, 0.1])
 def test_cuts_from_a_sample_of_many_rows(fraction: float | None, cache: Path) -> None:
-    """More rows than cuts are chosen from: the same ones are chosen."""
+    """The table has more rows than the sample for cuts; the cuts are the same."""
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(450_000, 2)).astype(np.float32), rng.normal(size=450_000)
     weight = rng.choice([0.0, 1.0, 2.0], len(y))
@@ -297,7 +297,7 @@ def test_cuts_from_a_sample_of_many_rows(fraction: float | None, cache: Path) ->
 
 
 def test_levels_of_training_rows_only(tmp_path: Path, cache: Path) -> None:
-    """A category that only rows set aside or of weight 0 have is unknown."""
+    """A category is unknown if only validation rows or rows of weight 0 have it."""
     n_rows = 60
     names = np.array([f"level {row}" for row in range(n_rows)])
     weight = np.where(np.arange(n_rows) % 7 == 0, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Rows set aside for early stopping: whole groups, and classes that stay in training."""
+"""Validation rows for early stopping: groups stay whole, and every class stays in training."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_fit_sets_groups_aside() -> None:
 
 
 def test_single_rows_judge_too_well_where_groups_are_alike() -> None:
-    """The reason for groups: a column that tells the person learns it by heart."""
+    """Without groups, a column that identifies the person lets the model memorise the targets."""
     table = np.column_stack([X, PERSON])
     loose = HedgerowRegressor(**STOPS, min_samples_leaf=2).fit(table, Y)
     whole = HedgerowRegressor(**STOPS, min_samples_leaf=2).fit(table, Y, groups=PERSON)

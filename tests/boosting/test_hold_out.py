@@ -1,4 +1,4 @@
-"""Rows set aside while they pass by: those with the smallest hashes of their class."""
+"""Validation rows of a stream: the rows with the smallest hashes of each class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def expected_rows(target, fraction, stratify, seed):
 
 
 def chosen_rows(target, fraction, stratify, seed, size, cuts=()):
-    """Return rows that are set aside on the ranks that ``cuts`` divide the rows into."""
+    """Return the validation rows if ``cuts`` divide the rows between ranks."""
     ends = [0, *cuts, len(target)]
 
     def one(communicator):

@@ -1,7 +1,7 @@
-"""Laws that every fit obeys, whatever the data.
+"""Laws that every fit obeys for all data.
 
-Where a law changes the order in which floats are added, or a unit that is no
-power of two, results agree to rounding; everywhere else to the last bit.
+If a law changes the order of float additions, or a unit that is not a power of two, results
+agree up to rounding.  Otherwise they agree to the last bit.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ CASES = {
 
 
 SHAPES = [(700, 6), (700, 70), (20_500, 40)]
-"""Fewer columns than threads take, and two tiles of them; few rows, and several blocks of them."""
+"""Fewer columns than the threads use, and two tiles; few rows, and several blocks."""
 
 
 @pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
@@ -298,7 +298,7 @@ def test_softmax_of_two_classes_is_about_the_logistic_one() -> None:
 
 
 def separates(column, dtype=None):
-    """Whether a fit tells every value of a column from its neighbours, at predict."""
+    """Assert that predictions distinguish every value of a column from its neighbours."""
     values = np.asarray(column) if dtype is None else np.array(column, dtype=dtype)
     rng = np.random.default_rng(0)
     target = rng.permutation(len(values)).astype(float)

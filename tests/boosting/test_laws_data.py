@@ -1,7 +1,7 @@
-"""Laws of :mod:`test_laws` on every way that data can take through a fit.
+"""Laws of :mod:`test_laws` on every path of data through a fit.
 
-A *path* is a kind of table with the settings that go with it: categories, sparse
-tables, bundles, row samples that follow gradients, and what is asked of columns.
+A *path* is a kind of table and its settings: categories, sparse tables, bundles, row samples
+by gradients, and options of columns.
 
 Laws that hold on some paths only:
 
@@ -82,14 +82,14 @@ def mixed(rng, n, n_levels=12):
 
 
 def many(rng, n):
-    """Return levels beyond the bins, each in a row or more."""
+    """Return more levels than bins, each in at least one row."""
     table = mixed(rng, n)
     table["town"][:290] = [f"t{k:03d}" for k in range(290)]
     return table
 
 
 def keyed(rng, n):
-    """Named numbers beside keys of 64 bits and narrow floats."""
+    """Return named numbers, 64-bit keys and narrow floats."""
     return {
         "key": 2**60 + rng.integers(0, 30, n),
         "code": rng.integers(0, 9, n).astype(np.int16),
@@ -99,7 +99,7 @@ def keyed(rng, n):
 
 
 def scattered(rng, n):
-    """Return entries that meet, some of them recorded zeros and NaN."""
+    """Return sparse columns with conflicts; some stored entries are zeros and NaN."""
     values = rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, np.nan], (n, 12))
     held = rng.random((n, 12)) < 0.3
     rows, columns = np.nonzero(held)
@@ -107,20 +107,20 @@ def scattered(rng, n):
 
 
 def indicators(rng, n):
-    """Return three categories as indicators: columns that never meet, and one of counts."""
+    """Return one-hot columns of three categories, without conflicts, and a column of counts."""
     parts = [np.eye(k)[rng.integers(0, k, n)] for k in (5, 9, 14)]
     counts = rng.poisson(0.2, (n, 1)) * (parts[0][:, :1] == 0)
     return sparse.csc_array(np.hstack([*parts, counts]))
 
 
 def meeting(rng, n):
-    """Return columns that seldom meet."""
+    """Return sparse columns with few conflicts."""
     return sparse.csr_array(np.where(rng.random((n, 20)) < 0.04, rng.integers(1, 4, (n, 20)), 0.0))
 
 
 @dataclass(frozen=True)
 class Path:
-    """A way of data through a fit.
+    """A path of data through a fit.
 
     make    table of n rows
     params  of the fit
@@ -229,7 +229,7 @@ PATHS = {
 
 
 def paths_where(wanted):
-    """Run a law on some paths: on every second one in a fast run, which are others for each law."""
+    """Run a law on some paths; a fast run takes every second one, different for each law."""
 
     def marked(law):
         chosen = [name for name, path in PATHS.items() if wanted(path)]
@@ -269,7 +269,7 @@ def join(X, other):
 
 
 def strangers(X, rng, n):
-    """Return rows with what no other row has: levels, sizes, and entries in all columns."""
+    """Return rows with levels, values and entries that no other row has."""
     if not isinstance(X, dict):
         dense = rng.normal(0, 100, (n, X.shape[1]))
         return type(X)(dense) if sparse.issparse(X) else dense
@@ -285,7 +285,7 @@ def strangers(X, rng, n):
 
 
 def numbers(X):
-    """Return the table as floats, a level by its place."""
+    """Return the table as floats, with the index of each level."""
     if not isinstance(X, dict):
         return np.nan_to_num(X.toarray() if sparse.issparse(X) else X)
     columns = []
@@ -312,7 +312,7 @@ def n_outputs(objective):
 
 
 def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, **params):
-    """Train on a path; ``spy`` gathers the raw scores that training keeps, by round."""
+    """Train on a path; ``spy`` records the raw scores of training after each round."""
     given_ = {
         "n_estimators": 5, "max_leaves": 8, "min_samples_leaf": 5, "n_jobs": 1,
         "early_stopping": False, **path.params, **params,
@@ -362,7 +362,7 @@ def an_objective(data, path):
 
 @pytest.fixture
 def many_threads(monkeypatch):
-    """Use as many threads as are asked for, however small the data."""
+    """Use the requested number of threads, also for small data."""
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     for module in (bins_module, matrix_module):
         monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
@@ -404,7 +404,7 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
     weight = rng.choice([1.0, 2.5], len(y))
 
     def with_strangers(X, y, weight, known=False):
-        """Return rows of weight 0 among the others, which keep their order."""
+        """Insert rows of weight 0; the other rows keep their order."""
         strange = take(X, np.arange(n_strange)) if known else strangers(X, rng, n_strange)
         X = take(join(X, strange), mixed_up)
         y = np.append(y, rng.choice(y, n_strange))[mixed_up]
@@ -648,7 +648,7 @@ def test_zeros_of_either_sign_are_one_target() -> None:
 
 
 def renamed(column, names):
-    """Return the column with other names of its levels."""
+    """Rename the levels of the column."""
     return np.array([None if value is None else names[value] for value in column], dtype=object)
 
 
@@ -673,7 +673,7 @@ def test_new_names_in_the_same_order_change_nothing(path, data, seed) -> None:
 
 
 def dictionaries(X, rng):
-    """Return the frame in the dictionaries of libraries, their codes in any order, some unused."""
+    """Return the frame with dictionaries of several libraries: codes in any order, some unused."""
     import pandas as pd
     import polars as pl
     import pyarrow as pa

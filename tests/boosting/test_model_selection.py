@@ -1,4 +1,4 @@
-"""Folds that choose between settings, in large steps."""
+"""Cross-validation chooses between settings, in large steps."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def sample() -> Sample:
     return Sample(read_any(X), y)
 
 
-def fitted(sample: Sample, params: BoostParams, **asked: Any) -> Model:
-    return fit(sample, SQUARES, params, FitOptions(StoppingParams("cv", patience=12, **asked)))
+def fitted(sample: Sample, params: BoostParams, **settings: Any) -> Model:
+    return fit(sample, SQUARES, params, FitOptions(StoppingParams("cv", patience=12, **settings)))
 
 
 def scores(model: Model) -> list[float]:
@@ -77,17 +77,17 @@ def scores(model: Model) -> list[float]:
 
 @pytest.mark.parametrize("cautious", [False, True])
 def test_the_best_of_all_settings_is_trained(sample: Sample, cautious: bool) -> None:
-    asked = {"is_cautious": cautious}
-    alone = [fitted(sample, params, **asked) for params in (STUMPS, LARGER, LEVELS)]
-    model = fitted(sample, STUMPS, candidates=(LARGER, LEVELS), **asked)
+    settings = {"is_cautious": cautious}
+    alone = [fitted(sample, params, **settings) for params in (STUMPS, LARGER, LEVELS)]
+    model = fitted(sample, STUMPS, candidates=(LARGER, LEVELS), **settings)
     best = min(range(3), key=lambda i: scores(alone[i])[0])
     assert best != 0
     if not cautious:  # whose curves are not followed to the end if they are far off
         assert scores(model) == [scores(one)[0] for one in alone]
-    told = model.training["folds"].pop("tried")
-    assert told[1]["max_leaves"] == 8
-    assert told[2]["grow_policy"] == "symmetric"
-    assert "max_leaves" not in told[0]
+    record = model.training["folds"].pop("tried")
+    assert record[1]["max_leaves"] == 8
+    assert record[2]["grow_policy"] == "symmetric"
+    assert "max_leaves" not in record[0]
     alone[best].training["folds"].pop("tried")
     assert model_to_bytes(model) == model_to_bytes(alone[best])
 
@@ -101,8 +101,8 @@ def test_of_equal_settings_the_first_wins(sample: Sample) -> None:
 
 
 def test_a_metric_of_the_user_decides(sample: Sample) -> None:
-    asked = StoppingParams("cv", patience=12, candidates=(LARGER, LEVELS))
-    model = fit(sample, SQUARES, STUMPS, FitOptions(asked, eval_metric="r2"))
+    stopping = StoppingParams("cv", patience=12, candidates=(LARGER, LEVELS))
+    model = fit(sample, SQUARES, STUMPS, FitOptions(stopping, eval_metric="r2"))
     tried = scores(model)
     assert tried[0] < max(tried)  # a greater one is better
     best = model.training["folds"]["tried"][int(np.argmax(tried))]
@@ -114,8 +114,8 @@ def test_a_metric_of_the_user_decides(sample: Sample) -> None:
 def test_a_stride_is_a_larger_rate_of_the_folds(sample: Sample, stride: float) -> None:
     model = fitted(sample, LARGER, stride=stride)
     large = replace(LARGER, learning_rate=0.1 * stride, n_estimators=math.ceil(60 / stride))
-    asked = StoppingParams("cv", patience=math.ceil(12 / stride))
-    by_hand = fit(sample, SQUARES, large, FitOptions(asked))
+    stopping = StoppingParams("cv", patience=math.ceil(12 / stride))
+    by_hand = fit(sample, SQUARES, large, FitOptions(stopping))
     assert model.training["history"] == by_hand.training["history"]
     n_rounds = by_hand.forest.n_rounds
     assert model.forest.n_rounds == min(60, round(n_rounds * stride))
@@ -144,11 +144,11 @@ def test_a_long_way_is_gone_in_larger_steps(sample: Sample, easy: int, times: fl
 def test_scores_of_folds_that_are_not_kept_are_added_up_again(
     sample: Sample, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    """The scores of the best round say how far it is beyond chance."""
-    asked = {"is_cautious": True, "stride": 2.0, "candidates": (LARGER,)}
-    plain = fitted(sample, LEVELS, **asked)
+    """The scores of the best round show whether it is better than chance."""
+    params = {"is_cautious": True, "stride": 2.0, "candidates": (LARGER,)}
+    plain = fitted(sample, LEVELS, **params)
     monkeypatch.setattr(recent_scores, "_RECENT_BYTES", room)
-    assert model_to_bytes(fitted(sample, LEVELS, **asked)) == model_to_bytes(plain)
+    assert model_to_bytes(fitted(sample, LEVELS, **params)) == model_to_bytes(plain)
 
 
 def test_the_latest_scores_are_kept_from_the_best_round_on(
@@ -171,7 +171,7 @@ def test_the_latest_scores_are_kept_from_the_best_round_on(
 def test_trees_of_folds_are_built_many_at_once(
     outputs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Trees of folds are walked, and their gains are summed; a model reads all their fields."""
+    """Models read all fields of the folds' trees: leaves are found, and gains are summed."""
     n_trees, built = 0, 0
 
     def begin(self: grower_module.TreeGrower, *given: Any) -> Any:
@@ -339,7 +339,7 @@ def test_curves_that_are_far_off_are_not_followed() -> None:
 
 
 def test_a_test_on_one_fold_ends_with_its_answer() -> None:
-    """The answer is the same where it goes on, and it takes fewer rounds if it is yes."""
+    """The answer equals that of the full test, and needs fewer rounds if it is yes."""
 
     def falling(n: int) -> float:
         return 1.0 + 1.0 / n
@@ -372,7 +372,7 @@ def test_curves_behind_at_equal_rounds_are_not_followed() -> None:
 def test_plain_trees_are_compared_at_equal_rounds_unless_the_others_are_in_doubt(
     signal: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a gain of the others, the loss of plain trees may rise at first and fall later."""
+    """If other trees do not gain, the loss of plain trees may rise first and fall later."""
     rng = np.random.default_rng(0)
     X, noise = rng.normal(size=(1_200, 3)), rng.normal(size=1_200)
     of_one_fold = []
@@ -412,7 +412,7 @@ def test_nothing_else_is_tried_if_hardly_any_loss_is_left(n_wrong: int, tries: b
 
 
 def test_trying_one_fold_changes_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain trees win here, so that one fold is left early; with all its rounds they do, too."""
+    """Plain trees win here, so one fold ends early; they also win with all its rounds."""
     rng = np.random.default_rng(1)
     X = rng.integers(0, 40, (900, 2)).astype(float)
     y = rng.normal(size=1600)[(40 * X[:, 0] + X[:, 1]).astype(int)]
@@ -455,10 +455,10 @@ def test_many_rows_compare_symmetric_trees_abreast() -> None:
     logistic = make_objective("logistic")
     for n_rows, n_outputs, tries in ((199_999, 1, False), (200_000, 1, True), (100_000, 2, True)):
         size = DataSize(n_rows, 20, n_outputs, by_levels=True)
-        _, asked = choose(BoostParams(), StoppingParams(), every, logistic, size, False)
-        assert asked.at_equal_learning == tries
+        _, stopping = choose(BoostParams(), StoppingParams(), every, logistic, size, False)
+        assert stopping.at_equal_learning == tries
         if tries:
-            shapes = [other.grow_policy for other in asked.candidates]
+            shapes = [other.grow_policy for other in stopping.candidates]
             assert shapes == ["symmetric"] * (n_outputs == 1)
 
 
@@ -468,7 +468,7 @@ def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
     folds = draw_folds(sample.target, 5, False, 0, None, None)
     found = {}
     for at_equal_learning in (False, True):
-        asked = StoppingParams(
+        stopping = StoppingParams(
             "cv",
             patience=60,
             candidates=(slow,),
@@ -476,7 +476,7 @@ def test_a_slow_learner_is_found_abreast(sample: Sample) -> None:
             at_equal_learning=at_equal_learning,
         )
         rows = FoldRows(sample, SQUARES, params, 1)
-        found[at_equal_learning] = ModelSelection(rows, folds, SQUARES, asked, (LOSS,), 1, None)
+        found[at_equal_learning] = ModelSelection(rows, folds, SQUARES, stopping, (LOSS,), 1, None)
         found[at_equal_learning].hold(params)
     assert found[False].tried[1]["rounds"] == 40  # far from the best score of the first settings
     assert found[False].best.params == params
@@ -512,22 +512,22 @@ def dense_only(values: dict[str, Any]) -> bool:
     return values.get("grow_policy") == "symmetric" or values.get("linear_leaves", False)
 
 
-def chosen(automatic: set[str], **asked: Any) -> StoppingParams:
+def chosen(automatic: set[str], **settings: Any) -> StoppingParams:
     size = DataSize(500, 4, 1, 9, True, True, True)
-    params = BoostParams(**asked)
+    params = BoostParams(**settings)
     return choose(params, StoppingParams(), frozenset(automatic), SQUARES, size, False)[1]
 
 
-@pytest.mark.parametrize("asked", [{}, {"max_leaves": 12}, {"grow_policy": "leafwise"}])
-def test_many_classes_also_try_symmetric_trees_and_few_columns(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("params", [{}, {"max_leaves": 12}, {"grow_policy": "leafwise"}])
+def test_many_classes_also_try_symmetric_trees_and_few_columns(params: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     y = np.tile(np.arange(9), 30)
     X = rng.normal(size=(270, 4)) + y[:, None] * rng.normal(size=(9, 4))[y] / 3
-    model = HedgerowClassifier(random_state=0, n_jobs=1, **asked).fit(X, y)
+    model = HedgerowClassifier(random_state=0, n_jobs=1, **params).fit(X, y)
     tried = model.chosen_params_["tried"]
     levels = [entry for entry in tried if entry.get("grow_policy") == "symmetric"]
     narrow = [entry for entry in tried if entry.get("colsample_bynode") == 0.3]
-    assert (len(levels), len(narrow)) == (0 if asked else 1, 0 if "max_leaves" in asked else 1)
+    assert (len(levels), len(narrow)) == (0 if params else 1, 0 if "max_leaves" in params else 1)
 
 
 def test_explicit_values_are_in_all_alternatives() -> None:
@@ -570,9 +570,9 @@ def test_plain_and_rare_settings_are_taken_if_they_are_clearly_better(
     assert model.training["parameters"]["max_leaves"] == LARGER.max_leaves
     assert len(scores(model)) == 2
     monkeypatch.setattr(selection_module, "_CLEARLY", 1e6)
-    asked = fitted(sample, STUMPS, **others)
-    assert asked.training["parameters"]["max_leaves"] == STUMPS.max_leaves
-    assert scores(asked) == scores(model)
+    estimator = fitted(sample, STUMPS, **others)
+    assert estimator.training["parameters"]["max_leaves"] == STUMPS.max_leaves
+    assert scores(estimator) == scores(model)
 
 
 def test_plain_settings_that_are_behind_on_the_first_fold_are_not_grown_on_others(
@@ -595,20 +595,20 @@ def test_plain_settings_that_are_behind_on_the_first_fold_are_not_grown_on_other
 
 
 def test_a_value_for_each_number_is_learned_as_by_plain_trees() -> None:
-    """A number that names something: neighbours have nothing in common."""
+    """The column is an identifier: adjacent values have nothing in common."""
     rng = np.random.default_rng(0)
     value = 2.0 * rng.normal(size=300)
     x, x_new = rng.integers(0, 300, 1500), rng.integers(0, 300, 5000)
     y = value[x] + 0.5 * rng.normal(size=1500)
-    asked = plain_values() | {"early_stopping": False}
+    params = plain_values() | {"early_stopping": False}
     errors = [
         np.mean((model.fit(x[:, None], y).predict(x_new[:, None]) - value[x_new]) ** 2)
-        for model in (HedgerowRegressor(n_jobs=1), HedgerowRegressor(n_jobs=1, **asked))
+        for model in (HedgerowRegressor(n_jobs=1), HedgerowRegressor(n_jobs=1, **params))
     ]
     assert errors[0] < errors[1]
 
 
-def told(mean: float, n_rows: int = 50) -> Difference:
+def reported(mean: float, n_rows: int = 50) -> Difference:
     return Difference(mean, 0.1, n_rows)
 
 
@@ -622,13 +622,13 @@ def test_folds_that_contradict_each_other_are_told() -> None:
         warnings.simplefilter("error")
         HedgerowRegressor(n_jobs=1).fit(X, y)
         HedgerowRegressor(n_jobs=1).fit(X, rng.normal(size=600), groups=group)
-        warn_of_doubts(told(-0.3), [told(-0.3), told(2.0)])
-        warn_of_doubts(told(-0.5, 10), [told(-0.5, 10), told(2.0)])
+        warn_of_doubts(reported(-0.3), [reported(-0.3), reported(2.0)])
+        warn_of_doubts(reported(-0.5, 10), [reported(-0.5, 10), reported(2.0)])
     with pytest.warns(FoldsWarning, match=r"the loss is 0.5 higher \(standard error 0.1\)"):
-        warn_of_doubts(told(-0.5), [told(-0.5)])
-    by_fold = [told(mean) for mean in (1.0, -0.5, 0.1, -0.6)]
+        warn_of_doubts(reported(-0.5), [reported(-0.5)])
+    by_fold = [reported(mean) for mean in (1.0, -0.5, 0.1, -0.6)]
     with pytest.warns(FoldsWarning, match=r"rows of fold 0, and raise it on those of fold 1, 3"):
-        warn_of_doubts(told(0.2), by_fold)
+        warn_of_doubts(reported(0.2), by_fold)
 
 
 # -- ends before all are tried ------------------------------------------------
@@ -637,10 +637,10 @@ def test_folds_that_contradict_each_other_are_told() -> None:
 def selection_of(sample: Sample, budget: Budget | None = None) -> ModelSelection:
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
     others = tuple(resolve(other, SQUARES) for other in (STUMPS, LEVELS))
-    asked = StoppingParams("cv", patience=12, candidates=others)
+    stopping = StoppingParams("cv", patience=12, candidates=others)
     rows = FoldRows(sample, SQUARES, params, 1)
     folds = draw_folds(sample.target, 5, False, 0, None, None)
-    found = ModelSelection(rows, folds, SQUARES, asked, (LOSS,), 1, budget)
+    found = ModelSelection(rows, folds, SQUARES, stopping, (LOSS,), 1, budget)
     found.hold(params)
     return found
 
@@ -656,10 +656,10 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
     assert late(3.0)()
 
 
-def in_time(sample: Sample, clock: Callable[[], float], **asked: Any) -> ChosenRounds:
-    """What folds say of a fit that has 100 seconds from 0 on."""
+def in_time(sample: Sample, clock: Callable[[], float], **settings: Any) -> ChosenRounds:
+    """Return the choice of cross-validation for a fit with 100 seconds."""
     stopping = StoppingParams(
-        "cv", patience=12, time_budget=100.0, began=0.0, finest_rate=0.02, **asked
+        "cv", patience=12, time_budget=100.0, began=0.0, finest_rate=0.02, **settings
     )
     budget = Budget(100.0, 0.0, clock=clock)
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
@@ -733,8 +733,8 @@ def test_an_interrupt_keeps_what_was_best_by_then(
 def test_folds_that_cannot_be_drawn_try_nothing() -> None:
     table = read_any(np.arange(4.0)[:, None])
     sample = Sample(table, np.arange(4.0), group=np.zeros(4, np.uint64))
-    asked = StoppingParams("cv", is_cautious=True, candidates=(LARGER,))
-    found = choose_rounds(sample, SQUARES, STUMPS, asked, (LOSS,), 1)
+    stopping = StoppingParams("cv", is_cautious=True, candidates=(LARGER,))
+    found = choose_rounds(sample, SQUARES, STUMPS, stopping, (LOSS,), 1)
     assert found.params is STUMPS
     assert "tried" not in found.record
 
@@ -771,22 +771,22 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@crossed(asked={str(one): one for one in ASKED}, n_classes={str(n): n for n in (2, 3, 9)})
+@crossed(params={str(one): one for one in ASKED}, n_classes={str(n): n for n in (2, 3, 9)})
 def test_whatever_is_asked_for_the_alternatives_go_with_it(
-    asked: dict[str, Any], n_classes: int
+    params: dict[str, Any], n_classes: int
 ) -> None:
     rng = np.random.default_rng(6)
     X = rng.normal(size=(160, 4))
     X[:, 3] = rng.integers(0, 9, 160)
     y = np.argsort(np.argsort(X[:, 0] + 0.3 * rng.normal(size=160))) * n_classes // 160
     kind = HedgerowClassifier
-    if n_classes == 2 and "multi_strategy" in asked:
+    if n_classes == 2 and "multi_strategy" in params:
         kind, y = HedgerowRegressor, np.column_stack([X[:, 0], X[:, 1]])
-    model = kind(**asked, n_jobs=2).fit(X, y)
+    model = kind(**params, n_jobs=2).fit(X, y)
     found = model.booster_.model.training["parameters"]
-    for name, value in (asked | asked.get("advanced", {})).items():
+    for name, value in (params | params.get("advanced", {})).items():
         assert isinstance(value, list | dict) or found.get(name, value) == value
-    settled = "max_leaves" in asked or asked.get("grow_policy") == "symmetric"
+    settled = "max_leaves" in params or params.get("grow_policy") == "symmetric"
     tried = [one for one in model.chosen_params_["tried"] if "feature_crosses" not in one]
     assert (len(tried) == 1) == settled
 

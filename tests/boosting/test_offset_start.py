@@ -1,4 +1,4 @@
-"""Where the trees of a fit with an offset begin: at the best constant beside it."""
+"""A fit with an offset starts at the best constant score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets: columns that the model remembers, arrays that it does not."""
+"""Offsets: a model stores the names of offset columns, but not offset arrays."""
 
 from __future__ import annotations
 

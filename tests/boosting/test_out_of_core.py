@@ -1,4 +1,4 @@
-"""Models of rows in files against models of the same rows in memory: the same bytes."""
+"""Models of rows in files have the bytes of models of the same rows in memory."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: A
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One table as a file and as several, in several formats."""
+    """Write one table as one and as several files, in several formats."""
     root = tmp_path_factory.mktemp("cli")
     rng = np.random.default_rng(0)
     labels = np.array(["no", "yes", "maybe"])[rng.integers(0, 3, N_ROWS)]
@@ -195,7 +195,7 @@ def run(arguments: list[Any], model: Path) -> bytes:
 
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tables do not fit into memory either."""
+    """Treat small tables as larger than memory."""
     monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
 
 
@@ -217,7 +217,7 @@ def test_command_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One file, several, a folder; in memory and out of core: the same bytes."""
+    """One file, several files and a folder give the same bytes, in memory and out of core."""
     model = tmp_path / "m.hedgerow"
     more = [*options, "--set", "n_estimators=4", "--cache-dir", tmp_path]
     more += ["--valid", folder / "valid.csv"] if valid else []
@@ -338,7 +338,7 @@ def test_command_line_errors(
     ],
 )
 def test_peak_memory(times: float, share: float, params: dict[str, Any], tmp_path: Path) -> None:
-    """A fit stays within its limit, beside what Python and its libraries take."""
+    """A fit stays within its limit, apart from the memory of Python and its libraries."""
     benchmark = Path(__file__).parents[2] / "benchmarks" / "out_of_core.py"
     command = [sys.executable, str(benchmark), "--limit", "192 MB", "--times", str(times), "--json"]
     command += ["--trees", "5", "--files-only", "--params", json.dumps(params)]
@@ -358,7 +358,7 @@ def test_peak_memory(times: float, share: float, params: dict[str, Any], tmp_pat
 def test_ranks_with_files_of_their_own(
     formats: str, fraction: float | None, tmp_path: Path
 ) -> None:
-    """Each rank has the bins that its rows have in memory; one of them has no file."""
+    """Each rank has the same bins for its rows as in memory; one rank has no file."""
     rows = simple(900) if formats == "csv" else all_kinds(900).drop_columns(["w"])
     cuts = [300, 500]
     paths = [

@@ -1,4 +1,4 @@
-"""Rounds of several trees of each output (``num_parallel_tree``): boosted random forests."""
+"""Rounds with several trees per output (``num_parallel_tree``): boosted random forests."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ ALIKE: list[tuple[dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("params", "y"), ALIKE, ids=[str(params) for params, _ in ALIKE])
 def test_equal_trees_are_one(params, y) -> None:
-    """Without sampling the trees of a round are equal, and together the tree of a plain round."""
+    """Without sampling, the trees of a round are equal; their sum is the tree of a plain round."""
     one, several = (fitted({**params, **more}, y) for more in ({}, {"num_parallel_tree": P}))
     assert several.num_rounds == one.num_rounds == 6
     assert several.num_trees == P * one.num_trees
@@ -149,7 +149,7 @@ def test_threads_change_nothing() -> None:
 
 
 def test_forests_of_a_round_are_better_than_a_tree() -> None:
-    """One round at rate 1 is a random forest: nearer to new rows than its single trees."""
+    """One round at learning rate 1 is a random forest: it predicts better than its single trees."""
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(3000, 6))
     y = rows[:, 0] * rows[:, 1] + np.sin(3 * rows[:, 2]) + rng.normal(size=3000)
@@ -378,7 +378,7 @@ def test_vectors_are_followed_by_trees_of_one_output() -> None:
 
 
 class Stopped(Exception):
-    """Ends a fit from a callback."""
+    """An error from a callback that ends a fit."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -416,7 +416,7 @@ def test_rows_in_chunks(params, y) -> None:
 
 
 def test_rows_too_few_to_split() -> None:
-    """A model of leaves says how many trees a round grows, from chunks as from memory."""
+    """A model of single leaves has the number of trees per round, from chunks and from memory."""
     settings = {**SMALL, "num_parallel_tree": P, "min_samples_leaf": len(Y)}
     expected = train(settings, Dataset(X, Y))
     assert expected.num_rounds * P == expected.num_trees

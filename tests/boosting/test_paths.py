@@ -1,8 +1,8 @@
-"""One table of features and paths: each trains from files, and on a cluster, as in memory.
+"""Each feature trains on files and on a cluster to the model of a table in memory.
 
-Rows in files and in partitions are trained on part by part where trees know how, else as one
-table (:mod:`hedgerow.boosting.external.dataset.resident`,
-:mod:`hedgerow.distributed.one_worker`): the model has the same bytes whichever it is.
+Training on files and partitions works part by part if the trees support it, and on one table
+otherwise (:mod:`hedgerow.boosting.external.dataset.resident`,
+:mod:`hedgerow.distributed.one_worker`): both give the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPARSE = [f"s{k}" for k in range(9)]
 
 
 def table() -> pd.DataFrame:
-    """Return numbers, gaps, categories; targets and what else is known of rows."""
+    """Return numbers, missing values and categories, targets, and columns of other roles."""
     rows = pd.DataFrame(
         {
             "a": RNG.normal(size=N_ROWS),
@@ -1105,7 +1105,7 @@ ON_ONE_WORKER = {
     "bundles with conflicts of target statistics",
     *(name for name in FEATURES if "exact" in name or "approx" in name),
 }
-"""Features that need all rows on one worker of a cluster; docs/distributed.md gives the reasons."""
+"""Features that need all rows on one worker of a cluster (reasons: docs/distributed.md)."""
 
 OTHER_ROLES = ("weight", "qid", "position", "groups")
 
@@ -1126,7 +1126,7 @@ def in_memory(feature: dict[str, Any]) -> Dataset:
 
 @functools.cache
 def bytes_in_memory(name: str) -> bytes:
-    """Return the model of a feature, trained on the table in memory."""
+    """Train a feature on the table in memory, and return the bytes of the model."""
     feature = FEATURES[name]
     return train(parts_of(feature)[0], in_memory(feature)).to_bytes()
 
@@ -1183,7 +1183,7 @@ def test_chunks_give_the_bytes_of_memory(name: str, paths: list[Path], small_chu
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_read_only_arrays(name: str) -> None:
-    """As pandas gives them: no kernel needs another variant, or changes them."""
+    """Arrays of pandas are read-only: no kernel needs another variant, or writes to them."""
     params, columns, target, roles = parts_of(FEATURES[name])
     params = {**params, "early_stopping": False} if "groups" in roles else params
     roles.pop("groups", None)
@@ -1449,7 +1449,7 @@ def divided(values: Any, n_parts: int = 3) -> Any:
 
 
 def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All workers train, also on folds of few rows."""
+    """Let all workers train, also on folds of few rows."""
     from hedgerow.distributed import one_worker, training
 
     monkeypatch.setattr(training, "run_alone", None)
@@ -1503,11 +1503,11 @@ def test_folds_of_few_rows_grow_on_one_worker_if_it_has_memory(
 ) -> None:
     from hedgerow.distributed import one_worker, training
 
-    asked = []
+    calls = []
     run_alone = training.run_alone
 
     def spy(*args: Any) -> Any:
-        asked.append(args)
+        calls.append(args)
         return run_alone(*args)
 
     monkeypatch.setattr(training, "run_alone", spy)
@@ -1516,7 +1516,7 @@ def test_folds_of_few_rows_grow_on_one_worker_if_it_has_memory(
     monkeypatch.setattr(one_worker, "limits_of_workers", lambda dask_scheduler=None: limits)
     params = {"n_estimators": 3, "early_stopping": "cv"}
     found = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y))
-    assert len(asked) == alone
+    assert len(calls) == alone
     assert found.to_bytes() == train(params, Dataset(ROWS[COLUMNS], ROWS.y)).to_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Random fits of rows in batches and in chunks: the bytes, or the error, of a table in memory."""
+"""Random fits on batches and chunks give the bytes, or the error, of a table in memory."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def outcome(case: Case, rows: list[Any], model: Any) -> bytes | str:
 
 
 def draw_with_copies(seed: int, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """One random fit; target statistics copy the rows in every other one."""
+    """Draw a random fit; every second one has target statistics that copy the rows."""
     monkeypatch.setattr(statistics, "COPIED_ROWS", (1, 400_000)[seed % 2])
     return draw(seed)
 
@@ -193,7 +193,7 @@ def compare(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 
 def compare_chunks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several chunks in memory either have the bytes, or need all rows."""
+    """Check that several chunks in memory give the same bytes, or need all rows."""
     case = draw_with_copies(seed, monkeypatch)
     if "offset" in case.roles or case.params.get("tree_method", "hist") != "hist":
         return

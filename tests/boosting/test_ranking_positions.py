@@ -1,4 +1,4 @@
-"""Positions at which rows were shown: biases are learned, and predictions free of them."""
+"""Positions of shown rows: training learns the position bias, and predictions are free of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = {"n_estimators": 8, "early_stopping": False, "n_jobs": 1}
 
 
 def shown_rows(n_queries: int, seed: int):
-    """Return rows in the order shown, their relevance, and clicks by known chances to be looked at."""
+    """Return rows as shown, their relevance, and clicks with known examination probabilities."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries, ROWS, 4))
     worth = X[..., 0] + X[..., 1]

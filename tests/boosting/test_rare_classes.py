@@ -1,4 +1,4 @@
-"""The number of rounds of a default fit whose rarest class has too few rows for the folds."""
+"""Rounds of a default fit if the rarest class has too few rows for the folds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New leaf values for the trees of a model: LightGBM's meaning, and its own leaves again."""
+"""Refitted leaf values: the meaning of LightGBM, and the same leaves for the same rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASE = {"n_estimators": 8, "max_leaves": 8, "early_stopping": False}
 
 
 def naive_refit(leaves, old, derivatives, start, *, decay, rate, reg_lambda):
-    """Return tree after tree: new = decay * old - (1 - decay) * rate * sum g / (sum h + lambda)."""
+    """Refit tree after tree: new = decay * old - (1 - decay) * rate * sum g / (sum h + lambda)."""
     raw = np.full(len(leaves), start)
     found = []
     for tree, values in enumerate(old):
@@ -127,7 +127,7 @@ def test_the_naive_way(objective, derivatives, decay) -> None:
 @pytest.mark.parametrize("objective", ["regression", "binary"])
 @pytest.mark.parametrize("decay", [0.0, 0.9])
 def test_lightgbm_means_the_same(objective, decay) -> None:
-    """The naive way is that of LightGBM, so this one's is, too."""
+    """The naive twin equals LightGBM, and Hedgerow equals the naive twin."""
     lgb = pytest.importorskip("lightgbm")
     y, derivatives = (
         (TARGETS["logistic"], log_losses) if objective == "binary" else (SIGNAL, squares)

@@ -1,4 +1,4 @@
-"""Rows with the same values: copies stay together, observations are dealt out one by one."""
+"""Rows with the same values: folds keep copies together, but divide repeated observations."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_weight_of_k_is_divided_as_k_rows_are(
 
 
 def test_observations_are_dealt_out_by_chance() -> None:
-    """What a fold tests of a value is no image of what it trains on."""
+    """The held-out rows of a value do not mirror its training rows."""
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 100, 1000), rng.integers(0, 2, 1000)
     found = []
@@ -180,9 +180,9 @@ def log_losses(model: Any, X: Any, y: Any) -> np.ndarray:
 def test_folds_are_scored_alike_with_counts_and_with_rows() -> None:
     X, y = few_values(2_201)
     table, times = np.unique(np.column_stack([X, y]), axis=0, return_counts=True)
-    asked: dict[str, Any] = PLAIN | {"early_stopping": "cv", "min_samples_leaf": 1, "patience": 10}
-    rows = HedgerowClassifier(**asked).fit(X, y)
-    counts = HedgerowClassifier(**asked).fit(table[:, :-1], table[:, -1], sample_weight=times)
+    params: dict[str, Any] = PLAIN | {"early_stopping": "cv", "min_samples_leaf": 1, "patience": 10}
+    rows = HedgerowClassifier(**params).fit(X, y)
+    counts = HedgerowClassifier(**params).fit(table[:, :-1], table[:, -1], sample_weight=times)
     curves = [model.evals_result_["cv"]["loss"] for model in (rows, counts)]
     np.testing.assert_allclose(curves[0], curves[1], rtol=1e-6)
     assert rows.n_iter_ == counts.n_iter_ > 10
@@ -246,7 +246,7 @@ class World:
         self.joint, self.noise = rng.choice([0, 0, 1, 2]), rng.choice([0.1, 0.3, 1.0, 3.0])
 
     def draw(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows and their targets; each combination of values has an effect of its own."""
+        """Return rows and targets; each combination of values has its own effect."""
         rng = self.rng
         X = np.column_stack([rng.choice(len(p), n_rows, p=p) for p in self.shares])
         score = sum(effect[X[:, j]] for j, effect in enumerate(self.effects))

@@ -157,12 +157,12 @@ def test_helpers_sleep_between_rounds_and_wake_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     [{}, {"grow_policy": "symmetric"}, {"boosting": "rf", "subsample": 0.5}, {"max_leaves": 5}],
 )
 @pytest.mark.parametrize("loss", ["squared_error", "softmax"])
-def test_resolved_parameters_are_kept_as_they_are(asked: dict, loss: str) -> None:
+def test_resolved_parameters_are_kept_as_they_are(params: dict, loss: str) -> None:
     schema, objective = engine.binned(np.zeros((5, 2))).spec.schema, make_objective(loss)
-    found = rounds_module.resolved(BoostParams(**asked), objective, schema)
+    found = rounds_module.resolved(BoostParams(**params), objective, schema)
     assert found.leaf_estimation == "newton"
     assert rounds_module.resolved(found, objective, schema) is found

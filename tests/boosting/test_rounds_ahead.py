@@ -1,4 +1,4 @@
-"""Batches of rounds: the models of fits whose rounds grow one by one, to the byte."""
+"""Batches of rounds give the bytes of fits that grow rounds one by one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def one_by_one(fit: Callable[[], Any]) -> Any:
 
 
 def fits() -> dict[str, Callable[[], Any]]:
-    """Return fits that differ in what happens in a round."""
+    """Return fits with different work in a round."""
     plain = {"n_estimators": 23, "max_leaves": 6, "min_samples_leaf": 3, "n_jobs": 1}
     weight = RNG.uniform(0.5, 2.0, size=300)
 
@@ -174,8 +174,8 @@ def test_fits_with_something_between_two_rounds_have_no_batches(
 
 
 def test_scores_of_training_rows_are_those_of_their_round(batches: list[int]) -> None:
-    asked = {"n_estimators": 12, "early_stopping": False, "n_jobs": 1}
-    model = HedgerowRegressor(**asked, eval_metric="rmse").fit(X, SIGNAL)
+    params = {"n_estimators": 12, "early_stopping": False, "n_jobs": 1}
+    model = HedgerowRegressor(**params, eval_metric="rmse").fit(X, SIGNAL)
     assert batches == []
     errors = [np.sqrt(np.mean((p - SIGNAL) ** 2)) for p in model.staged_predict(X)]
     np.testing.assert_allclose(model.evals_result_["train"]["rmse"], errors)
@@ -218,9 +218,11 @@ def test_a_score_that_is_nan_is_an_error_of_its_own_round(monkeypatch: pytest.Mo
         return scores(self)
 
     monkeypatch.setattr(RoundsAhead, "scores", spoiled)
-    asked = {"n_estimators": 40, "early_stopping": True, "patience": 40, "n_jobs": 1}
+    params = {"n_estimators": 40, "early_stopping": True, "patience": 40, "n_jobs": 1}
     with pytest.raises(LossError, match=r"round 4: .* is NaN"):
-        HedgerowRegressor(**asked).fit(X[SEEN], SIGNAL[SEEN], X_val=X[UNSEEN], y_val=SIGNAL[UNSEEN])
+        HedgerowRegressor(**params).fit(
+            X[SEEN], SIGNAL[SEEN], X_val=X[UNSEEN], y_val=SIGNAL[UNSEEN]
+        )
 
 
 def test_a_score_that_is_nan_is_an_error_of_its_own_round_in_folds(
@@ -259,8 +261,8 @@ def test_no_batch_passes_the_round_in_which_patience_ends(monkeypatch: pytest.Mo
         return finish(self, best, *args)
 
     monkeypatch.setattr(cross._FoldFit, "finish", noted)
-    asked = {"n_estimators": 400, "early_stopping": "cv", "patience": 7, "max_leaves": 31}
-    model = HedgerowRegressor(**asked, learning_rate=0.3, n_jobs=1).fit(X, SIGNAL)
+    params = {"n_estimators": 400, "early_stopping": "cv", "patience": 7, "max_leaves": 31}
+    model = HedgerowRegressor(**params, learning_rate=0.3, n_jobs=1).fit(X, SIGNAL)
     assert model.n_iter_ < 300
     assert done == [7] * 5
 

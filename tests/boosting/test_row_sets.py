@@ -1,4 +1,4 @@
-"""Several validation sets by name, and scores of the training rows in the same fit."""
+"""Several named validation sets, and scores of the training rows in the same fit."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_sparse_sets_are_as_dense_ones() -> None:
     X0 = np.where(np.abs(X) < 0.8, 0.0, X)
     sets = {name: (X0[PLACES[name]], Y[PLACES[name]]) for name in ("new", "old")}
     thin = {name: (sparse.csr_matrix(rows), y) for name, (rows, y) in sets.items()}
-    asked = HedgerowRegressor(**PLAIN)
-    dense = asked.fit(X0[:200], Y[:200], X_val=sets).evals_result_
-    assert asked.fit(sparse.csr_matrix(X0[:200]), Y[:200], X_val=thin).evals_result_ == dense
+    model = HedgerowRegressor(**PLAIN)
+    dense = model.fit(X0[:200], Y[:200], X_val=sets).evals_result_
+    assert model.fit(sparse.csr_matrix(X0[:200]), Y[:200], X_val=thin).evals_result_ == dense
 
 
 def test_sparse_and_dense_sets_do_not_mix() -> None:
@@ -176,12 +176,12 @@ def test_offsets_belong_to_each_set() -> None:
         for name, place in PLACES.items()
         if name != "train"
     }
-    asked = HedgerowRegressor(**PLAIN, eval_metric="mae")
-    model = asked.fit(X[:200], Y[:200], offset=base[:200], X_val=sets)
+    estimator = HedgerowRegressor(**PLAIN, eval_metric="mae")
+    model = estimator.fit(X[:200], Y[:200], offset=base[:200], X_val=sets)
     score = mean_absolute_error(Y[300:], model.predict(X[300:], offset=base[300:]))
     assert model.evals_result_["old"]["mae"][-1] == pytest.approx(score)
     with pytest.raises(DataError, match="validation rows have no offset"):
-        asked.fit(X[:200], Y[:200], offset=base[:200], X_val=SETS)
+        estimator.fit(X[:200], Y[:200], offset=base[:200], X_val=SETS)
 
 
 def test_metric_of_groups_by_column() -> None:
@@ -206,16 +206,16 @@ def test_checkpoint_keeps_all_curves(tmp_path: Path) -> None:
         if state.round == 8:  # type: ignore[attr-defined]
             raise Broken
 
-    asked = HedgerowRegressor(**PLAIN, train_scores=True, callbacks=breaks)
+    model = HedgerowRegressor(**PLAIN, train_scores=True, callbacks=breaks)
     how = {"X_val": SETS, "checkpoint": tmp_path / "kept", "checkpoint_every": 0}
     with pytest.raises(Broken):
-        asked.fit(X[:200], Y[:200], **how)
-    resumed = asked.set_params(callbacks=None).fit(X[:200], Y[:200], **how)
+        model.fit(X[:200], Y[:200], **how)
+    resumed = model.set_params(callbacks=None).fit(X[:200], Y[:200], **how)
     whole = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
     assert resumed.evals_result_ == whole.evals_result_
     how["X_val"] = {"new": SETS["old"], "old": SETS["new"]}
     with pytest.raises(ParameterError, match="has changed"):
-        asked.fit(X[:200], Y[:200], **how)
+        model.fit(X[:200], Y[:200], **how)
 
 
 def test_going_on_knows_the_scores_before() -> None:
@@ -256,7 +256,7 @@ def test_train_takes_named_datasets_and_the_training_rows() -> None:
 
 
 def test_curves_of_lightgbm() -> None:
-    """The same trees, where both grow exact ones: the same curves under the same names."""
+    """Exact growth gives the same trees, and so the same curves with the same names."""
     r = np.random.default_rng(4)
     X1 = r.integers(0, 20, size=(400, 3)).astype(float)
     y1 = X1[:, 0] - X1[:, 1] + r.normal(size=400)
@@ -338,7 +338,7 @@ def test_train_scores_must_be_a_truth_value() -> None:
 
 
 def test_columns_in_a_dict_are_a_table() -> None:
-    """A dict with ``y_val`` beside it holds columns, tuples too."""
+    """With ``y_val``, a dict is a table of columns, which may be tuples."""
     table = {"a": (1.0, 2.0), "b": (3.0, 4.0)}
     (rows,) = validation_sets(table, [1.0, 2.0])
     assert rows.X is table

@@ -1,4 +1,4 @@
-"""Dataset.save and Dataset.load: the same models, and nothing else from any file."""
+"""Dataset.save and Dataset.load: a file gives the same models, or an error."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_splits_of_vector_leaves_have_the_gains_of_all_outputs(objective, params
 
 
 def rows_of_several_outputs():
-    """Return numbers and categories that tell something of three outputs; y has three classes."""
+    """Return informative numbers and categories for three outputs; y has three classes."""
     rng = np.random.default_rng(0)
     towns = np.array(list("abcdefghijkl"))
     codes, effect = rng.integers(12, size=500), rng.normal(size=(12, 3))

@@ -1,4 +1,4 @@
-"""Newton steps without penalties: scores stay bounded, and the loss of the training rows falls."""
+"""Newton steps without penalties: scores stay bounded, and the training loss falls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ FREE = {
 }
 """Newton's method without any damping."""
 FAR = 200.0
-"""No raw score of a probability, a risk or a log mean of these targets has to be that far."""
+"""A raw score beyond which no probability, risk or log mean of these targets lies."""
 
 
 def _targets(loss: str, signal: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return targets that a loss allows; most depend on ``signal``."""
+    """Return valid targets of a loss; most depend on ``signal``."""
     n = len(signal)
     if loss in ("logistic", "exponential", "focal"):
         found = (signal > np.quantile(signal, rng.choice([0.3, 0.5, 0.95]))).astype(float)

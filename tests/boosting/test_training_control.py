@@ -1,4 +1,4 @@
-"""Time budgets, schedules of learning rates, interrupts, memory: what a user controls of a fit."""
+"""Control of a fit: time budgets, learning rate schedules, interrupts and memory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Clock:
 
 
 def simulated(seconds, rounds, *, before=0.0, compiling=0.0, assembly=0.0) -> tuple[int, float]:
-    """Return rounds done, and seconds that the whole fit has taken, by a clock of our own."""
+    """Run a fit with a simulated clock; return its rounds and its seconds."""
     clock = Clock()
     budget = Budget(seconds, clock.now, lambda: clock.compiled, clock)
     clock.now += before
@@ -306,7 +306,7 @@ def test_several_outputs_share_the_rate_of_a_round() -> None:
 
 
 def test_rates_are_those_of_single_rounds() -> None:
-    """The twin: each round alone, on what the rounds before have left."""
+    """The twin trains each round by itself on the scores of the previous rounds."""
     rates = [0.8, 0.1, 0.5, 0.05]
     # Leaves without a penalty leave residuals of mean 0, so that no round has a start to add.
     params = {**SMALL, "n_estimators": 4, "learning_rate": rates, "reg_lambda": 0.0}
@@ -605,8 +605,8 @@ def test_the_command_line_writes_the_model_of_an_interrupted_fit(
     path = tmp_path / "m"
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is shown: one line says it all
-        asked = ["--target", "y", "--model", str(path), "--set", "n_estimators=20"]
-        code = main(["train", str(file), *asked])
+        params = ["--target", "y", "--model", str(path), "--set", "n_estimators=20"]
+        code = main(["train", str(file), *params])
     said = f"interrupted: the model of the first 4 rounds is written to {path}"
     assert code == 130
     assert capsys.readouterr().err == f"hedgerow: {said}\n"
@@ -649,7 +649,7 @@ print(bytes_of("VmHWM") - before, rows.estimate_memory(params, n_outputs=n_outpu
 @pytest.mark.slow
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux only")
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     [
         (500_000, 20, "float64", {}),
         (60_000, 200, "float64", {"early_stopping": True}),
@@ -661,8 +661,8 @@ print(bytes_of("VmHWM") - before, rows.estimate_memory(params, n_outputs=n_outpu
         (200_000, 20, "float64", {"multi_strategy": "multi_output_tree", "objective": "softmax"}),
     ],
 )
-def test_an_estimate_is_near_the_growth_of_the_process(asked) -> None:
-    command = [sys.executable, "-c", _MEASURE, *map(str, asked)]
+def test_an_estimate_is_near_the_growth_of_the_process(params) -> None:
+    command = [sys.executable, "-c", _MEASURE, *map(str, params)]
     measured, estimate = map(int, subprocess.check_output(command, text=True).split())
     assert abs(estimate - measured) < 0.3 * measured
 

@@ -1,4 +1,4 @@
-"""The command line from outside: what it writes, what it says, how it ends."""
+"""The command line as a program: files, messages and exit codes."""
 
 from __future__ import annotations
 
@@ -531,7 +531,7 @@ def in_a_process(*arguments: str, **options: object) -> subprocess.Popen[str]:
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    """A command that reads a model does without scikit-learn."""
+    """A command that reads a model does not import scikit-learn."""
     code = (
         "import sys; from hedgerow.cli.main import main\n"
         "try: main(['--help'])\n"

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files on the command line: types, columns that cannot be read, one file."""
+"""Parquet and Arrow files on the command line: types, unreadable columns, single files."""
 
 from __future__ import annotations
 

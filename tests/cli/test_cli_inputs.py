@@ -1,4 +1,4 @@
-"""Standard input and output, dialects of text, ``evaluate``, unasked scores, text on the ladder."""
+"""Standard input and output, text dialects, ``evaluate``, additional scores, text on the ladder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, broken, full or of another encoding, and temporary copies."""
+"""Standard streams that are closed, broken, full or of another encoding; temporary copies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def here(files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder with the files the working folder."""
+    """Change the working folder to one with the files."""
     folder = tmp_path / "here"
     folder.mkdir()
     for name, content in files.items():
@@ -318,7 +318,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the search for a folder for temporary files fail, as in a container without one."""
+    """Make the search for a temporary folder fail, as in a container without one."""
 
     def fail() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")

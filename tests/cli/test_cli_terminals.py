@@ -1,4 +1,4 @@
-"""Names and values of files that others wrote cannot steer the terminal they are shown on."""
+"""Names and values of untrusted files cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_warnings_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_nothing_else_prints() -> None:
-    """What prints is ``say`` and ``remark`` in ``cli/usage.py``, which survive failing streams."""
+    """Only ``say`` and ``remark`` in ``cli/usage.py`` print: they survive failing streams."""
     found = [
         file.relative_to(SOURCE).as_posix()
         for file in sorted(SOURCE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""``hedgerow evaluate`` and ``--valid``: the scores of the package, from files of any kind."""
+"""``hedgerow evaluate`` and ``--valid`` give the scores of the package, for all kinds of files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def evaluate(
 
 
 def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the commands find that no table fits into memory."""
+    """Make the commands treat every table as larger than memory."""
     choose = batches.choose_way
     monkeypatch.setattr(
         batches, "choose_way", lambda *a: replace(choose(*a), in_memory=False, limit=64_000_000)

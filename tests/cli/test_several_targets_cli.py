@@ -43,8 +43,8 @@ def test_several_targets_are_trained_as_by_the_estimator(
     assert train(table, *BOTH, *aside, *PLAIN, "--valid", table) == 0
     assert "regression (2 targets): 300 rows, 2 columns" in capsys.readouterr().out
     y = {"price": PRICE, "sales": SALES}
-    asked = HedgerowRegressor(n_estimators=6, early_stopping=False)
-    expected = asked.fit(COLUMNS, y, X_val=COLUMNS, y_val=y)
+    model = HedgerowRegressor(n_estimators=6, early_stopping=False)
+    expected = model.fit(COLUMNS, y, X_val=COLUMNS, y_val=y)
     found = load("model.hedgerow")
     assert found.target_names == ("price", "sales")
     assert (found.predict(COLUMNS) == expected.predict(COLUMNS)).all()

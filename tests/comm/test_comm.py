@@ -1,4 +1,4 @@
-"""Collectives between threads: right results, and nothing but errors when something fails."""
+"""Collectives between threads: right results, or errors if something fails."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.helpers.faults import HARMLESS, Fault, RankDied, with_each_fault
 RUN = b"r" * 16
 TIMEOUT = 0.2
 SILENT = frozenset({Fault.LOST, Fault.STALLS})
-"""Faults that only the clock shows.  The others are seen at once, however long ranks wait."""
+"""Faults that only a timeout shows.  The others are seen at once."""
 
 
 def patience(fault: Fault) -> float:
-    """Return the timeout of a test: short only where it has to pass, for a busy machine is slow."""
+    """Return the timeout of a test: short only if the test waits for it to pass."""
     return TIMEOUT if fault in SILENT else 60.0
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_int64_or_not_divided_is_refused() -> None:
 
 
 def busy(ranks: Communicator) -> list[int]:
-    """Return all collectives; the same numbers in every rank."""
+    """Call all collectives; they return the same numbers on every rank."""
     size = ranks.size
     large = np.arange(20_000) * (ranks.rank + 1)
     starts = [part * large.size // size for part in range(size + 1)]
@@ -133,7 +133,7 @@ def busy(ranks: Communicator) -> list[int]:
 @given(size=st.integers(STEPS_FROM, 17), data=st.data())
 @settings(max_examples=examples(15), deadline=None)
 def test_collectives_in_steps_give_what_they_should(size: int, data: Any) -> None:
-    """Any number of ranks, parts of any length, also of none."""
+    """The test has any number of ranks, and parts of any length including 0."""
     seed = data.draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
     length = data.draw(st.integers(0, 200))
@@ -170,7 +170,7 @@ def test_many_ranks_send_few_messages_and_no_more_bytes(size: int) -> None:
 
 @pytest.mark.parametrize("fault", sorted(Fault, key=lambda fault: fault.name))
 def test_no_fault_in_steps_gives_a_wrong_result(fault: Fault) -> None:
-    """Right results on all ranks, or an error on all that could not end rightly."""
+    """All ranks return the right result, or raise an error."""
     size = 6
     expected = run_ranks(size, busy)[0]
     timeout = patience(fault)

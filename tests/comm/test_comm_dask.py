@@ -1,4 +1,4 @@
-"""Collectives between the workers of a Dask cluster: two processes, one of which gets lost."""
+"""Collectives between two Dask workers in processes, one of which dies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ distributed = pytest.importorskip(
 )
 
 LIMIT = 100.0
-"""Seconds after which a test counts as hanging."""
+"""Seconds after which a test is considered hung."""
 
 
 def collectives(ranks: Collectives) -> list[Any]:
@@ -40,7 +40,7 @@ def collectives(ranks: Collectives) -> list[Any]:
 
 
 def spin(ranks: Collectives, begun: Path) -> None:
-    """Exchange until something fails, and tell when."""
+    """Exchange until something fails; return the time."""
     try:
         while True:
             ranks.allreduce(np.ones(60_000, dtype=np.int64))
@@ -51,7 +51,7 @@ def spin(ranks: Collectives, begun: Path) -> None:
 
 
 def stall(ranks: Collectives, over: Path) -> None:
-    """Rank 1 does nothing until the other has given up."""
+    """Let rank 1 do nothing until the other rank has given up."""
     ranks.barrier()
     if ranks.rank == 1:
         wait_until(over.exists)
@@ -153,7 +153,7 @@ def test_a_rank_of_an_older_attempt_has_no_part(client: Any) -> None:
 
 
 def spinning(client: Any, folder: Path) -> list[Any]:
-    """Ranks that have begun to exchange."""
+    """Start ranks that exchange messages, and wait until they do."""
     futures = start(client, partial(spin, begun=folder))
     wait_until(lambda: len(list(folder.iterdir())) == 2, LIMIT)
     return futures

@@ -1,4 +1,4 @@
-"""Messages between ranks through memory: whole, in order, of any length, or by connection."""
+"""Messages between ranks through shared memory, with connections as the fallback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stamp_of_test() -> Stamp:
 
 
 class MemoryTransport:
-    """Ranks in threads that share memory, with mailboxes for what does not go through it."""
+    """Ranks in threads that share memory; mailboxes carry the other messages."""
 
     def __init__(self, rank: int, mailboxes: list[Mailbox], outbox: Outbox) -> None:
         self.rank, self.size, self.stamp = rank, len(mailboxes), mailboxes[rank].stamp
@@ -60,7 +60,7 @@ class MemoryTransport:
 
 
 def run(size: int, function: Any, timeout: float = 20.0) -> tuple[list[Any], list[MemoryTransport]]:
-    """What each rank returns or raises, and its transport."""
+    """Run a function on all ranks; return each result or error, and each transport."""
     stamp = stamp_of_test()
     mailboxes = [Mailbox(stamp, rank, size) for rank in range(size)]
     outboxes = [Outbox(stamp, rank, size) for rank in range(size)]
@@ -90,7 +90,7 @@ def run(size: int, function: Any, timeout: float = 20.0) -> tuple[list[Any], lis
 
 
 def all_collectives(ranks: Collectives) -> list[Any]:
-    """Return messages that grow and shrink, some of nothing; what was sent is written to at once."""
+    """Exchange messages that grow and shrink, some empty; overwrite each after it is sent."""
     rng, found = np.random.default_rng(0), []
     for length in (1, 100_003, 7, 0, 40_000, 300_001, 12):
         everyone = rng.integers(-(2**40), 2**40, (ranks.size, length))
@@ -121,7 +121,7 @@ def test_collectives_give_what_they_should(size: int) -> None:
 
 @pytest.mark.parametrize("size", [3, 6])
 def test_messages_without_space_take_the_connection(monkeypatch: Any, size: int) -> None:
-    """As in a container with little memory for files; the next small one goes by memory again."""
+    """A container may have little shared memory; the next small message uses it again."""
     fallocate = os.posix_fallocate
 
     def full(file: int, start: int, length: int) -> None:

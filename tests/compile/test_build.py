@@ -1,4 +1,4 @@
-"""The build of the kernels: which levels, in which order, and what is left when it is killed."""
+"""The build of the kernels: levels, their order, and the state after it is killed."""
 
 from __future__ import annotations
 

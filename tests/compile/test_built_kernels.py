@@ -1,4 +1,4 @@
-"""The built library: every kernel in it, the same bytes from it, refused where it does not fit."""
+"""The built library has every kernel, gives the same bytes, and is refused on wrong processors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def entry_kernels() -> set[str]:
 
 
 def called_by_kernels_only() -> set[str]:
-    """Return kernels with an entry that no line of Python calls: they should be inner."""
+    """Return kernels with an entry that Python never calls: they should be inner kernels."""
     listed = [*read_variants(), *read_variants(ptx.LIST)]
     return entry_kernels() - {variant.kernel for variant in listed}
 
@@ -81,7 +81,7 @@ def test_every_variant_is_in_the_library() -> None:
 
 @needs_library
 class TestArguments:
-    """An entry takes what it was built for, and nothing else."""
+    """An entry accepts only the argument types that it was built for."""
 
     @staticmethod
     def entry():
@@ -174,9 +174,9 @@ exact_sum(np.ones(10))
 def fit(
     folder: Path | None = None, before: str = "", program: str = FIT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Train some models in a process of its own, with the library in ``folder``.
+    """Train some models in a new process, with the library in ``folder``.
 
-    Another ``program`` takes less time where no model is looked at.
+    A shorter ``program`` saves time if no test needs its models.
     """
     code = before + program
     if folder is not None:
@@ -192,7 +192,7 @@ def fit(
 
 @functools.cache
 def digest_of_fits(level: str) -> str:
-    """Return the digest of the models of :data:`PROGRAM`, with the library of a level of processors."""
+    """Return the digest of the models of :data:`PROGRAM` with the library of a processor level."""
     done = fit(HEDGEROW_PROCESSOR=level, HEDGEROW_COMPILE="never")
     assert done.returncode == 0, done.stderr
     digest, numba_loaded = done.stdout.split()
@@ -351,7 +351,7 @@ def test_the_library_decides_on_the_width_of_vectors(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One for shorter vectors than those of the processor is used, with arrays for its own."""
+    """The library may have shorter vectors than the processor; arrays follow the library."""
     written = {
         "format": manifest_file.FORMAT,
         "system": target_system(),
@@ -380,7 +380,7 @@ manifest.target_levels = lambda: ("x86-64-v4", *levels)
 
 @needs_library
 def test_same_bytes_on_a_processor_with_longer_vectors(tmp_path: Path) -> None:
-    """As on one with AVX-512, where the package was built on one without."""
+    """A processor with AVX-512 runs a package that was built on one without."""
     folder = tmp_path / "built"
     shutil.copytree(manifest_file.FOLDER, folder)
     found = json.loads((folder / manifest_file.MANIFEST).read_text())

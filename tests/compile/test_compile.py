@@ -1,4 +1,4 @@
-"""Kernels compiled just in time: kept, found again, callable from where they should be."""
+"""Kernels compiled just in time: cached, found again, and callable from other kernels."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def cache(compiled: Path, tmp_path: Path) -> Path:
 
 
 def test_second_process_compiles_nothing(compiled, cache) -> None:
-    """Kernels that only other kernels call are open in both; the next test closes them."""
+    """Both processes may call kernels that only other kernels call; the next test forbids it."""
     again = run(compiled, cache, RUN + "\nprint(add(1, 2))\n", HEDGEROW_OPEN_KERNELS="1")
     assert lines(again) == ["20 20.0 20", "3.0", "", "3"]
 
@@ -309,7 +309,7 @@ def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
 
 
 def test_compilation_is_announced_unless_told_to_be_quiet(compiled, tmp_path) -> None:
-    """The kernels of ``compiled`` were compiled quietly."""
+    """The kernels of ``compiled`` were compiled without a message."""
     loud = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_QUIET="")
     assert loud.stdout == "20\n"
     assert loud.stderr.startswith("hedgerow: compiling kernels (once per machine, kept in ")

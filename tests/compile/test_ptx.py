@@ -1,4 +1,4 @@
-"""Code for GPUs: what it holds, and which of it is used."""
+"""PTX code for GPUs: its contents, and the choice of the version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def code() -> str:
-    """Return the code, compiled now."""
+    """Compile the code and return it."""
     return ptx.compile_ptx().decode()
 
 
@@ -38,7 +38,7 @@ def test_every_kernel_has_an_entry_and_calls_nothing_else(code: str) -> None:
 
 
 def test_sums_are_whole_numbers(code: str) -> None:
-    """Sums of floats would depend on the order of threads."""
+    """Sums of floats would depend on the order of the threads."""
     assert not re.findall(r"(?:atom|red)\.\S*\.f\d\d", code)
     assert not re.findall(r"\b(?:fma|mad)\.\S*\.f\d\d", code)
 

@@ -1,4 +1,4 @@
-"""Models of other libraries against the libraries' own predictions."""
+"""Imported models predict what their own libraries predict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CLASSES = np.digitize(Y, [0.2, 1.0])
 
 
 def edges_of(values: np.ndarray, cuts: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return rows with every cut, one step below and above it, and what is special."""
+    """Return rows with every cut, the adjacent floats, and special values."""
     cuts = np.unique(cuts.astype(dtype))
     near = [np.nextafter(cuts, dtype(-np.inf)), cuts, np.nextafter(cuts, dtype(np.inf))]
     odd = np.array([0.0, -0.0, 1e-36, -1e-36, np.inf, -np.inf, np.nan], dtype)
@@ -170,7 +170,7 @@ def test_xgboost(tmp_path: Path, params: dict[str, Any], target: np.ndarray, suf
 
 
 def split_conditions(node: Any) -> list[float]:
-    """Return every split of a tree as dumped."""
+    """Return every split of a dumped tree."""
     if "children" not in node:
         return []
     return [node["split_condition"], *(t for c in node["children"] for t in split_conditions(c))]
@@ -295,7 +295,7 @@ FLOAT32_ENDS = (FLOAT32_MOST, -FLOAT32_MOST, np.inf, -np.inf)
 
 @pytest.mark.parametrize("cut", [0.1, *FLOAT32_ENDS])
 def test_cuts_of_float32_are_silent_and_right_at_the_ends(cut: float) -> None:
-    """As in a model of CatBoost with ``nan_mode="Max"``, whose cut is the largest float32."""
+    """A CatBoost model with ``nan_mode="Max"`` has the largest float32 as a cut."""
     rows = np.array([0.1, 0.0, 1e300, -1e300, *FLOAT32_ENDS])
     with np.errstate(over="ignore"):
         rounded = rows.astype(np.float32).astype(np.float64)

@@ -30,9 +30,9 @@ def test_lightgbm_gets_dates_as_microseconds(kind: str, tmp_path) -> None:
     settings = {"n_estimators": 5, "early_stopping": False, "min_data_per_group": 1}
     model = HedgerowRegressor(**settings).fit(X, y)
     report = model.booster_.export(tmp_path / "model.txt", "lightgbm")
-    told = [note for note in report.notes if "'day'" in note]
-    assert len(told) == (kind != "numbers")
-    assert all("microseconds" in note for note in told)
+    reported = [note for note in report.notes if "'day'" in note]
+    assert len(reported) == (kind != "numbers")
+    assert all("microseconds" in note for note in reported)
     moved = X.copy()
     if kind != "numbers":
         unit = "datetime64[us]" if kind == "dates" else "timedelta64[us]"

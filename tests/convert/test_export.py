@@ -1,4 +1,4 @@
-"""Models in other formats: the target's own program predicts the same."""
+"""Exported models: the program of each format predicts the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
 
 
 def exported(booster, path, target, X=None, **more):
-    """Write with a check, if the target's program is here."""
+    """Export with a check if the program of the format is installed."""
     if target in PACKAGE:
         pytest.importorskip(PACKAGE[target])
     if target == "xgboost":
@@ -198,7 +198,7 @@ def test_other_numbers_are_unknown_categories_in_onnx(levels, more, tmp_path) ->
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_numbers_are_rounded_to_categories_in_onnx(library, tmp_path) -> None:
-    """Models of arrays, whose library rounds numbers to categories."""
+    """The models are of arrays, and their library rounds numbers to categories."""
     peer = pytest.importorskip(library)
     code = np.random.default_rng(0).integers(0, 6, 400).astype(float)
     X, y = np.column_stack([code, code**2]), code + 5.0 * (code == 1)
@@ -248,7 +248,7 @@ def test_there_and_back(mixed, target, tmp_path) -> None:
 
 @pytest.mark.parametrize("target", FORMATS)
 def test_models_of_others_go_on(mixed, target, tmp_path) -> None:
-    """XGBoost's model, whose unknown categories go left, in every format that can say so."""
+    """XGBoost sends unknown categories left; every format that can express this does."""
     xgboost = pytest.importorskip("xgboost")
     X, y, odd = mixed
     data = xgboost.DMatrix(X, y, enable_categorical=True)
@@ -368,7 +368,7 @@ def test_python_is_plain_code(mixed, tmp_path) -> None:
 
 
 def test_python_text_cannot_be_escaped(tmp_path) -> None:
-    """Names and levels come from anywhere: none of them is code."""
+    """Names and levels are untrusted: none of them may become code."""
     nasty = 'a"""\nraise SystemExit("no")\n#'
     X = {nasty: [1.0, 2.0] * 50, "c": ["x'); import os #", '"""'] * 50}
     y = np.arange(100.0) % 2
@@ -533,7 +533,7 @@ def of_the_defaults(task):
 @pytest.mark.parametrize("task", ["regression", "classes"])
 @pytest.mark.parametrize("target", WITH_LINES)
 def test_models_of_the_defaults(target, task, tmp_path) -> None:
-    """Defaults may choose linear leaves and crosses: what they choose can be exported."""
+    """Defaults may choose linear leaves and crosses: such models can be exported."""
     model, X = of_the_defaults(task)
     found = model.booster_.model
     assert found.forest.slopes is not None or found.inputs is not None
@@ -581,7 +581,7 @@ def test_formats_and_ends_of_names(shared_data, tmp_path) -> None:
 
 
 def test_a_wrong_export_is_found(shared_data, tmp_path, monkeypatch) -> None:
-    """The check compares: a writer that errs writes nothing."""
+    """The check finds a wrong export, and no file is written."""
     X, y = california(shared_data("california"), 500)
     booster = train(PLAIN, Dataset(X, y))
     good = exporting._TARGETS["json"]

@@ -1,4 +1,4 @@
-"""Whatever the bytes of a model file of another library are: a model, or ModelFormatError."""
+"""Any bytes of another library's model file give a model or ModelFormatError."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_files_in_a_process_of_its_own(capsys) -> None:
 
 @pytest.mark.parametrize(("fault", "n_files"), [("hang", 8), ("crash", 20)])
 def test_a_hang_and_a_crash_are_found(fault, n_files, capsys) -> None:
-    asked = ["--n", str(n_files), "--only", "hedgerow", "--patience", "2"]
-    asked += ["--fault", f"{fault}:7"]
-    assert damaged_files.main(asked) == 1
+    params = ["--n", str(n_files), "--only", "hedgerow", "--patience", "2"]
+    params += ["--fault", f"{fault}:7"]
+    assert damaged_files.main(params) == 1
     assert "number 7 ended the process" in capsys.readouterr().out
 
 
@@ -105,7 +105,7 @@ json_values = st.recursive(
 
 @given(st.integers(0, 10**9), json_values)
 def test_any_value_in_any_place(seed, value) -> None:
-    """A value of a JSON model takes the place of another one of any type."""
+    """One value of a JSON model replaces another one of any type."""
     models = all_models()  # no argument: its text is long
     chance = random.Random(seed)
     names = [name for name in models if name.endswith("json") or "catboost" in name]

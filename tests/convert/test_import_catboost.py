@@ -1,4 +1,4 @@
-"""Models of CatBoost: the same leaves; raw scores differ by the rounding of float64."""
+"""CatBoost models: the same leaves; raw scores differ by float64 rounding only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of LightGBM predict here what they predict there: leaf by leaf, and to the last bit."""
+"""LightGBM models predict the same here as in LightGBM: leaf by leaf, and to the last bit."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_linear_leaves(numbers, tmp_path) -> None:
 
 
 def test_trees_without_terms_among_linear_ones(numbers, tmp_path) -> None:
-    """The lines of their leaves are blank, in one tree or in several in a row."""
+    """The lines for their leaves are blank, in one tree or in several consecutive ones."""
     X, y = numbers
     lines = trained(X, y, linear_tree=True, num_leaves=4).model_to_string().splitlines()
     starts = [k for k, line in enumerate(lines) if line.startswith("Tree=")] + [len(lines)]
@@ -197,7 +197,7 @@ def test_numbers_as_categories(numbers, tmp_path) -> None:
 
 
 def test_more_classes_of_categories_than_bins(tmp_path) -> None:
-    """Each category on its own side somewhere: more than 254 are told apart."""
+    """Some split separates each category: the model distinguishes more than 254 of them."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2000, (20000, 2)).astype(float)
     effect = rng.normal(size=2000)
@@ -293,7 +293,7 @@ def test_damage_is_named(numbers, old, new, words, tmp_path) -> None:
 
 
 def test_columns_that_take_zeros_differently(numbers, tmp_path) -> None:
-    """Where a cut cannot say it, the column is named; otherwise the model is the same."""
+    """An error names the column if no cut can express it; otherwise the model is the same."""
     X, y = numbers
     text = trained(X, y, rounds=3, zero_as_missing=True).model_to_string()
     path = tmp_path / "model.txt"

@@ -1,4 +1,4 @@
-"""Fitted models of scikit-learn: the same leaves, and scores to the last bit where they add up."""
+"""scikit-learn models: the same leaves, and the same scores to the last bit where possible."""
 
 from __future__ import annotations
 

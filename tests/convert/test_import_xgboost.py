@@ -1,4 +1,4 @@
-"""Models of XGBoost: the same leaves, and raw scores that differ by float32's rounding alone."""
+"""XGBoost models: the same leaves; raw scores differ by float32 rounding only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def brought(model, tmp_path, suffix="json"):
 
 
 def summed_in_float32(booster, leaves) -> np.ndarray:
-    """Return raw scores as XGBoost adds them: float32, tree by tree."""
+    """Return raw scores added like XGBoost does: float32, tree by tree."""
     forest = booster.model.forest
     scores = np.tile(forest.base_score.astype(np.float32), (len(leaves), 1))
     for tree in range(forest.n_trees):

@@ -85,8 +85,8 @@ def test_defaults_switch_off_what_the_library_does_not_have(function) -> None:
     assert found["early_stopping"] is False
     assert found["linear_leaves"] is False
     assert found["feature_crosses"] is None
-    asked = function({"early_stopping_rounds": "7"}).params
-    assert (asked["early_stopping"], asked["patience"]) == (True, 7)
+    settings = function({"early_stopping_rounds": "7"}).params
+    assert (settings["early_stopping"], settings["patience"]) == (True, 7)
     assert "early_stopping" not in function({}, defaults=False).params
 
 
@@ -196,7 +196,7 @@ def test_a_first_step_of_a_ranking(objective, factor) -> None:
 
 
 def _compare_steps(translated, objective, level, y, theirs) -> None:
-    """Compare the difference that the first tree makes; where it differs, a note says so."""
+    """Compare the effect of the first tree; a note must say if it differs."""
     X = level.reshape(-1, 1)
     several = np.ndim(theirs) == 2
     estimator = HedgerowClassifier if several else HedgerowRegressor

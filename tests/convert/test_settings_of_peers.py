@@ -1,4 +1,4 @@
-"""Parameters of LightGBM, XGBoost and CatBoost by the names here."""
+"""Translation of parameters of LightGBM, XGBoost and CatBoost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Arrays on a GPU as inputs: the models and predictions of the same values on the host.
+"""Arrays on a GPU give the models and predictions of the same values on the host.
 
-Most arrays lie on the host in truth (:mod:`tests.helpers.gpu_arrays`).  The tests at the end need
-a GPU, and the library whose arrays they pass.
+Most arrays are simulated on the host (:mod:`tests.helpers.gpu_arrays`).  The tests at the end
+need a GPU, and the library of the arrays.
 """
 
 from __future__ import annotations

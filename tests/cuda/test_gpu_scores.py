@@ -1,4 +1,4 @@
-"""Raw scores computed on a GPU: the bits of those of the processor.
+"""Raw scores computed on a GPU have the bits of those of the processor.
 
 The kernels run as Python functions, thread by thread.  The tests at the end need a GPU.
 """
@@ -289,7 +289,7 @@ def test_a_gpu_that_cannot_run_the_kernels(
 
 
 def test_a_gpu_that_fails_is_an_error(simulated: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of a copy would hide what is wrong."""
+    """A fallback to a copy on the host would hide the fault."""
 
     def failing(*given: Any, **named: Any) -> None:
         raise DeviceError("cuLaunchKernel of the GPU's driver failed.")

@@ -1,4 +1,4 @@
-"""Cuts: where they lie, how many there are, and what must not move them."""
+"""Cuts: their places, their number, and changes that must not move them."""
 
 import itertools
 
@@ -135,7 +135,7 @@ def test_constant_or_missing_columns_have_no_cut(dtype):
     st.data(),
 )
 def test_cuts_equal_the_naive_twin(pairs, max_bins, data):
-    """On skewed columns: values are spread by a random walk, masses are given."""
+    """The columns are skewed: values from a random walk, with given masses."""
     values = list(itertools.accumulate((step for step, _ in pairs), initial=0))[1:]
     weights = [mass * 20 if data.draw(st.integers(0, 9)) == 0 else mass for _, mass in pairs]
     runs = naive.masses_of(values, weights)

@@ -1,4 +1,4 @@
-"""Sorted columns: the entries of a plain sort, for every type, layout and value."""
+"""Sorted columns have the entries of a plain sort, for every type, layout and value."""
 
 from __future__ import annotations
 

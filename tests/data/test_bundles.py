@@ -1,4 +1,4 @@
-"""Exclusive feature bundling: the search for bundles, their cells, and what trees make of them."""
+"""Exclusive feature bundling: the search for bundles, their cells, and the trees on them."""
 
 from __future__ import annotations
 

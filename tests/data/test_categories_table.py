@@ -1,4 +1,4 @@
-"""Categories by value: the same values give the same codes, whatever library holds them."""
+"""Categories by value: the same values give the same codes in all libraries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Values = list[Any]
 
 
 def shuffled(values: Values) -> list[Any]:
-    """Return the distinct values in an order that is not theirs, and some that do not occur."""
+    """Return the distinct values in another order, and some values that do not occur."""
     distinct = sorted({value for value in values if value is not None}, key=hash)
     kind = type(distinct[0]) if distinct else str
     return [*(x for x in (kind("9"), kind("77")) if x not in distinct), *distinct]
@@ -187,7 +187,7 @@ numbers = st.one_of(
 
 
 def homogeneous(values: Values) -> bool:
-    """Return whether a NumPy array holds them exactly."""
+    """Return whether a NumPy array can hold the values exactly."""
     present = [v for v in values if v is not None]
     floats = any(isinstance(v, float) for v in present)
     return bool(present) and not (floats and any(abs(v) > 2**53 for v in present if type(v) is int))
@@ -759,7 +759,7 @@ def test_adult_by_every_library(shared_data: Any) -> None:
 
 
 def test_columns_of_few_categories_are_asked_few_questions() -> None:
-    """However many nodes ask them: prediction looks each up once a row."""
+    """Prediction looks up each column once per row, for any number of nodes."""
     rng = np.random.default_rng(0)
     town = rng.integers(0, 5, 600)
     frame = pd.DataFrame({"town": [f"t{t}" for t in town], "x": rng.normal(size=600)})
@@ -770,10 +770,10 @@ def test_columns_of_few_categories_are_asked_few_questions() -> None:
     splits = find_splits(forest)
     assert n_nodes > 100
     assert np.sum(splits.slots < 0) <= 2**6  # sets of five levels, missing values on either side
-    asked = {}
+    lookups = {}
     for node in np.flatnonzero(forest.has_sets).tolist():
         number = int(-1 - splits.slots[splits.slot[node]])
         sets = forest.categories.sets
         np.testing.assert_array_equal(sets[number], sets[forest.threshold[node]])
-        asked.setdefault(number, set()).add(int(forest.missing_left[node]))
-    assert all(len(sides) == 1 for sides in asked.values())
+        lookups.setdefault(number, set()).add(int(forest.missing_left[node]))
+    assert all(len(sides) == 1 for sides in lookups.values())

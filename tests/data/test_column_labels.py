@@ -1,4 +1,4 @@
-"""Labels of columns that are no text have no effect, and a warning says so."""
+"""Column labels that are not text are ignored with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks on disk: what comes back, what is kept, and what is left after faults."""
+"""Chunks on disk: reading, caching, and the state after faults."""
 
 from __future__ import annotations
 
@@ -547,7 +547,7 @@ def test_a_folder_that_cannot_be_written(small, tmp_path):
 
 
 class Fault:
-    """Lets the system fail at the n-th call of whatever touches files."""
+    """Make the n-th system call on files fail."""
 
     def __init__(self, monkeypatch, number, fail_at):
         self.calls, self.number, self.fail_at = 0, number, fail_at

@@ -1,4 +1,4 @@
-"""What files say of types: as the table in memory, whichever reader reads them."""
+"""Types of columns in files equal those of a table in memory, for all readers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def spec_of(cuts):
 
 @given(st.lists(st.none() | st.lists(st.integers(0, 254), max_size=5), min_size=1, max_size=6))
 def test_a_column_has_as_many_bins_as_its_levels_or_cuts_ask_for(columns):
-    """None is a column of numbers with two cuts, a list the bins of the levels of another."""
+    """None is a numeric column with two cuts; a list has the bins of a category column's levels."""
     kinds = ["float" if levels is None else "category" for levels in columns]
     schema = Schema(tuple(Column(f"x{j}", kind) for j, kind in enumerate(kinds)))
     n_cuts = [2 if levels is None else 0 for levels in columns]
@@ -46,7 +46,7 @@ def test_a_column_has_as_many_bins_as_its_levels_or_cuts_ask_for(columns):
 
 
 def neighbours(value):
-    """Return a float with those next to it, in float64 and in float32."""
+    """Return a float and the adjacent floats, in float64 and in float32."""
     narrow = np.float32(value)
     with np.errstate(over="ignore"):
         near = [np.nextafter(narrow, np.float32(s)) for s in (-np.inf, np.inf)]

@@ -1,4 +1,4 @@
-"""Two features in one byte of a row: the same histograms, the same scores, the same model."""
+"""Two features in one byte of a row give the same histograms, scores and model."""
 
 from __future__ import annotations
 

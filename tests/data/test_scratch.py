@@ -1,4 +1,4 @@
-"""Temporary folders of the package: one door, errors that say what to do, no leftovers."""
+"""Temporary folders of the package: one function, helpful errors, no leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of few rows: read as all others are, and quickly."""
+"""Frames of few rows: read like all others, and quickly."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ARROW = [pa.float64(), pa.float32(), pa.int64(), pa.int16(), pa.uint64(), pa.boo
 
 
 def possible(make: Any, values: list[Any], kinds: list[Any]) -> list[Any]:
-    """Return the columns that a library makes of some values."""
+    """Return the columns that a library can make from some values."""
     found = []
     for kind in kinds:
         with contextlib.suppress(Exception, pl.exceptions.PanicException):  # no type for these
@@ -128,9 +128,9 @@ def test_common_types_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_row_is_predicted_in_less_than_a_millisecond() -> None:
-    """By the processor's time: best of many, as other work on the machine is no failure.
+    """The figure is the best processor time of many calls, because other programs may run.
 
-    A slower machine has longer: with half the clock, a row once took 1.02 ms.
+    A slower machine gets more time: with half the clock rate, a row once took 1.02 ms.
     """
     rng = np.random.default_rng(0)
     X = {f"n{j}": rng.normal(size=300) for j in range(20)}

@@ -1,4 +1,4 @@
-"""Quantile sketches: the bounds hold for the real ranks, whatever comes in which order."""
+"""Quantile sketches: the bounds hold for the exact ranks, for any values in any order."""
 
 import copy
 import pickle
@@ -111,7 +111,7 @@ def assert_same(sketch, naive):
 
 
 def assert_bounds_hold(sketch, keys, weights):
-    """All bounds, of values kept and not kept, hold for real numbers without tolerance."""
+    """Check the bounds of stored and other values in exact arithmetic, without tolerance."""
     ranks = Ranks(keys, weights)
     probes = {near for key in ranks.keys for near in (key - 1, key, key + 1)}
     probes |= {MISSING_KEY + 1, LARGEST_KEY}
@@ -174,7 +174,7 @@ def streams(draw, most=60, whole=False):
 
 
 def in_some_tree(draw, parts, merge, prune, sizes):
-    """Merge neighbours or strangers in any order, with prunings in between."""
+    """Merge sketches in any order, with prunings in between."""
     parts = list(parts)
     while len(parts) > 1:
         left = parts.pop(draw(st.integers(0, len(parts) - 1)))

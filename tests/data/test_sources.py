@@ -1,4 +1,4 @@
-"""Sources of rows: text files against the reader of whole files, surveys of several processes."""
+"""Sources of rows: text files in batches equal whole files; surveys of several processes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ CSV_COLUMNS = {
 
 @pytest.mark.parametrize("name", CSV_COLUMNS)
 def test_csv_columns(name: str, tmp_path: Path) -> None:
-    """Types are those of the whole file, wherever batches and files end."""
+    """Types are those of the whole data, for any division into batches and files."""
     column = CSV_COLUMNS[name]
     lines = [
         '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text for text in column
@@ -114,7 +114,7 @@ def test_csv_columns(name: str, tmp_path: Path) -> None:
 
 
 def test_csv_types_across_blocks(tmp_path: Path) -> None:
-    """A column that is numeric for many blocks, and then is not."""
+    """A column may be numeric for many blocks, and then have text."""
     n_rows = 120_000
     rng = np.random.default_rng(0)
     table = pa.table(
@@ -185,7 +185,7 @@ def test_libsvm_faults(line: str, match: str, tmp_path: Path) -> None:
 
 
 def test_libsvm_blocks(tmp_path: Path) -> None:
-    """Lines that end beyond a block, and one that is longer than any."""
+    """Some lines end in the next block, and one is longer than a block."""
     long = "2 " + " ".join(f"{j}:{j}.5" for j in range(30_000))
     lines = [f"{row % 3} {row % 7}:1.25 9:{row}" for row in range(5_000)] + [long, "1"]
     path = tmp_path / "a.libsvm.gz"
@@ -258,13 +258,18 @@ def test_hashes_of_a_range() -> None:
 
 
 def survey_of(table: pa.Table, first_row: int, n_total: int, batch: int) -> Survey:
-    asked = ReadRequest(Roles("y", "w"), categorical="auto")
+    request = ReadRequest(Roles("y", "w"), categorical="auto")
     survey = Survey(
-        asked, seed=1, memory_limit=LIMIT, first_row=first_row, n_total=n_total, largest_weight=2.5
+        request,
+        seed=1,
+        memory_limit=LIMIT,
+        first_row=first_row,
+        n_total=n_total,
+        largest_weight=2.5,
     )
     parts = [table.slice(start, batch) for start in range(0, table.num_rows, batch)]
     for found in FunctionPart(lambda: iter(parts)).batches(None, LIMIT):
-        names = asked.roles.features_of(tuple(found.columns), "table")
+        names = request.roles.features_of(tuple(found.columns), "table")
         survey.begin(names, True, False)
         weight = np.asarray(found.columns["w"].values)
         survey.add(found, None, weight, "table")
@@ -278,7 +283,7 @@ def survey_of(table: pa.Table, first_row: int, n_total: int, batch: int) -> Surv
     most=st.sampled_from([3, 2**20]),
 )
 def test_surveys_of_several_processes(cuts: list[int], batch: int, most: int) -> None:
-    """Merged through bytes they say what one survey of all rows says."""
+    """Surveys merged through bytes equal one survey of all rows."""
     table = all_kinds(200)
     alone = survey_of(table, 0, 200, 200).finish(most)
     surveys, row = [], 0
@@ -299,7 +304,7 @@ def test_surveys_of_several_processes(cuts: list[int], batch: int, most: int) ->
 
 
 def test_the_heaviest_of_too_many_levels(tmp_path: Path) -> None:
-    """Of more levels than a model can have, those that the fit in memory keeps."""
+    """If there are too many levels, the same levels are kept as in memory."""
     from hedgerow.data import drop_unused_levels, read_table
 
     rng = np.random.default_rng(0)
@@ -363,7 +368,7 @@ def test_spool(room: int, tmp_path: Path) -> None:
 
 
 def test_a_spool_that_is_not_closed_closes_its_file(tmp_path: Path) -> None:
-    """A fit that fails drops it."""
+    """A failing fit drops the spool without closing it."""
     spool = Spool(str(tmp_path), 100)
     spool.append(np.zeros(1000))
     file = spool._file

@@ -1,4 +1,4 @@
-"""Sparse tables: read from any format, and the same model, predictions and bytes as dense ones."""
+"""Sparse tables of any format give the model, predictions and bytes of dense ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def random_table(seed, n_rows=200, n_features=12, density=0.2, dtype=np.float32,
 
 
 def with_explicit_zeros(X, seed=0):
-    """Return a CSR matrix of X that records some of its zeros."""
+    """Return a CSR matrix of X that stores some of its zeros."""
     rng = np.random.default_rng(seed)
     recorded = (X != 0) | (rng.random(X.shape) < 0.1)
     rows, columns = np.nonzero(recorded)
@@ -345,7 +345,7 @@ def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
 
 
 def at_rest(n_rows, columns, value=0.0):
-    """Return ten columns, of which some hold the same value in every row; three have a say."""
+    """Return ten columns; some are constant, and the target depends on three."""
     rng = np.random.default_rng(n_rows)
     X = rng.normal(size=(n_rows, 10))
     X[rng.random(X.shape) < 0.5] = 0.0

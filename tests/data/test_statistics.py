@@ -50,7 +50,7 @@ PARAMS = BoostParams(n_estimators=5, min_samples_leaf=2, target_statistics=True)
 
 
 def shortened(value):
-    """24 bits of a float64 that float32 can hold."""
+    """Round a float64 to 24 bits, which float32 can hold."""
     return np.asarray(value).astype(np.float32).astype(np.float64)
 
 
@@ -106,7 +106,7 @@ def naive_full(joint, y, w):
 
 
 def naive_ordered(joint, y, w, order):
-    """Return the mean of the rows with the same category that stand before each row."""
+    """Return, for each row, the target mean of the earlier rows with the same category."""
     strength, prior = w.mean(), (w * y).sum() / w.sum()
     place = np.argsort(order)
     out = np.empty(len(y))
@@ -133,7 +133,7 @@ def test_shuffle_is_a_permutation_of_its_seed(n, seed, copy):
 
 
 def test_shuffle_is_fair():
-    """Each item is in each place as often as any other."""
+    """Each item is at each place equally often."""
     counts = np.zeros((5, 5))
     for seed in range(4000):
         counts[order_of(5, seed, 0), np.arange(5)] += 1
@@ -287,7 +287,7 @@ def test_classes_have_a_share_each(sample):
 
 @given(samples(), st.integers(1, 3), st.booleans())
 def test_each_target_has_the_means_of_its_own_statistic(sample, order, in_columns):
-    """With the column order of one target, and the values of three fits of one target each."""
+    """The columns are ordered as for one target; the values are those of three fits."""
     rng, params = np.random.default_rng(order), replace(PARAMS, statistics_order=1)
     order_of_axes = "F" if in_columns else "C"
     target = np.array(rng.normal(size=(sample.n_rows, 3)), order=order_of_axes)
@@ -325,8 +325,8 @@ def test_models_of_several_targets_with_statistics(strategy, tmp_path):
 
 @given(samples(), st.integers(0, 59), st.integers(0, 59))
 def test_no_row_sees_its_own_target(sample, i, j):
-    """Two rows swap their targets, so the mean of all stays: neither's own value changes
-    but for the other's sake, where that stands before it in the same category."""
+    """Two rows swap their targets, so the overall mean stays.  The value of a row changes only if
+    the other row is an earlier row of the same category."""
     i, j = i % sample.n_rows, j % sample.n_rows
     y = sample.target.copy()
     y[[i, j]] = y[[j, i]]
@@ -461,7 +461,7 @@ def test_modes_that_look_at_rows_left_out_have_each_row_once():
 
 
 def shop(n_rows=1500, n_levels=400, seed=0, n_classes=2):
-    """Return the text columns of many and of few levels, and numbers, that all tell something."""
+    """Return informative text columns with many and with few levels, and informative numbers."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(seed)
     effect = rng.normal(size=(n_levels, n_classes))
@@ -743,7 +743,7 @@ def log_loss(y, p):
     ],
 )
 def test_noise_does_not_leak(n_levels):
-    """Columns of pure noise cost no more than in LightGBM, which has the same real columns."""
+    """Noise columns harm no more than they harm LightGBM with the same informative columns."""
     lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
     cost = {"ours": [], "lightgbm": []}
     for seed in range(3):

@@ -1,4 +1,4 @@
-"""The door for tables: what comes in, what is refused, and that nothing is lost on the way."""
+"""Reading of tables: accepted types, errors, and exact values."""
 
 import datetime as dt
 import math
@@ -41,7 +41,7 @@ each_frame = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
 
 @pytest.mark.parametrize("n_rows", [1, 64, 65, 300])
 def test_a_record_batch_is_a_table(n_rows):
-    """By name and with exact integers, however many rows it has."""
+    """Columns are found by name, and integers are exact, for any number of rows."""
     rng = np.random.default_rng(0)
     data = {"a": rng.normal(size=n_rows), "b": 2**60 + rng.integers(0, 9, n_rows)}
     data["c"] = rng.choice(["x", "y"], n_rows)
@@ -134,7 +134,7 @@ def test_array_that_is_not_aligned_is_copied():
 
 @pytest.mark.parametrize("n_rows", [1, 5000])
 def test_reading_an_array_is_a_few_dozen_calls(n_rows):
-    """Counted, not timed: 2 us on a machine that does nothing else."""
+    """The test counts calls instead of time (2 us on an idle machine)."""
     X = np.ones((n_rows, 28), dtype=np.float32)
     schema = read_table(X).schema
     read_table(X, schema)
@@ -422,7 +422,7 @@ def test_wrong_number_of_features(X):
 
 
 def compares(value, cut):
-    """``value <= cut`` as Python does it: exactly, also between int and float."""
+    """Compare ``value <= cut`` like Python: exactly, also between int and float."""
     return value <= cut
 
 

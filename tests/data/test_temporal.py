@@ -1,4 +1,4 @@
-"""Columns of dates, times and durations: a model tells them from columns of numbers."""
+"""Columns of dates, times and durations: a model distinguishes them from numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers that float64 cannot hold are exact or an error, in columns of objects as in others."""
+"""Integers that float64 cannot hold are exact or an error, also in columns of objects."""
 
 from __future__ import annotations
 

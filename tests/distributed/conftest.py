@@ -1,4 +1,4 @@
-"""A cluster that several modules of the folder share."""
+"""A cluster that the tests of this folder share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.helpers.clusters import client_of_two_workers
 
 @pytest.fixture(scope="package")
 def shared_client() -> Iterator[Any]:
-    """Yield a client for tests that leave its workers as they are, and that ask for no processes.
+    """Yield a client for tests that do not change its workers and need no processes.
 
-    Whatever goes to the workers is sent as to processes.  Those import everything once more.
+    Objects are sent to the workers as to processes, which would import everything again.
     """
     with client_of_two_workers(processes=False, protocol="tcp") as client:
         yield client

@@ -1,4 +1,4 @@
-"""Attempts on a cluster whose workers die, stall or vanish: the same bytes, or one clear error."""
+"""Training on a cluster whose workers die or stall gives the same bytes, or one clear error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ distributed = pytest.importorskip(
 )
 
 LIMIT = 240.0
-"""Seconds after which a test counts as hanging."""
+"""Seconds after which a test is considered hung."""
 ROUNDS = 12
 LENGTHS = (40, 0, 25, 60, 1, 10, 33)
 
@@ -58,7 +58,7 @@ def partition(number: int) -> np.ndarray:
 
 
 def work(ranks: Communicator, shard: Shard, fault: str = "", marker: str = "") -> bytes:
-    """Stands for a training: rounds that depend on all rows and on the round before."""
+    """Simulate a training: each round depends on all rows and on the previous round."""
     rows = np.concatenate([*shard.partitions, np.zeros(0, dtype=np.int64)])
     state, first = bytes(16), 0
     if shard.checkpoint:
@@ -77,7 +77,7 @@ def work(ranks: Communicator, shard: Shard, fault: str = "", marker: str = "") -
 
 
 def taken(marker: str) -> bool:
-    """True for the first who asks."""
+    """Return True for the first caller only."""
     try:
         os.unlink(marker)
     except FileNotFoundError:
@@ -138,13 +138,13 @@ def parts(client: Any, make: Any = partition) -> Parts:
 
 
 PATIENT = Resilience(timeout=60.0, connect_timeout=20.0, max_restarts=3)
-"""For faults that are seen at once."""
+"""Options for faults that are seen at once."""
 QUICK = Resilience(timeout=2.0, connect_timeout=3.0, max_restarts=20)
-"""For faults that only the clock shows; more attempts for a machine that has other work."""
+"""Options for faults that only a timeout shows; more attempts, because the machine may be busy."""
 
 
 def within(seconds: float, function: Any) -> Any:
-    """Return the result of a function that must end in time."""
+    """Call a function that must end in time, and return its result."""
     outcome: list[Any] = []
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Every kind of Dask collection, from files and from memory, however its partitions end."""
+"""Every kind of Dask collection, from files and from memory, with any partitions."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_one_parameter_makes_the_model_the_local_one(
 def test_categories_that_only_some_partitions_have(
     client: Any, params: dict[str, Any], names: list[Any]
 ) -> None:
-    """On all workers, and on one, where frames are concatenated."""
+    """The fit runs on all workers, and on one that concatenates the frames."""
     rng = np.random.default_rng(0)
     numbers, texts = rng.integers(0, 6, N_ROWS), rng.choice(["u", "v", "w"], N_ROWS)
     X = pd.DataFrame({names[0]: pd.Categorical(numbers), names[1]: pd.Categorical(texts)})
@@ -222,7 +222,7 @@ def test_categories_that_only_some_partitions_have(
 @pytest.mark.filterwarnings("ignore:the labels of the columns of X:UserWarning")
 @pytest.mark.parametrize("labels", [[0, 1], [1, 0], [0.5, 2]], ids=str)
 def test_labels_that_are_no_text(client: Any, labels: list[Any]) -> None:
-    """Columns are matched by position, as in memory."""
+    """Columns are matched by position, like in memory."""
     X = whole_table()[["a", "b"]].set_axis(labels, axis=1)
     y = whole_table()["amount"]
     parts = (dd.from_pandas(each, npartitions=2) for each in (X, y))
@@ -296,7 +296,7 @@ def test_other_rows_are_an_error(client: Any) -> None:
 
 
 def test_examples_of_the_page_run(client: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """Only addresses are changed: of the scheduler, and of the folders."""
+    """The test changes only the addresses of the scheduler and of the folders."""
     monkeypatch.chdir(tmp_path)
     data = whole_table()
     (tmp_path / "rows").mkdir()

@@ -1,4 +1,4 @@
-"""Rankings on partitions and ranks: the bytes of the fit in memory, wherever queries lie."""
+"""Ranking on partitions and ranks gives the bytes of a fit in memory, for any order of queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARAMS: dict[str, Any] = {"n_estimators": 3, "max_leaves": 5, "seed": 3, "min_sa
 
 
 def table(kind: str = "sorted", n_rows: int = N_ROWS) -> tuple[pd.DataFrame, Any, Any, Any]:
-    """Return rows of queries of all sizes; ``mixed``: those of a query lie anywhere."""
+    """Return rows of queries of all sizes; with ``mixed``, the rows of a query are not adjacent."""
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"a": rng.normal(size=n_rows), "b": rng.integers(0, 6, n_rows) * 1.0})
     y = pd.Series(np.clip(np.round(X["a"] + rng.normal(size=n_rows) + 1), 0, 3))

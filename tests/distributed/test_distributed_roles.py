@@ -1,4 +1,4 @@
-"""Offsets, groups and positions of Dask collections: the model of the same rows in memory."""
+"""Offsets, groups and positions of Dask collections give the model of the same rows in memory."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_groups_stay_together(client: Any, early_stopping: Any) -> None:
 def test_groups_of_classes_stay_together_on_all_workers(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A class that few groups have keeps a group in training, whichever worker has it."""
+    """A class of few groups keeps a group in training, on whichever worker it is."""
     monkeypatch.setattr(training, "run_alone", None)
     rare = ROWS["query"].isin([3, 11, 17])
     y = np.where(rare, 2, ROWS["grade"] > 1).astype(int)

@@ -1,4 +1,4 @@
-"""Trainings on partitions and ranks: the bytes of the fit in memory."""
+"""Training on partitions and ranks gives the bytes of a fit in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARAMS: dict[str, Any] = {"n_estimators": 4, "max_leaves": 6, "seed": 3}
 
 
 def table(n_rows: int = N_ROWS) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
-    """Return numbers, whole numbers, missing values, categories that not all partitions have."""
+    """Return floats, integers, missing values, and categories that not all partitions have."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame(
         {
@@ -209,8 +209,8 @@ def test_partitions_that_do_not_belong_together_are_refused() -> None:
 
 def test_modes() -> None:
     params = boost_params({})
-    for asked in ("data", "features"):
-        assert choose_mode(asked, params, 10, 10, 2, None) == asked  # type: ignore[arg-type]
+    for mode in ("data", "features"):
+        assert choose_mode(mode, params, 10, 10, 2, None) == mode  # type: ignore[arg-type]
     assert choose_mode("auto", params, 1000, 2000, 1, None) == "data"
     assert choose_mode("auto", params, 1000, 2000, 2, None) == "features"
     assert choose_mode("auto", params, 1000, 2000, 2, 10**6) == "data"

@@ -1,4 +1,4 @@
-"""Parameters of research interest, which the estimators take in ``advanced``."""
+"""Parameters of the dict ``advanced`` of the estimators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALUES: dict[str, tuple[Any, dict[str, Any]]] = {
     "max_conflict_rate": (0.1, {}),
     "statistics_order": (1, {"target_statistics": True}),
 }
-"""A value of each that is not its default, and what it needs."""
+"""A non-default value of each parameter, and the parameters that it needs."""
 
 RNG = np.random.default_rng(0)
 X = np.where(RNG.random((120, 4)) < 0.6, 0.0, RNG.normal(size=(120, 4)))

@@ -1,4 +1,4 @@
-"""Single trees: against scikit-learn and a naive search, and the promises of the estimators."""
+"""Single trees equal scikit-learn's and those of a naive search; the estimators' contracts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_scikit_learn_conventions(estimator, check) -> None:
 
 
 def make(criterion, **params):
-    """Return our tree and scikit-learn's for a criterion."""
+    """Return both libraries' trees for a criterion."""
     if criterion in CLASSIFICATION:
         return (
             CARTClassifier(criterion=criterion, n_jobs=1, **params),
@@ -76,10 +76,10 @@ def lost(tree, node):
 
 
 def compare(ours, theirs, X, w):
-    """Walk both trees side by side; how many nodes are alike, and how many splits are ties.
+    """Walk both trees together; return the numbers of equal nodes and of tied splits.
 
-    Where both cuts take away the same impurity and divide the rows differently
-    they are equally good, and the walk ends.
+    If two cuts reduce the impurity equally but divide the rows differently, both are right, and
+    the walk ends.
     """
     alike = ties = 0
     todo = [(0, 0, np.arange(len(X)) if w is None else np.flatnonzero(w > 0))]
@@ -159,7 +159,7 @@ def test_missing_values_as_scikit_learn(criterion, weighted, settings) -> None:
 
 
 def assert_identical(ours, theirs) -> None:
-    """The same nodes under the same numbers."""
+    """Assert that both trees have the same nodes with the same numbers."""
     assert ours.node_count == theirs.node_count
     np.testing.assert_array_equal(ours.feature, np.where(theirs.feature < 0, -1, theirs.feature))
     for name in ("children_left", "children_right", "n_node_samples"):
@@ -414,7 +414,7 @@ def test_drawings_name_classes_and_categories() -> None:
 
 
 def _meets(rule, row) -> bool:
-    """Return whether a row meets the conditions of a rule such as ``x0 in {1, 2} and x1 <= 0.3``."""
+    """Return whether a row meets a rule like ``x0 in {1, 2} and x1 <= 0.3``."""
     for part in rule.split(" -> ")[0].split(" and "):
         text = part.strip("()").replace(" or other", "").replace(" or missing", "")
         if " in " in text:
@@ -522,7 +522,7 @@ def test_outlier_does_not_hide_the_rest() -> None:
 
 @given(st.lists(st.floats(width=64, allow_nan=False), min_size=2, max_size=8, unique=True))
 def test_training_and_prediction_agree(values) -> None:
-    """Any float: a full tree gives every value back its own target."""
+    """A full tree predicts the target of every training value, for any floats."""
     with np.errstate(over="ignore"):
         near = [np.nextafter(v, np.inf) for v in values]
     X = np.unique(np.array([*values, *near, -np.inf, np.inf, 0.0]) + 0.0)[:, None]

@@ -1,4 +1,4 @@
-"""Files of single trees: back as they were, and no bytes do harm."""
+"""Files of single trees: loaded unchanged, and damaged bytes do no harm."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_forged_trees_are_refused(change: str) -> None:
-    """With a right checksum: the tree itself is checked."""
+    """The checksum is right, so the tree itself must be checked."""
     from dataclasses import replace
 
     model = ESTIMATORS["categories"]

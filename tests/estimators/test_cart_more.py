@@ -1,4 +1,4 @@
-"""Single trees: further criteria, several targets, drawn cuts, constraints, sparse rows, paths."""
+"""Single trees: more criteria, several targets, random cuts, constraints, sparse rows, paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = [None, np.random.default_rng(2).integers(1, 4, 300).astype(float)]
 
 
 def same_tree(ours: Any, peer: Any) -> None:
-    """The tree of scikit-learn, node for node."""
+    """Assert that the tree is that of scikit-learn, node by node."""
     assert ours.tree_.node_count == peer.tree_.node_count
     assert (np.where(ours.tree_.feature < 0, -2, ours.tree_.feature) == peer.tree_.feature).all()
     inner = ours.tree_.feature >= 0

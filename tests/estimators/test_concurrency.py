@@ -1,4 +1,4 @@
-"""Fits side by side, in forked children, and with more threads than processors."""
+"""Concurrent fits, fits in forked children, and more threads than processors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_predictions_during_a_fit_do_not_meet() -> None:
 
 
 def in_child(work, seconds: float = 300.0) -> int:
-    """Return the exit status of a forked child that runs ``work``: 0 if it returns True, -1 if it hangs."""
+    """Run ``work`` in a forked child; return 0 if it returns True, -1 if it hangs."""
     child = os.fork()
     if child == 0:
         status = 3

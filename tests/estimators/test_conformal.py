@@ -1,4 +1,4 @@
-"""Conformal intervals and sets: coverage over many draws, arithmetic, groups, weights, input."""
+"""Conformal intervals and sets: coverage, arithmetic, groups, weights and input."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_weighted_threshold_is_that_of_the_definition(rows, level) -> None:
 
 
 class Truth(RegressorMixin, BaseEstimator):
-    """Knows the mean; a fit is nothing."""
+    """An estimator that knows the true mean; its fit does nothing."""
 
     def fit(self, X, y):
         self.n_features_in_ = X.shape[1]
@@ -292,7 +292,7 @@ def test_rows_of_weight_0_are_absent() -> None:
 
 
 def test_weights_make_up_for_a_shift() -> None:
-    """Rows to predict come more often from where targets vary more."""
+    """New rows lie more often where the targets vary more."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, size=(20_000, 2))
     y = x[:, 0] + (0.2 + np.abs(x[:, 1])) * rng.normal(size=20_000)
@@ -309,7 +309,7 @@ def test_weights_make_up_for_a_shift() -> None:
 @pytest.mark.parametrize("n_rows", [20, 100])
 @pytest.mark.parametrize("kind", ["split", "cv_plus", "lac"])
 def test_few_weighted_rows_cover_rows_of_known_weight(kind, n_rows) -> None:
-    """Rows to predict lie where calibration rows are rare, and targets vary more there."""
+    """New rows lie where calibration rows are rare and the targets vary more."""
     covered, without = [], []
     for seed in range(80 if kind == "cv_plus" else 250):
         rng = np.random.default_rng(seed)
@@ -334,7 +334,7 @@ def test_few_weighted_rows_cover_rows_of_known_weight(kind, n_rows) -> None:
 
 
 class Nothing(RegressorMixin, BaseEstimator):
-    """Predicts 0."""
+    """An estimator that predicts 0."""
 
     def fit(self, X, y, sample_weight=None):
         self.n_features_in_ = 1
@@ -345,7 +345,7 @@ class Nothing(RegressorMixin, BaseEstimator):
 
 
 class Chances(ClassifierMixin, BaseEstimator):
-    """Probabilities that are too sure of themselves at the right."""
+    """A classifier whose probabilities are overconfident for large values."""
 
     def fit(self, X, y):
         self.classes_, self.n_features_in_ = np.array([False, True]), 1
@@ -369,7 +369,7 @@ def test_equal_weights_change_nothing(method) -> None:
 
 
 def test_calibration_weights_are_relative() -> None:
-    """The weights of one calibration may have any scale: no model is trained with them."""
+    """The weights of a calibration may have any scale, because no model is trained with them."""
     some = RNG.uniform(0.5, 2.0, 500)
     model = Truth().fit(X, Y)
     a, b = (ConformalRegressor(model).calibrate(X, Y, f * some) for f in (1.0, 1024.0))
@@ -508,7 +508,7 @@ def test_bad_data_is_named() -> None:
 
 
 class Known(ClassifierMixin, BaseEstimator):
-    """Knows the probabilities, which are the columns."""
+    """A classifier whose probabilities are the columns."""
 
     def fit(self, X, y):
         self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]

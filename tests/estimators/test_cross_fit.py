@@ -1,4 +1,4 @@
-"""Cross-fitting: against the same folds fitted by hand, and the laws of out-of-fold predictions."""
+"""Cross-fitting equals fitting the folds by hand; laws of out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _numbers() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _table(name: str) -> tuple[Any, np.ndarray, dict[str, Any]]:
-    """X, y and what else a fit is given."""
+    """Return X, y and the other arguments of a fit."""
     X, y = _numbers()
     rng = np.random.default_rng(4)
     if name == "classes":
@@ -490,7 +490,7 @@ def test_folds_know_of_no_fitted_model() -> None:
 
 
 class Clock:
-    """A second passes with each round of a fold; 31 are the budget."""
+    """A clock on which each round of a fold takes a second; the budget is 31."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

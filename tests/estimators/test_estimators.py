@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's conventions, labels, frames, bad input, promises 3, 4, 6, 8, 9."""
+"""The estimators: scikit-learn's conventions, labels, frames, bad input and contracts."""
 
 from __future__ import annotations
 
@@ -504,7 +504,7 @@ def test_skops_keeps_estimators(make) -> None:
 
 
 def keys_in(value):
-    """Yield every key of every mapping in the state of an object, as tools that keep objects go."""
+    """Yield every key of every mapping in the state of an object, like serialization tools do."""
     if isinstance(value, dict):
         yield from value
         for item in value.values():
@@ -525,7 +525,7 @@ def test_states_hold_mappings_from_text_alone(classifier) -> None:
 
 
 def test_models_without_labels_predict_indices(tmp_path, classifier) -> None:
-    """Those of train, and files of earlier versions."""
+    """Boosters of train, and files of earlier versions, have no labels."""
     save_model(classifier.booster_.model, tmp_path / "old")
     booster = hedgerow.load(tmp_path / "old")
     assert booster.classes is None

@@ -57,7 +57,7 @@ class Recorder:
 
 
 class Light(Recorder):
-    """Asks for nothing, so no model is put together."""
+    """A callback that requests nothing, so no model is assembled."""
 
     def on_fit_task_end(self, estimator, context) -> bool:  # type: ignore[override]
         self._note("end", context)

@@ -1,4 +1,4 @@
-"""Targets of rows that a model scores: found by name, and times of events in every form."""
+"""Targets of scored rows: found by name, and survival times in every form."""
 
 from __future__ import annotations
 

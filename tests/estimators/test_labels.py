@@ -1,4 +1,4 @@
-"""Classes of labels: those that NumPy finds, however they are looked for."""
+"""Classes of labels are those of NumPy, for all algorithms."""
 
 from __future__ import annotations
 

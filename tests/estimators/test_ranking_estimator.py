@@ -1,4 +1,4 @@
-"""HedgerowRanker and ``train`` with queries: conventions, invariances, files, what is refused."""
+"""HedgerowRanker and ``train`` with queries: conventions, invariances, files and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORT = {"n_estimators": 6, "n_jobs": 1, "min_samples_leaf": 5}
 
 
 def make_queries(n_queries=80, rows=12, seed=0, n_features=4):
-    """Return labels 0 to 4 by a score that depends on two columns, in each query by rank."""
+    """Return labels 0 to 4 by the rank in each query of a score of two columns."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_queries * rows, n_features))
     qid = np.repeat(np.arange(n_queries), rows)
@@ -43,7 +43,7 @@ def model_bytes(model) -> bytes:
 
 
 class OneList(HedgerowRanker):
-    """A ranker for checks that give no queries: all rows are one."""
+    """A ranker for checks without queries: all rows are one query."""
 
     def fit(self, X, y, sample_weight=None, *, qid=None):
         rows = np.zeros(0 if y is None else len(np.asarray(y))) if qid is None else qid
@@ -123,7 +123,7 @@ def test_names_of_queries_have_no_part_in_the_model(kind, ranker) -> None:
 
 @pytest.mark.parametrize("objective", RANKING)
 def test_order_of_queries_changes_nothing_but_draws(objective) -> None:
-    """Whole queries moved, and queries taken apart: gradients are those of each query."""
+    """Queries are moved, or their rows are scattered: gradients depend on each query only."""
     order = np.random.default_rng(3).permutation(len(Y))  # rows of a query change places, too
     moved = np.concatenate([np.flatnonzero(q == QID) for q in np.unique(QID)[::-1]])
     fitted = HedgerowRanker(**SHORT, objective=objective).fit(X, Y, qid=QID)

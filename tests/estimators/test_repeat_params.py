@@ -1,4 +1,4 @@
-"""Parameters that repeat a fit: the same trees, without folds."""
+"""Parameters that repeat a fit: the same trees without cross-validation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_THE_CHOICE = (
 
 
 def _trees(model: Any) -> bytes:
-    """Return the model file but for what its record tells of the choice."""
+    """Return the model file without the record of the automatic choice."""
     fitted = model.booster_.model
     training = {name: v for name, v in fitted.training.items() if name not in OF_THE_CHOICE}
     training["parameters"] = training["parameters"] | {"n_estimators": 1, "oob_score": False}
@@ -39,7 +39,7 @@ def _trees(model: Any) -> bytes:
 
 
 def _repeats(model: Any, *rows: Any, **more: Any) -> Any:
-    """Return the repeated fit, after it was compared with the first."""
+    """Repeat a fit, compare it with the first one, and return it."""
     values = model.repeat_params_
     assert "auto" not in values.values()
     again = type(model)(**values).fit(*rows, **more)
@@ -89,7 +89,7 @@ def test_a_classifier_is_repeated(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     mostly_slow(
         [
             {},
@@ -113,16 +113,16 @@ def test_a_classifier_is_repeated(name: str) -> None:
         ],
         n_fast=1,
     ),
-    ids=lambda asked: ", ".join(f"{k}={v}" for k, v in asked.items()) or "defaults",
+    ids=lambda params: ", ".join(f"{k}={v}" for k, v in params.items()) or "defaults",
 )
-def test_a_regressor_is_repeated(asked: Mapping[str, Any]) -> None:
+def test_a_regressor_is_repeated(params: Mapping[str, Any]) -> None:
     X, z = _mixed(500)
-    if asked.get("objective") in ("poisson", "tweedie", "negative_binomial"):
+    if params.get("objective") in ("poisson", "tweedie", "negative_binomial"):
         y = np.random.default_rng(1).poisson(np.exp(0.5 * z)).astype(float)
     else:
-        y = np.exp(0.5 * z) if asked.get("objective") == "gamma" else z
+        y = np.exp(0.5 * z) if params.get("objective") == "gamma" else z
     weight = np.random.default_rng(2).random(500) + 0.5
-    model = HedgerowRegressor(random_state=0, **asked).fit(X, y, weight)
+    model = HedgerowRegressor(random_state=0, **params).fit(X, y, weight)
     again = _repeats(model, X, y, weight)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
@@ -130,8 +130,8 @@ def test_a_regressor_is_repeated(asked: Mapping[str, Any]) -> None:
 def test_statistics_of_rows_outside_of_samples_are_repeated() -> None:
     X, z = _mixed(500)
     X["id"] = [f"u{k % 300}" for k in range(500)]
-    asked = {"early_stopping": "oob", "subsample": 0.6}
-    model = HedgerowRegressor(random_state=0, **asked).fit(X, z)
+    params = {"early_stopping": "oob", "subsample": 0.6}
+    model = HedgerowRegressor(random_state=0, **params).fit(X, z)
     assert model.booster_.model.inputs is not None
     again = _repeats(model, X, z)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -203,8 +203,8 @@ def test_a_saved_model_is_repeated_and_inspected(tmp_path: Path) -> None:
     read = HedgerowRegressor.load(tmp_path / "m.hedgerow")
     assert read.repeat_params_ == model.repeat_params_
     chosen = engine.chosen_parameters(str(tmp_path / "m.hedgerow"))
-    told = model.chosen_params_
-    assert chosen == {name: told[name] for name in chosen}
+    chosen_params = model.chosen_params_
+    assert chosen == {name: chosen_params[name] for name in chosen}
     assert {"learning_rate", "max_leaves"} <= set(chosen)
     assert "max_bins" not in chosen
     model.booster_.save(tmp_path / "plain.hedgerow")

@@ -131,7 +131,7 @@ def test_a_row_of_weight_two_is_two_rows() -> None:
 
 @pytest.mark.parametrize("objective", ["huber", "absolute_error", "poisson", "gamma", "quantile"])
 def test_other_losses(objective) -> None:
-    """Given derivatives, and leaves by line search."""
+    """The losses have custom derivatives, or leaves by line search."""
     positive = np.abs(Y) + 0.5
     same = positive[:, [1, 1]]
     settings = SMALL | {"objective": objective, "n_estimators": 8}
@@ -152,7 +152,7 @@ def test_a_loss_of_the_users_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     [
         {"subsample": 0.6, "oob_score": True},
         {"leaf_estimation": "line_search"},
@@ -162,29 +162,29 @@ def test_a_loss_of_the_users_own() -> None:
         {"tree_method": "exact"},
     ],
 )
-def test_other_ways_of_boosting(asked) -> None:
-    model = HedgerowRegressor(**SMALL, **asked).fit(X, Y)
+def test_other_ways_of_boosting(params) -> None:
+    model = HedgerowRegressor(**SMALL, **params).fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.5
     assert model.booster_.num_trees == model.n_iter_
-    if asked.get("boosting") == "rf":
+    if params.get("boosting") == "rf":
         assert model.oob_score_ > 0.4
-    elif "oob_score" in asked:
+    elif "oob_score" in params:
         assert (model.oob_improvement_[:5] > 0).all()
 
 
 @pytest.mark.parametrize("boosting", ["dart", "rf"])
 def test_rescaled_trees_with_vectors(boosting) -> None:
-    """The scores of training are those of the model, whose trees were rescaled as others joined."""
-    asked = {"boosting": boosting, "n_estimators": 12, "seed": 5, "multi_strategy": ALL}
-    asked |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
+    """The training scores equal the model's, although new trees rescale the old ones."""
+    params = {"boosting": boosting, "n_estimators": 12, "seed": 5, "multi_strategy": ALL}
+    params |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
     data = Dataset(X, Y)
-    model = train(asked, data, data)
+    model = train(params, data, data)
     assert model.num_trees == 12
     history = model.model.training["history"]["train"]["loss"]
     loss = 0.5 * ((Y - model.predict(X)) ** 2).mean()
     assert history[-1] == pytest.approx(loss, rel=1e-9)
-    assert model.to_bytes() == train({**asked, "n_jobs": 3}, data, data).to_bytes()
+    assert model.to_bytes() == train({**params, "n_jobs": 3}, data, data).to_bytes()
 
 
 def test_validation_scores_are_means_over_targets() -> None:
@@ -348,7 +348,7 @@ def test_a_split_table_of_a_tree_for_each_target() -> None:
 
 @pytest.fixture(scope="module")
 def coloured():
-    """Return two columns of categories, of few and of many levels, that two targets depend on."""
+    """Return two category columns, with few and with many levels, and two targets that use them."""
     rng = np.random.default_rng(4)
     n, levels = 3000, 30
     town, colour = rng.integers(0, levels, n), rng.integers(0, 3, n)
@@ -401,7 +401,7 @@ def test_few_levels_are_tried_one_by_one(coloured) -> None:
 
 
 def test_many_levels_are_divided_along_what_tells_them_apart() -> None:
-    """Least squares: of all sets the one along the first principal component is near the best."""
+    """For least squares, a set along the first principal component is close to the best set."""
     rng = np.random.default_rng(8)
     direction = np.array([0.6, -0.8, 0.0])
     means = rng.normal(size=(9, 1)) * 3 * direction + 0.05 * rng.normal(size=(9, 3))
@@ -505,7 +505,7 @@ def test_classes_with_vectors() -> None:
 
 @pytest.mark.parametrize("name", ["linnerud", "bike"])
 def test_beside_a_tree_of_scikit_learn(name, request) -> None:
-    """Least squares, one tree, all cuts: the same predictions wherever no two cuts tie."""
+    """One least-squares tree with all cuts predicts the same, except for tied cuts."""
     if name == "linnerud":
         X_real, Y_real = load_linnerud(return_X_y=True)
     else:
@@ -550,7 +550,7 @@ MANY = np.tile(Y, (1, 11))
 
 
 @pytest.mark.parametrize(
-    ("asked", "y", "match"),
+    ("params", "y", "match"),
     [
         ({"multi_strategy": ALL}, Y[:, 0], "one output"),
         ({"multi_strategy": ONE}, Y[:, 0], "one output"),
@@ -562,22 +562,22 @@ MANY = np.tile(Y, (1, 11))
         ({"eval_metric": "auc"}, Y, "eval_metric 'auc'"),
     ],
 )
-def test_what_cannot_be_is_named(asked, y, match) -> None:
+def test_what_cannot_be_is_named(params, y, match) -> None:
     with pytest.raises((ParameterError, DataError), match=match):
-        HedgerowRegressor(**asked).fit(np.nan_to_num(X).round(), y)
+        HedgerowRegressor(**params).fit(np.nan_to_num(X).round(), y)
 
 
 @pytest.mark.parametrize(
-    ("asked", "y", "match"),
+    ("params", "y", "match"),
     [
         ({}, 2 * L, "column 0 holds 2 in row"),
         ({"class_weight": "balanced"}, L, "class_weight does not support several"),
         ({"objective": "softmax"}, L, "exclude each other"),
     ],
 )
-def test_what_cannot_be_a_label_is_named(asked, y, match) -> None:
+def test_what_cannot_be_a_label_is_named(params, y, match) -> None:
     with pytest.raises((ParameterError, DataError), match=match):
-        HedgerowClassifier(**asked).fit(X, y)
+        HedgerowClassifier(**params).fit(X, y)
 
 
 @pytest.mark.parametrize("strategy", [ONE, ALL])
@@ -586,16 +586,16 @@ def test_what_cannot_be_a_label_is_named(asked, y, match) -> None:
 def test_fits_of_several_targets_are_continued(strategy: str, labels: bool, method: str) -> None:
     kind: Any = HedgerowClassifier if labels else HedgerowRegressor
     y = {f"y{k}": column for k, column in enumerate((L if labels else Y).T)}
-    asked = {"multi_strategy": strategy, "early_stopping": False, "tree_method": method}
-    first = kind(n_estimators=4, **asked).fit(X, y)
-    whole = kind(n_estimators=7, **asked).fit(X, y).booster_
-    more = kind(n_estimators=3, **asked).fit(X, y, init_model=first)
+    params = {"multi_strategy": strategy, "early_stopping": False, "tree_method": method}
+    first = kind(n_estimators=4, **params).fit(X, y)
+    whole = kind(n_estimators=7, **params).fit(X, y).booster_
+    more = kind(n_estimators=3, **params).fit(X, y, init_model=first)
     assert (more.booster_.raw_scores(X) == whole.raw_scores(X)).all()
     first.set_params(n_estimators=7, warm_start=True).fit(X, y)
     assert (first.booster_.raw_scores(X) == whole.raw_scores(X)).all()
     table = L if labels else Y
-    for one, other in ((first, table), (kind(n_estimators=7, **asked).fit(X, table), y)):
-        again = kind(n_estimators=3, **asked).fit(X, other, init_model=one)
+    for one, other in ((first, table), (kind(n_estimators=7, **params).fit(X, table), y)):
+        again = kind(n_estimators=3, **params).fit(X, other, init_model=one)
         assert again.booster_.target_names == tuple(y)  # known from one of both
         if labels:
             assert again.classes_.tolist() == list(y)
@@ -661,17 +661,17 @@ def test_groups_and_columns_of_offsets_of_several_targets(labels: bool) -> None:
     assert n_rounds[0] > 10 * n_rounds[1]
     columns = {f"x{k}": column for k, column in enumerate(X.T)}
     offset = {f"o{k}": np.full(len(X), 0.1 * k) for k in range(y.shape[1])}
-    asked = {"n_estimators": 4, "early_stopping": False}
-    by_name = kind(**asked).fit(columns | offset, y, offset=list(offset))
+    params = {"n_estimators": 4, "early_stopping": False}
+    by_name = kind(**params).fit(columns | offset, y, offset=list(offset))
     values = np.column_stack(list(offset.values()))
-    by_array = kind(**asked).fit(columns, y, offset=values)
+    by_array = kind(**params).fit(columns, y, offset=values)
     raw = by_name.booster_.predict(columns | offset, kind="raw")
     plain = by_array.booster_.predict(
         columns, kind="raw", offset=np.column_stack([*offset.values()])
     )
     assert (raw == plain).all()
     with pytest.raises(DataError, match="offset names 1 column"):
-        kind(**asked).fit(columns | offset, y, offset="o0")
+        kind(**params).fit(columns | offset, y, offset="o0")
 
 
 def test_targets_may_be_a_dict() -> None:
@@ -721,9 +721,9 @@ def test_search_over_strategies() -> None:
 @pytest.mark.slow
 def test_rounds_of_defaults_are_chosen_by_folds() -> None:
     model = HedgerowRegressor(n_jobs=1).fit(X[:200], Y[:200, :2])
-    told = model.chosen_params_
-    assert told["early_stopping"] == "cv"
-    assert 1 < model.n_iter_ == model.best_iteration_ < told["n_estimators"]
+    chosen = model.chosen_params_
+    assert chosen["early_stopping"] == "cv"
+    assert 1 < model.n_iter_ == model.best_iteration_ < chosen["n_estimators"]
     assert model.score(X[200:], Y[200:, :2]) > 0.7
     labels = HedgerowClassifier(n_jobs=1).fit(X[:200], L[:200])
     assert labels.chosen_params_["early_stopping"] == "cv"

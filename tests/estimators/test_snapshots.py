@@ -1,4 +1,4 @@
-"""Methods read the fitted attributes of one fit, also while another thread fits the estimator."""
+"""Methods use the attributes of a single fit, also while another thread fits the estimator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW: dict[str, Any] = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping"
 
 
 class RefittedOnReading:
-    """A table during whose first reading another thread ends a fit of the estimator."""
+    """A table; while it is first read, another thread ends a fit of the estimator."""
 
     def __init__(self, X: np.ndarray, refit: Callable[[], None]) -> None:
         self.X, self.refit, self.shape = X, refit, X.shape

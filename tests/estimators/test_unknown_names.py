@@ -1,4 +1,4 @@
-"""Names that Hedgerow does not have: one error names all of them, and the right ones."""
+"""Unknown names: one error lists all of them, and suggests the right ones."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_subclasses_with_names_of_their_own() -> None:
 
 
 def test_subclasses_have_the_signature_of_their_constructor() -> None:
-    """Not of ``__new__``, which old versions of ``inspect`` prefer if it is inherited."""
+    """Old versions of ``inspect`` prefer an inherited ``__new__``."""
 
     class Plain(HedgerowRegressor):
         pass

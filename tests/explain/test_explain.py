@@ -1,4 +1,4 @@
-"""Shapley values against their definition, for every kind of model."""
+"""Shapley values equal their definition, for every kind of model."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_deep_trees_of_many_columns() -> None:
 
 
 def test_a_chain_of_ninety_columns() -> None:
-    """Every leaf of a chain is decided by one column more: 45 points are needed, and exact."""
+    """Each leaf of a chain depends on one more column: 45 quadrature points are exact."""
     n = 91
     X = np.tri(n, n - 1, -1)
     y = np.arange(n, dtype=float) ** 2

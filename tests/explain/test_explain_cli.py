@@ -1,4 +1,4 @@
-"""``hedgerow explain``: values of files of any size."""
+"""``hedgerow explain`` computes values for files of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapley values beside those of the package shap, LightGBM and XGBoost, for the same trees."""
+"""Shapley values equal those of shap, LightGBM and XGBoost for the same trees."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_lightgbm_pred_contrib(leaves: int) -> None:
 
 
 def from_xgboost(peer: Any, X: np.ndarray) -> Forest:
-    """Return the trees of an XGBoost model, whose float32 thresholds ask ``<``."""
+    """Return the trees of an XGBoost model, whose float32 thresholds mean ``<``."""
     parts = []
     for tree in json.loads(peer.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]:
         left = np.array(tree["left_children"])
@@ -234,7 +234,7 @@ def test_xgboost_pred_contribs_and_interactions() -> None:
 @pytest.mark.parametrize("interactions", [False, True])
 @pytest.mark.parametrize("with_background", [False, True])
 def test_lines_of_lightgbm_add_up(interactions: bool, with_background: bool, tmp_path: Any) -> None:
-    """Its lines have no bounds, and a missing number takes a leaf's constant."""
+    """LightGBM's linear leaves have no bounds; a missing number gives the leaf's constant."""
     lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     X, y = data()
     parameters = {"num_leaves": 8, "linear_tree": True, "verbose": -1, "num_threads": 1}

@@ -1,4 +1,4 @@
-"""Checks many configurations in processes of their own, so that a crash is found and named.
+"""Check many configurations in worker processes, so that crashes are found and reported.
 
 Examples::
 

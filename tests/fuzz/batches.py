@@ -1,4 +1,4 @@
-"""Runs workers, watches them, and starts the next behind a crash."""
+"""Run workers, watch them, and start a new one after a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Options:
-    """How configurations are run."""
+    """Options of a run."""
 
     seed: int
     core: bool
@@ -33,7 +33,7 @@ class Options:
 
 @dataclass
 class Tally:
-    """What has come of all configurations so far."""
+    """The results of all configurations so far."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: list[tuple[int, str]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Tally:
 
 
 def run_all(numbers: range, options: Options) -> int:
-    """Check all ``numbers``; 1 if there are findings."""
+    """Check all ``numbers``; return 1 if there are findings."""
     tally, waiting = Tally(), queue.Queue[range]()
     for first in range(numbers.start, numbers.stop, options.batch):
         waiting.put(range(first, min(first + options.batch, numbers.stop)))
@@ -83,7 +83,7 @@ def _run_batches(waiting: queue.Queue[range], options: Options, tally: Tally, en
 
 
 def _run_worker(numbers: range, options: Options, tally: Tally, end: float) -> range:
-    """Run a worker; what it has left undone behind a crash."""
+    """Run a worker; return the configurations that a crash left unchecked."""
     command = worker_command()
     command += ["--seed", str(options.seed), "--first", str(numbers.start)]
     command += ["--core"] if options.core else []
@@ -112,12 +112,12 @@ def _run_worker(numbers: range, options: Options, tally: Tally, end: float) -> r
 
 
 def worker_command() -> list[str]:
-    """Return how a worker is started, its arguments left out."""
+    """Return the command that starts a worker, without its arguments."""
     return [sys.executable, "-m", __package__ or "fuzz", "--worker"]
 
 
 def _root() -> Path:
-    """Return the folder from which a worker finds this package by the name that it has here."""
+    """Return the folder from which a worker can import this package by its name."""
     return TESTS.parent if (__package__ or "").startswith("tests.") else TESTS
 
 
@@ -130,7 +130,7 @@ def _read(stream: Any, lines: queue.Queue[str | None]) -> None:
 def _follow(
     lines: queue.Queue[str | None], options: Options, tally: Tally, end: float
 ) -> tuple[int | None, str]:
-    """Note what a worker tells; the configuration that it left undone, and why it ended."""
+    """Record a worker's output; return the configuration in progress at its end, and the reason."""
     at = None
     while True:
         left = end - time.monotonic()
@@ -140,14 +140,14 @@ def _follow(
             return at, "time" if end - time.monotonic() <= 0.0 else "patience"
         if line is None:
             return at, "end"
-        told = json.loads(line)
-        if told["state"] == "began":
-            at = told["number"]
+        reported = json.loads(line)
+        if reported["state"] == "began":
+            at = reported["number"]
             continue
         at = None
-        if told["state"] == "found":
-            tally.find(told["number"], f"{told['what']}\n{told['error']}", options)
-        tally.add(told.get("outcome", "found"))
+        if reported["state"] == "found":
+            tally.find(reported["number"], f"{reported['what']}\n{reported['error']}", options)
+        tally.add(reported.get("outcome", "found"))
 
 
 def _report(tally: Tally) -> None:

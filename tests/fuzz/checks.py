@@ -1,8 +1,8 @@
-"""What must hold for a fit, whatever was drawn.
+"""Laws that every random fit obeys.
 
-A fit ends in a model or in an error of :mod:`hedgerow.errors`; never in another one.  A
-model is the same with one thread and with two, the same for a sparse table as for the
-dense one with its values, and predicts the same before and after it is saved.
+A fit returns a model or raises an error of :mod:`hedgerow.errors`, never another one.  A model
+is the same with one and two threads, and for a sparse and a dense table with the same values.  It
+predicts the same before and after it is saved.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RMSE_OF = (
     "poisson",
     "gamma",
 )
-"""Losses of which a prediction is a number like the target."""
+"""Losses whose predictions are numbers like the target."""
 
 
 class Finding(Exception):
@@ -45,7 +45,7 @@ class Finding(Exception):
 
 
 def check(seed: int, index: int, core: bool = False) -> str:
-    """Check configuration ``index``; ``"fitted"``, or the error that refused it.
+    """Check configuration ``index``; return ``"fitted"`` or the error that refused it.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def check(seed: int, index: int, core: bool = False) -> str:
 
 @contextmanager
 def _threads_for_few_rows(configuration: Configuration) -> Any:
-    """Threads share the work of small tables too, as they do that of large ones."""
+    """Let threads share the work of small tables too."""
     kept = rounds._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_grower._CELLS_PER_THREAD
     if configuration.is_split_up:
         rounds._CELLS_PER_THREAD = cart_grower._CELLS_PER_THREAD = 1
@@ -76,14 +76,14 @@ def _threads_for_few_rows(configuration: Configuration) -> Any:
 
 
 def make(configuration: Configuration, n_jobs: int, **other: Any) -> Any:
-    """Return the estimator, not fitted."""
+    """Return the unfitted estimator."""
     name = configuration.estimator
     kind = getattr(hedgerow, name if name.startswith("CART") else f"Hedgerow{name}")
     return kind(**grouped({**configuration.params, "n_jobs": n_jobs, **other}))
 
 
 def arguments(configuration: Configuration, form: str | None = None) -> dict[str, Any]:
-    """What ``fit`` takes beside X and y."""
+    """Return the arguments of ``fit`` after X and y."""
     found = dict(configuration.fit)
     if "X_val" in found:
         found["X_val"] = found["X_val"].make(form)
@@ -101,19 +101,19 @@ def fitted(configuration: Configuration, n_jobs: int, form: str | None = None, *
 
 
 def same_error(first: Exception, second: Any, where: str) -> str:
-    """What refused a fit, if it refused both fits alike."""
+    """Return the error of a fit; raise if the other fit differs."""
     if type(first) is not type(second) or str(first) != str(second):
         raise Finding(f"{where}: {first!r} and {second!r}")
     return f"{type(first).__name__}: {first}"
 
 
 def bytes_of(model: Any) -> bytes:
-    """Of the model alone, without the parameters of the estimator."""
+    """Return the bytes of the model without the parameters of the estimator."""
     return model_to_bytes(model.booster_.model)
 
 
 def check_fit(configuration: Configuration) -> str:
-    """Return the laws of a fit of an estimator."""
+    """Check the laws of a fit of an estimator."""
     model, other = fitted(configuration, 1), fitted(configuration, configuration.n_threads)
     if isinstance(model, Exception):
         refused = same_error(model, other, "one thread and several")
@@ -132,7 +132,7 @@ def check_fit(configuration: Configuration) -> str:
 
 
 def _check_refusal(configuration: Configuration, refused: str) -> None:
-    """What refuses a sparse table but not the dense one says so."""
+    """Check that an error for the sparse table only mentions sparse tables."""
     if not configuration.table.is_sparse or not configuration.is_settled or "sparse" in refused:
         return
     if not isinstance(fitted(configuration, 1, configuration.table.dense_form()), Exception):
@@ -140,7 +140,7 @@ def _check_refusal(configuration: Configuration, refused: str) -> None:
 
 
 def _check_twins(configuration: Configuration, model: Any) -> None:
-    """The same values in another container, and other columns of the histogram."""
+    """Check the same values in another container, and other columns of the histogram."""
     params, table = configuration.params, configuration.table
     # Several targets share trees with vectors, but not beside bundles that are asked for.
     shared = np.ndim(configuration.target) == 2 and params.get("bundle_features") is True
@@ -237,7 +237,7 @@ def _check_predictions(configuration: Configuration, model: Any) -> None:
 
 
 def _check_rounds(configuration: Configuration, model: Any) -> None:
-    """The last stage is the prediction; importance is finite."""
+    """Check that the last stage is the prediction, and that importances are finite."""
     booster, X = model.booster_, configuration.table.make()
     for kind in ("gain", "split", "cover"):
         found = booster.feature_importance(kind)
@@ -255,7 +255,7 @@ def _check_rounds(configuration: Configuration, model: Any) -> None:
 
 
 def _check_curves(configuration: Configuration, model: Any) -> None:
-    """Scores that rounds have noted are those of the predictions of the model."""
+    """Check that recorded scores are those of the model's predictions."""
     fit, curves = configuration.fit, model.evals_result_
     plain = configuration.estimator == "Regressor" and np.ndim(configuration.target) == 1
     if not plain or model.objective not in RMSE_OF or model.booster_.num_rounds == 0:
@@ -281,7 +281,7 @@ def _check_curves(configuration: Configuration, model: Any) -> None:
 
 
 def _check_file(configuration: Configuration, model: Any) -> None:
-    """A model that was saved predicts the same."""
+    """Check that a saved model predicts the same."""
     X = (configuration.unseen or configuration.table).make()
     try:
         model.predict(X)
@@ -307,7 +307,7 @@ def _check_file(configuration: Configuration, model: Any) -> None:
 
 
 def check_cross_fit(configuration: Configuration) -> str:
-    """Folds with one thread and with several."""
+    """Check folds with one thread and with several."""
     if configuration.estimator == "Ranker" or "X_val" in configuration.fit:
         return check_fit(configuration)
     found = []
@@ -331,7 +331,7 @@ def check_cross_fit(configuration: Configuration) -> str:
 
 
 def check_continue(configuration: Configuration) -> str:
-    """Return a model goes on with rows of other values."""
+    """Check that a model can be continued with other rows."""
     first = fitted(configuration, 1)
     if isinstance(first, Exception):
         return f"{type(first).__name__}: {first}"
@@ -357,7 +357,7 @@ def check_continue(configuration: Configuration) -> str:
 
 
 def check_train(configuration: Configuration) -> str:
-    """Return the same without an estimator, and from a file with these rows."""
+    """Check ``train`` on the same rows, in memory and from a file."""
     params = {
         k: v
         for k, v in configuration.params.items()
@@ -396,7 +396,7 @@ def check_train(configuration: Configuration) -> str:
 def _check_from_file(
     configuration: Configuration, params: dict[str, Any], y: np.ndarray, data: bytes
 ) -> None:
-    """Rows of a Parquet file, binned chunk by chunk."""
+    """Check a fit of a Parquet file that is binned chunk by chunk."""
     import pandas as pd
 
     frame = configuration.table.make().assign(target=y)
@@ -416,7 +416,7 @@ def _check_from_file(
 
 
 def check_cart(configuration: Configuration) -> str:
-    """Single trees: no columns of bins, but the same laws."""
+    """Check the same laws for single trees, which have no bins."""
     model, other = fitted(configuration, 1), fitted(configuration, configuration.n_threads)
     if isinstance(model, Exception):
         return same_error(model, other, "one thread and several")
@@ -439,7 +439,7 @@ def check_cart(configuration: Configuration) -> str:
 
 
 def check_refit(configuration: Configuration) -> str:
-    """New leaf values for the trees of a model."""
+    """Check new leaf values for the trees of a model."""
     model = fitted(configuration, 1)
     if isinstance(model, Exception):
         return f"{type(model).__name__}: {model}"
@@ -463,7 +463,7 @@ def check_refit(configuration: Configuration) -> str:
 
 
 def check_conformal(configuration: Configuration) -> str:
-    """Intervals and sets around predictions."""
+    """Check intervals and sets around predictions."""
     if configuration.estimator == "Ranker" or np.ndim(configuration.target) == 2:
         return check_fit(configuration)
     kind = getattr(hedgerow, f"Conformal{configuration.estimator}")

@@ -1,6 +1,6 @@
 """Random configurations: a table, an estimator with its parameters, and targets for them.
 
-Everything follows from a seed and a number, so a configuration is named by the two.
+A seed and a number determine a configuration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTLED = {
     "linear_leaves": False,
     "early_stopping": False,
 }
-"""Values of what is automatic, for fits that must not depend on the container of the table."""
+"""Fixed values of automatic parameters, so that fits do not depend on the container."""
 
 REGRESSION = {
     "squared_error": ({}, "real"),
@@ -163,12 +163,12 @@ CORE = (
     *("multi_strategy", "linear_leaves", "min_child_weight", "forced_bins", "boosting"),
     "num_parallel_tree",
 )
-"""Options for which little has to be compiled."""
+"""Options that need few compiled kernels."""
 
 
 @dataclass
 class Configuration:
-    """What is fitted, and to what."""
+    """An estimator, a table, and the arguments of a fit."""
 
     index: int
     seed: int
@@ -185,9 +185,9 @@ class Configuration:
 
     @property
     def n_threads(self) -> int:
-        """Threads of the fit that is compared with one of a single thread.
+        """The number of threads of the fit that is compared with a single-threaded one.
 
-        More than there are folds share the trees of each fold, which two never do.
+        Threads share the trees of a fold only if there are more threads than folds.
         """
         return (2, 3, 2, 12)[self.index % 4]
 
@@ -203,7 +203,7 @@ class Configuration:
 
 
 def draw_configuration(seed: int, index: int, core: bool = False) -> Configuration:
-    """Configuration number ``index``; of the ``core`` ones kernels are few."""
+    """Draw configuration number ``index``; ``core`` configurations need few kernels."""
     rng = np.random.default_rng([seed, index])
     estimators = ["Regressor", "Classifier", "Ranker", "CARTClassifier", "CARTRegressor"]
     chances = [0.5, 0.5, 0, 0, 0] if core else [0.5, 0.35, 0.07, 0.04, 0.04]
@@ -254,7 +254,7 @@ def _draw_rest(rng: np.random.Generator, found: Configuration, core: bool) -> No
 
 
 def _draw_metrics(rng: np.random.Generator, found: Configuration) -> None:
-    """What the rounds are judged by, weights of classes, and groups of rows."""
+    """Draw metrics, class weights, and groups of rows."""
     metrics = {"Regressor": NUMBER_METRICS, "Classifier": CLASS_METRICS}.get(found.estimator, ())
     if metrics and rng.random() < 0.15:
         found.params["eval_metric"] = rng.choice(metrics, int(rng.integers(1, 4))).tolist()
@@ -267,7 +267,7 @@ def _draw_metrics(rng: np.random.Generator, found: Configuration) -> None:
 
 
 def _shaken(rng: np.random.Generator, table: DrawnTable) -> DrawnTable:
-    """Return rows with values that the table has not."""
+    """Return rows with values that the table does not have."""
     columns = []
     for column in table.columns:
         column = column.copy()
@@ -322,7 +322,7 @@ _NOT_SPARSE = ("tree_method", "sketch", "linear_leaves", "linear_lambda", "categ
 
 
 def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, target: Any) -> None:
-    """Drop what is known not to go with the rest: the share of it would be large."""
+    """Drop options that conflict with others, so that few configurations are refused."""
     several = np.ndim(target) == 2 or params.get("objective") in ("normal", "log_normal")
     if estimator == "Classifier" and np.ndim(target) == 1:
         several = len(np.unique(target)) > 2
@@ -343,7 +343,7 @@ def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, t
 
 
 def _make_fit_together(params: dict[str, Any]) -> None:
-    """Settle what one setting needs of another."""
+    """Adjust settings that need others."""
     if params.get("grow_policy") == "symmetric":
         params.update(max_leaves=None)
         if params.get("max_depth", 1) > 10:
@@ -361,7 +361,7 @@ def _make_fit_together(params: dict[str, Any]) -> None:
 
 
 def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:
-    """What is asked of single columns."""
+    """Draw the options of single columns."""
     n = table.n_features
     names = [f"c{j}" for j in range(n)] if table.form in ("pandas", "polars") else list(range(n))
     plain = [j for j in range(n) if table.kinds[j] != "text"] or [0]
@@ -399,7 +399,7 @@ def _signal(rng: np.random.Generator, table: DrawnTable) -> np.ndarray:
 def _draw_target(
     rng: np.random.Generator, estimator: str, table: DrawnTable, core: bool
 ) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    """Return parameters of the loss, the target, and arguments of ``fit``."""
+    """Draw parameters of the loss, the target, and arguments of ``fit``."""
     signal = _signal(rng, table)
     if estimator == "Regressor":
         return _regression(rng, signal, core)

@@ -18,7 +18,7 @@ MOST_CELLS = 30_000
 
 @dataclass(frozen=True)
 class DrawnTable:
-    """A table, in one container or another.
+    """A table in a container.
 
     ``columns`` are float64, int64 or object (text); ``kinds`` say how each was drawn.
     """
@@ -36,7 +36,7 @@ class DrawnTable:
         return len(self.columns)
 
     def numbers(self) -> np.ndarray:
-        """Return float64 (rows, features); text as codes, missing as NaN."""
+        """Return a float64 array (rows, features); text becomes codes, missing values NaN."""
         return np.column_stack([_as_numbers(column) for column in self.columns]).astype(float)
 
     def make(self, form: str | None = None) -> Any:
@@ -51,7 +51,7 @@ class DrawnTable:
         return DrawnTable([column[rows] for column in self.columns], self.kinds, self.form)
 
     def dense_form(self) -> str:
-        """Return the container of a dense table with the very values of a sparse one."""
+        """Return a dense container with the values of a sparse table."""
         return {"csr_float32": "float32", "csr_int": "int64"}.get(self.form, "float64")
 
 
@@ -161,7 +161,7 @@ def _csr(dtype: Any) -> Callable[[DrawnTable], Any]:
 
 
 def _explicit(table: DrawnTable) -> Any:
-    """Return zeros that are recorded, columns out of order, and values in two parts."""
+    """Return a CSR matrix with stored zeros and unsorted column indices."""
     values = table.numbers()
     n_rows, n_features = values.shape
     order = np.arange(n_features)[::-1]
@@ -216,7 +216,7 @@ FORMS: dict[str, Callable[[DrawnTable], Any]] = {
 SPARSE_FORMS = ("csr", "csr_float32", "csr_int", "csc", "explicit")
 _FRAMES = ("pandas", "polars")
 CORE_FORMS = ("float64", "fortran", "csr", "csc", "explicit")
-"""Containers of the one type of values for which kernels have to be compiled."""
+"""Containers of the only value type whose kernels are compiled for ``core``."""
 
 _WEIGHTS = {"float64": 4, "float32": 3, "csr": 6, "csr_float32": 2, "csc": 2, "explicit": 2}
 
@@ -224,7 +224,7 @@ _WEIGHTS = {"float64": 4, "float32": 3, "csr": 6, "csr_float32": 2, "csc": 2, "e
 def draw_table(
     rng: np.random.Generator, core: bool = False, n_rows: int | None = None
 ) -> DrawnTable:
-    """Return a random table; of a ``core`` one the values are numbers."""
+    """Draw a random table; ``core`` tables have only numbers."""
     forms = list(CORE_FORMS if core else FORMS)
     chances = np.array([_WEIGHTS.get(form, 1) for form in forms], dtype=float)
     form = str(rng.choice(forms, p=chances / chances.sum()))

@@ -1,4 +1,4 @@
-"""One process that checks configurations one after the other and tells how each ended."""
+"""Check configurations one after the other in this process, and report each result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def prepare() -> None:
-    """End the process with a traceback where it would wait or vanish without one."""
+    """Make the process end with a traceback if it hangs or crashes."""
     faulthandler.enable()
 
     def leave(error: Any) -> None:
@@ -26,7 +26,7 @@ def prepare() -> None:
 
 
 def check_bounds_are_checked() -> None:
-    """Under ``NUMBA_BOUNDSCHECK=1`` an index behind an array must be an error."""
+    """Check that an index out of bounds is an error under ``NUMBA_BOUNDSCHECK=1``."""
     if os.environ.get("NUMBA_BOUNDSCHECK", "0") in ("", "0"):
         return
     from numba import config
@@ -35,7 +35,7 @@ def check_bounds_are_checked() -> None:
 
 
 def work(seed: int, numbers: range, core: bool) -> int:
-    """Check ``numbers``, with a line of JSON before and after each."""
+    """Check ``numbers``, and print a line of JSON before and after each."""
     prepare()
     check_bounds_are_checked()
     from .checks import check

@@ -1,4 +1,4 @@
-"""Approximate growth: candidates are the weighted quantiles of their definition, and cuts
+"""Approximate growth: candidates are weighted quantiles as defined, and cuts
 lie at candidates only."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def approx_params(sketch="global", eps=0.1, **settings):
 
 
 def thinned(column, h, eps, in_place=False):
-    """Return values whose run bit is kept."""
+    """Return the values at the starts of kept runs."""
     entries, n = make_entries(column)
     fixed = np.column_stack([np.zeros(len(h)), h]).astype(np.int32).reshape(-1)
     before = entries.copy()

@@ -1,4 +1,4 @@
-"""The exact learner grows the trees of CART: one round, rate 1, no penalty.
+"""The exact learner with one round, rate 1 and no penalty grows the trees of CART.
 
 With g = prediction - target and h = weight, the gain of a split is the decrease of the squared
 error, and for targets 0 and 1 half of the decrease of the Gini impurity.  Two loops that share no

@@ -1,4 +1,4 @@
-"""Category columns in the engine: best sets, growth, prediction, unknown values."""
+"""Category columns in the engine: best sets, growth, prediction and unknown values."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_best_set_is_the_best_of_those_tried(node_data, chosen, category) -> Non
 
 @given(histograms(), st.integers(0, 3))
 def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
-    """Fisher's theorem: with hessian = rows no subset is better than the best prefix."""
+    """By Fisher's theorem, with hessian = rows no subset is better than the best prefix."""
     g, _, n, node = node_data
     node = (node[0], node[2], node[2])
     found = engine.search_categories(g, n, n, node, naive.Rules(), NO_GUARD)
@@ -167,7 +167,7 @@ def test_prediction_equals_the_naive_walk(keys, max_bins) -> None:
 @settings(max_examples=examples(15))
 @given(st.integers(0, 10**6), st.sampled_from(["squared_error", "absolute_error", "logistic"]))
 def test_training_and_prediction_agree(seed, objective) -> None:
-    """The raw scores that the grower has added up are those that the model predicts."""
+    """The raw scores that the grower sums are those that the model predicts."""
     table, y = table_of(seed)
     y = (y > 0).astype(float) if objective == "logistic" else y
     params = BoostParams(n_estimators=5, min_samples_leaf=2, min_data_per_group=1, cat_smooth=0.0)
@@ -311,7 +311,7 @@ def small_file():
 @settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 10**9))
 def test_damaged_sets_are_refused_or_valid(seed) -> None:
-    """Any bytes in the arrays of sets, checksum right: a model that can predict, or an error."""
+    """Any bytes in the arrays of sets, with a valid checksum, give a usable model or an error."""
     rng = np.random.default_rng(seed)
     table, _ = table_of(8, n_rows=120, levels=(3, 300))
     head, payload = take_apart(small_file())

@@ -1,4 +1,4 @@
-"""Trees grown over chunks, threads and ranks are those of growth in memory, bit for bit."""
+"""Trees grown on chunks, threads and ranks equal those grown in memory, bit for bit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows with all that a grower takes."""
+    """Rows and the other inputs of a grower."""
 
     matrix: object
     target: np.ndarray
@@ -122,7 +122,7 @@ def make_problem(
 
 
 def grow_in_memory(problem, n_rounds=3) -> Grown:
-    """Return the trees of the grower that all others are measured by."""
+    """Return the trees of growth in memory, the reference for all others."""
     numbers = problem.numbers if problem.params.linear_leaves else None
     data = TrainingData(
         problem.matrix, problem.target, problem.weight, problem.offset, numbers=numbers
@@ -156,7 +156,7 @@ def part_of(problem, start, stop, chunk_rows, kind=MemoryStore) -> MemoryStore:
 
 
 class StrictStore(MemoryStore):
-    """A store that keeps nothing but what it is told to, as one on disk."""
+    """A store that keeps only what it must, like a store on disk."""
 
     def chunks(self, numbers=None, uses=EVERYTHING):
         for kept in super().chunks(numbers, uses):
@@ -183,7 +183,7 @@ class StrictStore(MemoryStore):
 def grow_in_chunks(
     problem, chunk_rows=64, edges=None, n_threads=1, mode="data", n_rounds=3, kind=MemoryStore
 ) -> list[Grown]:
-    """What each rank has; rank k has the rows ``edges[k]`` to ``edges[k + 1]``."""
+    """Grow on chunks; return the result of each rank k (rows ``edges[k]`` to ``edges[k + 1]``)."""
 
     def run(communicator) -> Grown:
         rank = communicator.rank
@@ -306,7 +306,7 @@ OPTIONS_OF_LEVELS = {
 
 
 def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Grown]:
-    """Return the trees and scores, after checking them."""
+    """Check that all ways give the same trees and scores, and return these."""
     grown = grow_in_chunks(problem, mode=mode, n_rounds=n_rounds, **ways)
     assert_same(grown, grow_in_memory(problem, n_rounds), mode)
     return grown

@@ -1,4 +1,4 @@
-"""Trees with vectors in their leaves, over chunks, threads and ranks: as in memory, bit for bit."""
+"""Vector leaves on chunks, threads and ranks equal those grown in memory, bit for bit."""
 
 from __future__ import annotations
 

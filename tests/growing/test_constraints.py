@@ -1,4 +1,4 @@
-"""Interaction constraints, penalties, bins by column, and what is refused."""
+"""Interaction constraints, penalties, bins per column, and errors."""
 
 from __future__ import annotations
 
@@ -272,11 +272,11 @@ def test_permitted_columns_are_those_of_the_groups_that_are_left(groups, path) -
         table[node, NODE_FEATURE] = column
         used.add(column)
     params = BoostParams(interaction_constraints=groups)
-    asked = make_constraints(params, 6, np.zeros(6, dtype=np.int64), 20)
-    asked.parent[: len(path) + 1] = np.arange(len(path) + 1) - 1
-    permit_columns(asked, table, len(path))
-    assert set(np.flatnonzero(asked.permitted).tolist()) == may_follow(groups, used, 6)
-    assert not asked.met.any()
+    constraints = make_constraints(params, 6, np.zeros(6, dtype=np.int64), 20)
+    constraints.parent[: len(path) + 1] = np.arange(len(path) + 1) - 1
+    permit_columns(constraints, table, len(path))
+    assert set(np.flatnonzero(constraints.permitted).tolist()) == may_follow(groups, used, 6)
+    assert not constraints.met.any()
 
 
 @pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
@@ -425,7 +425,7 @@ def test_train_takes_them_too() -> None:
 
 
 def test_constraints_need_no_code_of_their_own() -> None:
-    """Fits with and without them have arrays of the same types: one compiled variant."""
+    """Fits with and without constraints use arrays of the same types: one compiled variant."""
     from hedgerow.data import bin_table
     from hedgerow.growing.core.grower import TreeGrower
     from hedgerow.growing.core.setup import Fit

@@ -1,4 +1,4 @@
-"""Trees grown on a GPU: the bytes of the models that the processor trains.
+"""Trees grown on a GPU give the bytes of the models that the processor trains.
 
 Most tests use a GPU in NumPy (:mod:`tests.helpers.fake_gpu`), whose launches are those of a real
 one.  The tests at the end need a GPU.
@@ -42,7 +42,7 @@ N_ROWS = 6_000
 
 
 class FakeGpus:
-    """GPUs in NumPy, and the streams that fits have made on them."""
+    """Simulated GPUs in NumPy, and the streams of the fits."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -56,7 +56,7 @@ class FakeGpus:
 
 @pytest.fixture
 def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpus]:
-    """Yield a GPU in NumPy in place of the first one; its memory must be freed."""
+    """Replace the first GPU by one in NumPy; check that its memory is freed."""
     gpus = FakeGpus()
     monkeypatch.setattr(grower, "first_gpu", lambda: gpus)
     monkeypatch.setattr(device, "missing_gpu", lambda: None)
@@ -66,7 +66,7 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpus]:
 
 
 def table(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
-    """Return numbers with missing values, a category column, and a target that they explain."""
+    """Return numbers with missing values, a category column, and a target that depends on them."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n_rows, 5)), columns=list("abcde"))
     X.loc[rng.random(n_rows) < 0.1, "c"] = np.nan
@@ -77,7 +77,7 @@ def table(n_rows: int = N_ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray
 
 
 def targets(kind: str, y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the target as a model needs it."""
+    """Return the target in the form that a model needs."""
     if kind == "classes":
         return np.digitize(y, [0.5, 2.0])
     if kind.endswith("targets"):
@@ -266,7 +266,7 @@ def test_random_tables(
     n_rows: int, n_columns: int, max_leaves: int, min_samples_leaf: int, max_bins: int,
     weighted: bool, n_jobs: int, policy: str, n_targets: int, kept_bytes: int, seed: int,
 ) -> None:  # fmt: skip
-    """With room for few histograms, too, that the GPU hands over before they are needed."""
+    """The GPU may have room for few histograms, which it copies to the host early."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 40, (n_rows, n_columns)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -294,7 +294,7 @@ def test_random_tables(
 
 @pytest.mark.parametrize("policy", ["depthwise", "symmetric"])
 def test_nodes_of_a_level_are_ordered_together(policy: str, fake_gpu: FakeGpus) -> None:
-    """A launch for each level, not for each node."""
+    """The GPU gets a launch per level, not per node."""
     X, y = table()
     params = {"grow_policy": policy, "max_depth": 5, "max_leaves": None, "n_estimators": 3}
     model = HedgerowRegressor(device="cuda", early_stopping=False, **params).fit(X, y)
@@ -307,7 +307,7 @@ def test_nodes_of_a_level_are_ordered_together(policy: str, fake_gpu: FakeGpus) 
 
 @pytest.mark.parametrize("estimation", ["newton", "line_search"])
 def test_likely_nodes_are_ordered_together(estimation: str, fake_gpu: FakeGpus) -> None:
-    """But for a line search, which finds steps in the order of the rows."""
+    """Trees with a line search are an exception: it finds steps in the order of the rows."""
     X, y = table()
     params = {"max_leaves": 31, "n_estimators": 3, "leaf_estimation": estimation}
     model = HedgerowRegressor(
@@ -335,7 +335,7 @@ def test_rankings_and_several_fits(fake_gpu: FakeGpus) -> None:
 
 
 def test_defaults_with_folds(fake_gpu: FakeGpus) -> None:
-    """The folds grow trees of several kinds, with all their growers on the GPU."""
+    """The folds grow several kinds of trees, and all growers use the GPU."""
     X, y = table(1_000)
     params = {"n_estimators": 20, "n_jobs": 2}
     found = [

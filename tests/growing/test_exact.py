@@ -1,4 +1,4 @@
-"""Exact growth: equal to brute force over all cuts, to histograms with a bin for every value,
+"""Exact growth equals brute force over all cuts, histograms with a bin for every value,
 and to XGBoost's exact trees."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def exact_params(**settings):
 
 
 def grow(X, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1, look=None):
-    """Return trees, raw scores and base score; ``look(grower, tree)`` is called after every tree."""
+    """Return trees, raw scores and base score; call ``look(grower, tree)`` after every tree."""
     loss = make_objective(objective) if isinstance(objective, str) else objective
     table, y = read_table(X), np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)
@@ -198,7 +198,7 @@ def assert_same_trees(trees, expected_ones, scale=1.0):
 
 
 def assert_routes_as_grown(trees, X):
-    """Every node's rows reach it by the threshold, and its cut is halfway in the node."""
+    """Check that rows reach their nodes by the thresholds, and that cuts are midpoints."""
     X = np.asarray(X, dtype=float)
     for tree in trees:
         members = naive_exact.rows_of_nodes(tree, X)
@@ -392,7 +392,7 @@ def test_constant_column_with_missing_values_is_split_at_them() -> None:
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_one_row_is_one_leaf(n_threads) -> None:
-    """Many trees: a thread that reads the next batch for this one would wait for ever."""
+    """The fit has many trees: a thread that reads the next batch would wait for ever."""
     params = exact_params()
     trees, raw, _ = grow(np.ones((1, 2)), [7.0], params, n_threads=n_threads, n_trees=500)
     assert trees[0].feature.tolist() == [-1]

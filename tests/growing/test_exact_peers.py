@@ -24,7 +24,7 @@ def xgboost_trees(X, y, n_trees, depth, objective, base):
 
 
 def assert_equal_to_xgboost(tree, nodes, X, number):
-    """Same rows at every node, same thresholds, same leaf values; the number of nodes."""
+    """Check that rows, thresholds and leaf values are equal; return the number of nodes."""
     thresholds = naive_exact.values_of_thresholds(tree, ["float"] * X.shape[1])
     stack, n_nodes = [(0, f"{number}-0", np.arange(len(X)))], 0
     while stack:

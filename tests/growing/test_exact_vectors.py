@@ -1,4 +1,4 @@
-"""Vector leaves on sorted columns: equal to brute force, to histograms, and on disk to memory."""
+"""Vector leaves of exact growth equal brute force and histograms, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ FINE = [
 )
 def test_a_tree_is_that_of_trying_every_cut(names, rules) -> None:
     X, Y = problem()
-    options, asked = options_of(names, "leafwise")
+    options, tree_options = options_of(names, "leafwise")
     expected = None
     for method in FINE:
         found, g = first_tree(X, Y, rules=rules, **options, **method)
         if expected is None:
-            expected = naive_tree(X, g, "leafwise", asked, rules)
+            expected = naive_tree(X, g, "leafwise", tree_options, rules)
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=str(method))
 
 
@@ -117,7 +117,7 @@ def test_trees_are_those_of_bins_for_every_value(
 
 
 def _first_difference(trees: Any, others: Any) -> int:
-    """Return the first node of which two models know different splits."""
+    """Return the first node at which two models have different splits."""
     n = min(len(trees), len(others))
     same = [
         (trees[name][:n].fillna(-1) == others[name][:n].fillna(-1)).to_numpy()

@@ -1,4 +1,4 @@
-"""Exact growth on columns on disk: the bytes of exact growth in memory."""
+"""Exact growth on columns on disk gives the bytes of exact growth in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIELDS = (
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that little data make many pieces, and many runs to merge."""
+    """Make many pieces of little data, and many runs to merge."""
     monkeypatch.setattr(column_files, "PIECE", 40)
     monkeypatch.setattr(column_files, "_RUN_PART", 7)
     monkeypatch.setattr(column_files, "LEAST_MEMORY", 1)
@@ -246,7 +246,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 class Rows(NamedTuple):
-    """What rows of a random test are made from."""
+    """The parameters of a random table."""
 
     seed: int
     n_rows: int
@@ -353,7 +353,7 @@ def test_constrained_trees_are_those_of_growth_in_memory(
 
 
 def test_options_have_an_effect(tmp_path: Path) -> None:
-    """Otherwise equal trees would say nothing."""
+    """Options that change no tree would make the other tests meaningless."""
     X = make_table(5, 400, "float64", 0.2)
     y = np.sin(3 * np.nan_to_num(X[:, 0])) + np.nan_to_num(X[:, 1])
     found = {check_same(X, y, BoostParams(tree_method="exact"), [tmp_path]).tobytes()}

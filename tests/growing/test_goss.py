@@ -1,4 +1,4 @@
-"""Samples that follow gradients: the rows, their weights, and what trees make of them."""
+"""Gradient-based row samples: the rows, their weights, and the trees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MVS = {"sampling": "mvs", "subsample": 0.3}
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the kernel leaves: row ids, how many are inside, scaled numbers, weights."""
+    """The output of the kernel: row ids, the size of the sample, scaled numbers, weights."""
 
     rows: np.ndarray
     n_inside: int
@@ -59,7 +59,7 @@ class Drawn:
 
 
 def draw(quantized, params, n_threads=1, number=0, narrow=False):
-    """Sample rows with these fixed numbers, as ``n_threads`` threads do."""
+    """Sample rows with these fixed-point numbers, with ``n_threads`` threads."""
     n_rows = len(quantized)
     rows = row_arrays(n_rows, engine.PAD)
     rows.quantized[:] = np.asarray(quantized, dtype=np.int32).reshape(-1)
@@ -95,7 +95,7 @@ def draw(quantized, params, n_threads=1, number=0, narrow=False):
 
 
 def drawn(chance, seed, number, n_rows):
-    """Return rows whose hash says that they are in a sample of this chance."""
+    """Return the rows whose hash puts them into a sample with this probability."""
     if chance >= 1.0:
         return np.ones(n_rows, dtype=bool)
     hashes = hash_rows(seed, ROW_STREAM + number, n_rows)
@@ -103,7 +103,7 @@ def drawn(chance, seed, number, n_rows):
 
 
 def naive_goss(quantized, params, number=0):
-    """Return rows kept for sure, rows drawn, weights of all, the way it is told in the paper."""
+    """Return kept rows, drawn rows, and the weights of all, as the paper defines them."""
     a, b, n = params.goss_top_rate, params.goss_other_rate, len(quantized)
     size = np.abs(np.asarray(quantized, dtype=np.int64)[:, 0])
     order = np.argsort(-size, kind="stable")  # of equals the first
@@ -115,7 +115,7 @@ def naive_goss(quantized, params, number=0):
 
 
 def naive_mvs(quantized, params, number=0):
-    """Return rows and weights: of the keys the largest are taken, the others by their share."""
+    """Return rows and weights: the largest keys are kept, the others drawn in proportion."""
     g, h = np.asarray(quantized, dtype=np.float64).T
     share, n = params.subsample, len(quantized)
     scale = 0.5 * share * MOST * n
@@ -137,7 +137,7 @@ def naive_mvs(quantized, params, number=0):
 
 
 def check_sample(found, quantized, inside, weights, params):
-    """Rows in order, the others behind them; numbers are as weighted, in the new unit."""
+    """Check that sampled rows come first, in order, and that numbers are weighted and rescaled."""
     np.testing.assert_array_equal(found.inside, np.flatnonzero(inside))
     np.testing.assert_array_equal(found.rows[found.n_inside :], np.flatnonzero(~inside))
     np.testing.assert_allclose(found.weights[inside], weights[inside], rtol=1e-14)
@@ -194,7 +194,7 @@ def test_samples_of_a_few_rows(n_rows, settings) -> None:
 
 
 def many(n_rows=20_000, seed=0):
-    """Return numbers of which many tie and a few are large."""
+    """Return numbers with many ties and a few large values."""
     rng = np.random.default_rng(seed)
     size = np.minimum(rng.lognormal(16.0, 2.0, n_rows), MOST)
     tied = rng.random(n_rows) < 0.5

@@ -1,4 +1,4 @@
-"""Gradients as integers: right, as fine as promised, unbiased, the same for every thread."""
+"""Integer gradients: correct, precise, unbiased, and independent of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tree: the engine's equals the naive one, and every limit is kept."""
+"""A tree of the engine equals the naive one, and respects all limits."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ def test_empty_row_sample_is_a_leaf_of_value_zero() -> None:
 @pytest.mark.parametrize("kind", [TreeGrower, SymmetricGrower])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_histograms_that_another_grower_has(kind: type[TreeGrower], n_threads: int) -> None:
-    """All threads of a grower use the same ones, whichever the pool lends to it."""
+    """All threads of a grower use the histograms that the pool lends to it."""
     X, y = data(10_000, 6)
     matrix, params = engine.binned(X[:, ::-1]), BoostParams(max_depth=4)
     found = []

@@ -1,4 +1,4 @@
-"""Drawn cuts, smoothed leaves, held back columns, weights of columns, splits that are given."""
+"""Random cuts, smoothed leaves, column penalties and weights, forced splits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = {"n_estimators": 6, "early_stopping": False}
 
 
 def table_of(n_rows=400, n_features=4, missing=0.15, seed=0):
-    """Return columns of few whole values, so that each value has a bin; a target without ties."""
+    """Return columns of few integers, so that each value has a bin, and a target without ties."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 12, size=(n_rows, n_features)).astype(float)
     y = X[:, 0] + np.sin(X[:, 1]) * X[:, 2] + rng.normal(size=n_rows)
@@ -38,7 +38,7 @@ def hashed(seed, stream, index) -> int:
 
 
 class NaiveTree:
-    """The first tree of a squared error, node by node: every sum and every cut anew."""
+    """The first tree of a squared error, computed node by node from scratch."""
 
     def __init__(self, X, y, *, smooth=0.0, drawn=False, signs=None, penalty=0.0, depth=3, least=5):
         self.X, self.g, self.smooth, self.drawn = X, y.mean() - y, smooth, drawn
@@ -115,14 +115,14 @@ class NaiveTree:
 
 
 def naive_factor(penalty, depth):
-    """Return LightGBM's, without its epsilon."""
+    """Return LightGBM's factor, without its epsilon."""
     if penalty >= depth + 1:
         return 0.0
     return 1.0 - (penalty / 2.0**depth if penalty <= 1.0 else 2.0 ** (penalty - 1.0 - depth))
 
 
 def nodes_of(model):
-    """Return the nodes of the first tree in the order of the naive one: a node, then its left branch."""
+    """Return the nodes of the first tree in preorder, like those of the naive tree."""
     forest = model.booster_.model.forest.tree(0)
     found = []
 
@@ -146,7 +146,7 @@ def assert_same_nodes(found, expected) -> None:
     )
 
 
-ASKED = {
+SETTINGS_OF_GROWTH = {
     "smooth": ({"path_smooth": 25.0}, {"smooth": 25.0}),
     "drawn": ({"extra_trees": True}, {"drawn": True}),
     "penalty": (
@@ -165,11 +165,11 @@ ASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", SETTINGS_OF_GROWTH)
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tree_is_that_of_the_definitions(name, missing, seed) -> None:
-    given, naive = ASKED[name]
+    given, naive = SETTINGS_OF_GROWTH[name]
     X, y = table_of(missing=missing, seed=seed)
     model = HedgerowRegressor(
         n_estimators=1, learning_rate=RATE, max_leaves=None, max_depth=3, min_samples_leaf=5,
@@ -350,7 +350,7 @@ def test_reading_splits_again_changes_nothing() -> None:
 
 
 def test_columns_are_drawn_by_their_weights() -> None:
-    """The first column drawn is one of weight w with chance w / sum of all."""
+    """A column of weight w is drawn first with probability w / sum of all weights."""
     weights = (1.0, 2.0, 0.0, 5.0)
     params = BoostParams(colsample_bytree=0.25, feature_weights=weights)
     drawn = [int(drawn_columns(params, tree, 4)[0]) for tree in range(4000)]
@@ -503,7 +503,7 @@ def test_automatic_trees_with_lines_or_constraints_have_one_output(given) -> Non
 
 
 def test_recipes_keep_to_what_is_asked() -> None:
-    """Automatic settings choose no trees that do not know a setting."""
+    """Automatic settings choose only trees that support the user's settings."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3200, 3))
     y = X[:, 0] + rng.normal(size=3200)

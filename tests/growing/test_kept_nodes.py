@@ -1,4 +1,4 @@
-"""Nodes of grown trees in shared arrays, and walks that read them there."""
+"""Nodes of grown trees in shared arrays, and predictions that read them there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N_ROWS = 300
 
 
 def grown(n_trees: int, linear: bool = False, block_nodes: int = 40) -> tuple[list, object, object]:
-    """Return trees of a few nodes to some dozen, in blocks that hold several of them."""
+    """Return trees of a few to some dozen nodes, in blocks that hold several trees."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N_ROWS, 4))
     X[rng.random(X.shape) < 0.1] = np.nan

@@ -1,4 +1,4 @@
-"""Symmetric trees: the engine's equal the naive ones, and every limit is kept."""
+"""Symmetric trees of the engine equal the naive ones, and respect all limits."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("asked", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("loss", ["squared_error", "logistic"])
-def test_trees_equal_the_naive_ones(loss, asked, missing) -> None:
+def test_trees_equal_the_naive_ones(loss, settings, missing) -> None:
     X, y = data(250, 4, seed=3, missing=missing)
     weight = None
     if loss == "logistic":
         y = (y > 0).astype(float)
         weight = np.random.default_rng(5).uniform(0.2, 4.0, len(y)) if missing else None
-    matrix, params = engine.binned(X, max_bins=30), symmetric(**{"depth": 4, **asked})
+    matrix, params = engine.binned(X, max_bins=30), symmetric(**{"depth": 4, **settings})
     trees, _, base = grow(matrix, y, params, loss, weight, n_trees=2)
     assert_same_trees(trees, naive_trees(matrix, y, params, loss, base, weight, n_rounds=2))
     assert any(len(tree.feature) > 1 for tree in trees)
@@ -180,9 +180,9 @@ def test_each_column_offers_one_random_cut_in_a_level(loss, missing) -> None:
 
 def test_the_root_draws_what_the_root_of_other_trees_draws() -> None:
     X, y = data(500, 8, seed=1, missing=0.1)
-    asked = {"n_estimators": 5, "max_depth": 1, "extra_trees": True, "seed": 5}
+    params = {"n_estimators": 5, "max_depth": 1, "extra_trees": True, "seed": 5}
     kinds = [
-        train({**asked, "grow_policy": policy}, Dataset(X, y)).model.forest
+        train({**params, "grow_policy": policy}, Dataset(X, y)).model.forest
         for policy in ("symmetric", "depthwise")
     ]
     for field in ("feature", "threshold", "value"):
@@ -241,8 +241,8 @@ def test_the_splits_are_those_of_levels() -> None:
 
 def test_columns_that_are_not_drawn_are_not_forced() -> None:
     X, y = data(400, 3, seed=8)
-    asked = {"forced_splits": {"feature": 2, "threshold": 0.5}, "n_estimators": 30}
-    forest = model_from_bytes(content(X, y, colsample_bytree=0.4, **asked))[0].forest
+    params = {"forced_splits": {"feature": 2, "threshold": 0.5}, "n_estimators": 30}
+    forest = model_from_bytes(content(X, y, colsample_bytree=0.4, **params))[0].forest
     roots = forest.feature[forest.tree_start[:-1]]
     assert 0 < (roots == 2).sum() < 30
 
@@ -262,10 +262,10 @@ def test_splits_that_differ_in_a_level_are_refused() -> None:
 def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
     X, _ = data(500, 3)
     y = X[:, 0] + 0.1 * X[:, 1] + 0.01 * X[:, 2]
-    asked = {"monotone_constraints": (1, 0, 0)}
+    params = {"monotone_constraints": (1, 0, 0)}
     matrix = engine.binned(X)
-    plain = grow(matrix, y, symmetric(4, **asked))[0][0]
-    held = grow(matrix, y, symmetric(4, monotone_penalty=2.0, **asked))[0][0]
+    plain = grow(matrix, y, symmetric(4, **params))[0][0]
+    held = grow(matrix, y, symmetric(4, monotone_penalty=2.0, **params))[0][0]
     assert plain.feature[0] == 0
     inner = held.feature >= 0
     depth = np.zeros(len(inner), dtype=int)
@@ -315,7 +315,7 @@ def test_a_tree_has_one_cut_a_level_and_keeps_the_limits(
 
 
 def wide_open(n_rows=2000):
-    """Return rows of which every level divides every node: six signs that do not know each other."""
+    """Return rows of six independent signs: every level splits every node."""
     rng = np.random.default_rng(0)
     X = np.sign(rng.normal(size=(n_rows, 6)))
     return X, X @ 2.0 ** np.arange(6) + 0.01 * rng.normal(size=n_rows)
@@ -364,23 +364,23 @@ CASES = {
 }  # fmt: skip
 
 
-def content(X, y, weight=None, n_jobs=1, categories="auto", **asked):
-    asked = {
+def content(X, y, weight=None, n_jobs=1, categories="auto", **params):
+    params = {
         "objective": "squared_error", "n_estimators": 4, "grow_policy": "symmetric",
-        "max_depth": 4, "n_jobs": n_jobs, **asked,
+        "max_depth": 4, "n_jobs": n_jobs, **params,
     }  # fmt: skip
     rows = Dataset(X, y, weight, categorical_features=categories)
-    return model_to_bytes(train(asked, rows).model)
+    return model_to_bytes(train(params, rows).model)
 
 
 @pytest.mark.parametrize("n_rows", [700, 20_500])
-@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
-def test_model_file_does_not_depend_on_threads(monkeypatch, asked, n_rows) -> None:
+@pytest.mark.parametrize("params", CASES.values(), ids=CASES)
+def test_model_file_does_not_depend_on_threads(monkeypatch, params, n_rows) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     X, y = data(n_rows, 11, missing=0.05)
-    one = content(X, y, **asked)
+    one = content(X, y, **params)
     for n_jobs in (2, 5):
-        assert content(X, y, n_jobs=n_jobs, **asked) == one
+        assert content(X, y, n_jobs=n_jobs, **params) == one
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -400,13 +400,13 @@ def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
     y = (y > 0).astype(float) if objective == "logistic" else y
     rng = np.random.default_rng(seed)
     weight, offset = rng.integers(1, 5, len(y)), rng.normal(size=(len(y), 1))
-    asked = {
+    params = {
         "objective": objective, "n_estimators": 4, "grow_policy": "symmetric", "max_depth": 3,
         "min_samples_leaf": 1, "min_child_weight": 2.0,
     }  # fmt: skip
     repeated = np.repeat(np.arange(len(y)), weight)
-    a = train(asked, Dataset(X, y, weight, offset))
-    b = train(asked, Dataset(X[repeated], y[repeated], None, offset[repeated]))
+    a = train(params, Dataset(X, y, weight, offset))
+    b = train(params, Dataset(X[repeated], y[repeated], None, offset[repeated]))
     np.testing.assert_allclose(
         a.predict(X, kind="raw"), b.predict(X, kind="raw"), rtol=1e-6, atol=1e-6
     )
@@ -521,13 +521,13 @@ def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     frame, y = category_table(3000, 60)
     frame["other"] = frame["city"].str[-1]
-    asked = {
+    params = {
         "categories": ["city", "other"], "max_depth": 5, "min_samples_leaf": 30,
         "subsample": 0.7, "colsample_bynode": 0.7,
     }  # fmt: skip
-    one = content(frame, y, **asked)
+    one = content(frame, y, **params)
     for n_jobs in (2, 3):
-        assert content(frame, y, n_jobs=n_jobs, **asked) == one
+        assert content(frame, y, n_jobs=n_jobs, **params) == one
     forest = model_from_bytes(one)[0].forest
     assert forest.has_sets.any()
     assert forest.count[forest.feature < 0].min() >= 30
@@ -575,7 +575,7 @@ def test_automatic_values_and_clone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "named"),
+    ("params", "named"),
     [
         ({"max_leaves": 8}, "max_leaves=8 has no effect"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
@@ -583,10 +583,10 @@ def test_automatic_values_and_clone() -> None:
         ({"grow_policy": "symetric"}, "Did you mean 'symmetric'"),
     ],
 )
-def test_what_does_not_go_with_symmetric_trees_is_named(asked, named) -> None:
+def test_what_does_not_go_with_symmetric_trees_is_named(params, named) -> None:
     X, y = data(100, 3)
     with pytest.raises(ParameterError, match=named):
-        content(X, y, **asked)
+        content(X, y, **params)
 
 
 def test_vectors_are_grown_where_they_are_asked_for(tmp_path) -> None:
@@ -606,15 +606,15 @@ def test_vectors_are_grown_where_they_are_asked_for(tmp_path) -> None:
 def test_vectors_of_nodes_without_histograms_are_the_same(monkeypatch, n_threads) -> None:
     X, y = data(9000, 5, missing=0.1)
     classes = np.digitize(y, [-0.8, 0.7])
-    asked = {
+    params = {
         "objective": "softmax", "multi_strategy": "multi_output_tree", "subsample": 0.8,
         "max_depth": 5, "min_samples_leaf": 3,
     }  # fmt: skip
-    kept = content(X, classes, **asked)
+    kept = content(X, classes, **params)
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
-    assert content(X, classes, n_jobs=n_threads, **asked) == kept
+    assert content(X, classes, n_jobs=n_threads, **params) == kept
     monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
-    assert content(X, classes, n_jobs=n_threads, **asked) == kept
+    assert content(X, classes, n_jobs=n_threads, **params) == kept
 
 
 def test_command_line_takes_it(tmp_path, capsys) -> None:
@@ -631,10 +631,10 @@ def test_a_real_table(shared_data, monkeypatch) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     frame = pd.read_parquet(shared_data("california") / "data.parquet")[:6000]
     y = frame.pop("median_house_value").to_numpy(dtype=float)
-    asked = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}
+    params = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}
     half = np.arange(len(y)) % 2 == 0
-    one = content(frame[half], y[half], **asked)
-    assert content(frame[half], y[half], n_jobs=2, **asked) == one
+    one = content(frame[half], y[half], **params)
+    assert content(frame[half], y[half], n_jobs=2, **params) == one
     model = model_from_bytes(one)[0]
     predicted = Booster(model).predict(frame[~half])
     assert r2_score(y[~half], predicted) > 0.8

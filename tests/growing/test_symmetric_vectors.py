@@ -16,11 +16,11 @@ from hedgerow.growing.core import grower as grower_module
 from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
 from tests.helpers.examples import examples
 from tests.helpers.marking import every_second
-from tests.reference.naive_vector import Asked, Sets, Tied
+from tests.reference.naive_vector import Sets, Tied, TreeOptions
 
 VECTORS = {"grow_policy": "symmetric", "multi_strategy": "multi_output_tree"}
 TOWN, FACTORS = 2, (0.2, 1.0, 0.7, 0.3)
-"""The column of categories, and factors on the gains of all."""
+"""The category column, and the gain factors of all columns."""
 
 
 def towns(n_rows: int, seed: int, missing: float, n_levels: int) -> tuple[Any, Any]:
@@ -42,16 +42,18 @@ def first_tree(X: Any, Y: Any, **options: Any) -> tuple[Any, Any]:
     return model, (Y.mean(axis=0) - Y).T
 
 
-def check_tree(X: Any, Y: Any, asked: Asked, rules: Any = RULES, **options: Any) -> Any:
-    """Return the vectors of the first tree are those of trying every cut; return the model."""
+def check_tree(
+    X: Any, Y: Any, tree_options: TreeOptions, rules: Any = RULES, **options: Any
+) -> Any:
+    """Check that the first tree equals the one that tries every cut; return the model."""
     model, g = first_tree(X, Y, **rules, **options)
-    expected = naive_tree(X, g, "symmetric", asked, rules) + Y.mean(axis=0)
+    expected = naive_tree(X, g, "symmetric", tree_options, rules) + Y.mean(axis=0)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-6)
     return model
 
 
 def sets_of(n_levels: int, sorted_: bool, sets: Sets) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return parameters, and what is asked of the tree that tries every cut."""
+    """Return parameters, and the options of the tree that tries every cut."""
     params = {
         "categorical_features": [TOWN], "max_cat_to_onehot": 1 if sorted_ else n_levels + 1,
         "cat_smooth": sets.smooth, "cat_l2": sets.penalty, "min_data_per_group": sets.least,
@@ -75,16 +77,16 @@ STRICT = Sets(6.0, 3.0, 12, 3)
 )
 def test_sets_of_categories_are_those_of_trying_all(sets, is_sorted, missing, names) -> None:
     X, Y = towns(160, 1, missing, 7)
-    params, asked = sets_of(7, is_sorted, sets)
+    params, tree_options = sets_of(7, is_sorted, sets)
     if "smooth" in names:
-        params["path_smooth"] = asked["smooth"] = 9.0
+        params["path_smooth"] = tree_options["smooth"] = 9.0
     if "factors" in names:
         params["feature_penalties"] = list(FACTORS)
-        asked["factors"] = FACTORS
+        tree_options["factors"] = FACTORS
     if "signs" in names:
         params["monotone_constraints"] = {"x0": 1, "x1": -1}
-        asked["signs"] = (1, -1, 0, 0)
-    model = check_tree(X, Y, Asked(**asked), **params)
+        tree_options["signs"] = (1, -1, 0, 0)
+    model = check_tree(X, Y, TreeOptions(**tree_options), **params)
     assert TOWN in model.booster_.model.forest.feature
 
 
@@ -102,13 +104,13 @@ def test_any_sets_and_signs_are_those_of_trying_all(
     seed, n_levels, is_sorted, missing, smooth, sets, signs
 ) -> None:
     X, Y = towns(90, seed, missing, n_levels)
-    params, asked = sets_of(n_levels, is_sorted, sets)
-    params["path_smooth"] = asked["smooth"] = smooth
+    params, tree_options = sets_of(n_levels, is_sorted, sets)
+    params["path_smooth"] = tree_options["smooth"] = smooth
     if signs is not None:
         params["monotone_constraints"] = {"x0": signs[0], "x3": signs[1]}
-        asked["signs"] = (signs[0], 0, 0, signs[1])
+        tree_options["signs"] = (signs[0], 0, 0, signs[1])
     try:
-        check_tree(X, Y, Asked(**asked), **params)
+        check_tree(X, Y, TreeOptions(**tree_options), **params)
     except Tied:
         reject()
 
@@ -124,19 +126,21 @@ def test_any_sets_and_signs_are_those_of_trying_all(
 )
 def test_any_signs_are_those_of_trying_all(seed, missing, smooth, is_drawn, least, signs) -> None:
     X, Y = problem(90, seed, missing)
-    asked = Asked(smooth=smooth, signs=signs, **(drawn_cuts("symmetric") if is_drawn else {}))
+    tree_options = TreeOptions(
+        smooth=smooth, signs=signs, **(drawn_cuts("symmetric") if is_drawn else {})
+    )
     rules = RULES | {"min_samples_leaf": least}
     constraints = {f"x{j}": sign for j, sign in enumerate(signs)}
     options = {"monotone_constraints": constraints, "extra_trees": is_drawn, "path_smooth": smooth}
     try:
-        model = check_tree(X, Y, asked, rules, **options)
+        model = check_tree(X, Y, tree_options, rules, **options)
     except Tied:
         reject()
     assert model.verify_monotone().verdict == "proved"
 
 
 def test_a_column_of_gaps_is_ordered_where_it_has_values() -> None:
-    """The only values of a node may lie on one side of a cut: its sides must be in order."""
+    """All values of a node may lie on one side of a cut: its sides must still be in order."""
     X = np.full((80, 2), np.nan)
     X[:40, 0], X[40:, 0] = 0.0, 1.0
     X[20:40, 1], X[40:50, 1], X[50:60, 1] = 0.0, 1.0, 2.0
@@ -147,7 +151,7 @@ def test_a_column_of_gaps_is_ordered_where_it_has_values() -> None:
     Y = np.column_stack([y, 2.0 * y, y])
     for sign in (1, -1):
         signs = (0, sign)
-        check_tree(X, Y, Asked(signs=signs), monotone_constraints={"x1": sign})
+        check_tree(X, Y, TreeOptions(signs=signs), monotone_constraints={"x1": sign})
 
 
 EVERYTHING: dict[str, Any] = {
@@ -162,9 +166,9 @@ EVERYTHING: dict[str, Any] = {
 
 
 def tree_bytes(X: Any, Y: Any, n_jobs: int = 1, **options: Any) -> bytes:
-    asked: dict[str, Any] = {"n_estimators": 4, "early_stopping": False, "max_depth": 5, **VECTORS}
-    asked |= {"categorical_features": [TOWN], "min_data_per_group": 20, **options}
-    return HedgerowRegressor(n_jobs=n_jobs, **asked).fit(X, Y).predict(X).tobytes()
+    params: dict[str, Any] = {"n_estimators": 4, "early_stopping": False, "max_depth": 5, **VECTORS}
+    params |= {"categorical_features": [TOWN], "min_data_per_group": 20, **options}
+    return HedgerowRegressor(n_jobs=n_jobs, **params).fit(X, Y).predict(X).tobytes()
 
 
 @pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
@@ -182,11 +186,11 @@ def test_threads_and_histograms_that_are_not_kept_leave_no_trace(monkeypatch, op
 def test_one_output_twice_has_the_trees_of_one(options, most_one_hot) -> None:
     X, Y = towns(3000, 5, 0.1, 25)
     Y += np.where(np.isin(X[:, TOWN], [3, 7]), 5.0, 0.0)[:, None]
-    asked: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "max_depth": 4}
-    asked |= {"categorical_features": [TOWN], "max_cat_to_onehot": most_one_hot, "n_jobs": 1}
-    asked |= {"subsample": 1.0, "colsample_bynode": 1.0, **options, "grow_policy": "symmetric"}
-    one = HedgerowRegressor(**asked).fit(X, Y[:, 0]).booster_.model.forest
-    twice = HedgerowRegressor(**asked | VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
+    params: dict[str, Any] = {"n_estimators": 5, "early_stopping": False, "max_depth": 4}
+    params |= {"categorical_features": [TOWN], "max_cat_to_onehot": most_one_hot, "n_jobs": 1}
+    params |= {"subsample": 1.0, "colsample_bynode": 1.0, **options, "grow_policy": "symmetric"}
+    one = HedgerowRegressor(**params).fit(X, Y[:, 0]).booster_.model.forest
+    twice = HedgerowRegressor(**params | VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
     for name in ("feature", "threshold", "missing_left", "count"):
         np.testing.assert_array_equal(getattr(twice, name), getattr(one, name), err_msg=name)
     assert twice.has_sets.any()

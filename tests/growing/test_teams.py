@@ -1,4 +1,4 @@
-"""Interrupts while the threads of a fit start and meet: none leaves a helper behind."""
+"""Interrupts while the threads of a fit start and synchronise leave no thread behind."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ print(n_places > 100)
     ),
 )
 def test_an_interrupt_anywhere_ends_the_threads(case: tuple[str, str, int]) -> None:
-    """In a fast run at each eighth of the places."""
+    """A fast run interrupts at every eighth place."""
     loss, leaves, stride = case
     code = CODE.replace("LOSS", repr(loss)).replace("LEAVES", repr(leaves))
     code = code.replace("STRIDE", str(stride))
@@ -98,7 +98,7 @@ def test_an_interrupt_anywhere_ends_the_threads(case: tuple[str, str, int]) -> N
 
 
 def test_helpers_that_started_end_if_the_next_cannot_start(monkeypatch) -> None:
-    """After an interrupt while threads start, or where no more threads can be started."""
+    """Starting fails by an interrupt, or because no more threads are available."""
     started = threading.Thread.start
 
     def start(self: threading.Thread) -> None:

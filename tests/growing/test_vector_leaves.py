@@ -41,7 +41,7 @@ def rows_of(n, n_features=4, seed=0, missing=0.1):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     [
         {},
         {"gamma": 0.05, "min_samples_leaf": 3},
@@ -50,7 +50,7 @@ def rows_of(n, n_features=4, seed=0, missing=0.1):
     ],
 )
 @pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
-def test_a_tree_is_that_of_trying_every_cut(policy, asked) -> None:
+def test_a_tree_is_that_of_trying_every_cut(policy, params) -> None:
     X, rng = rows_of(120)
     filled = np.nan_to_num(X)
     a, b, c = filled[:, 0], filled[:, 1], filled[:, 2]
@@ -58,7 +58,7 @@ def test_a_tree_is_that_of_trying_every_cut(policy, asked) -> None:
     Y += 0.1 * rng.normal(size=Y.shape)
     weight = rng.integers(1, 4, len(X)).astype(float)
     rules = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
-    rules |= {"min_child_weight": 1e-3, "max_delta_step": 0.0} | asked
+    rules |= {"min_child_weight": 1e-3, "max_delta_step": 0.0} | params
     size = {"max_depth": 3} if policy == "symmetric" else {"max_leaves": 8}
     model = HedgerowRegressor(
         n_estimators=1, learning_rate=1.0, multi_strategy="multi_output_tree", grow_policy=policy,
@@ -100,7 +100,7 @@ def binned():
 
 @pytest.mark.parametrize("loss", ["squared_error", "logistic", "huber"])
 @pytest.mark.parametrize(
-    "asked",
+    "settings",
     [
         {},
         {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7},
@@ -118,14 +118,14 @@ def binned():
         },
     ],
 )
-def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
-    """For one output, two, and any number of threads: structure and values, bit for bit.
+def test_equal_outputs_give_the_tree_of_one(binned, loss, settings) -> None:
+    """Structure and values are equal bit for bit, for one output, two, and any number of threads.
 
     Up to 4096 rows the histograms of one output are as exact as its gradients.
     """
     matrix, y, weight = binned
     target = (y > 0).astype(float) if loss == "logistic" else y
-    params, objective = BoostParams(leaf_estimation="newton", **asked), make_objective(loss)
+    params, objective = BoostParams(leaf_estimation="newton", **settings), make_objective(loss)
     raws = [np.zeros((1, N)), np.zeros((1, N)), np.zeros((2, N))]
     several = replace_outputs(objective, 2)
     kinds = (TreeGrower, VectorGrower)
@@ -156,11 +156,11 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
 
 @pytest.mark.parametrize("max_bins", [255, 15])
 def test_large_nodes_are_divided_by_rows_without_a_trace(max_bins) -> None:
-    """Rows of a large node are shared between threads; bytes of the model do not tell."""
+    """Threads divide the rows of a large node, but the bytes do not depend on threads."""
     X, rng = rows_of(20_000, 5, seed=2)
     y = (np.nan_to_num(X) @ rng.normal(size=(5, 11))).argmax(axis=1)
-    asked = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
-    models = [HedgerowClassifier(n_jobs=n, **asked).fit(X, y) for n in (1, 2, 3)]
+    params = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
+    models = [HedgerowClassifier(n_jobs=n, **params).fit(X, y) for n in (1, 2, 3)]
     first = models[0].decision_function(X)
     assert len(np.unique(first, axis=0)) > 30
     for model in models[1:]:
@@ -245,7 +245,7 @@ def test_models_without_vectors_are_written_as_ever() -> None:
 
 @given(st.data())
 def test_any_bytes_give_a_valid_model_or_an_error(data) -> None:
-    """A changed file with a checksum that is right is refused, or has whole vectors."""
+    """A changed file with a valid checksum is refused, or has complete vectors."""
     changed = bytearray(VECTOR_BYTES)
     length = int.from_bytes(changed[:8], "little")
     at = data.draw(st.integers(101, len(changed) - 1))

@@ -1,4 +1,4 @@
-"""Options of trees with vector leaves, against trees that try every cut."""
+"""Options of vector leaves, compared with trees that try every cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import CUT_STREAM
 from tests.helpers.examples import examples
 from tests.helpers.marking import every_second
-from tests.reference.naive_vector import Asked, goss_weights, grow, grow_levels, mvs_weights
+from tests.reference.naive_vector import TreeOptions, goss_weights, grow, grow_levels, mvs_weights
 
 SEED, N_OUTPUTS = 7, 3
 RULES = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
@@ -48,12 +48,14 @@ def first_tree(
     return model.predict(X) - base, (base - Y).T
 
 
-def naive_tree(X: Any, g: Any, policy: str, asked: Asked, rules: Any = RULES) -> np.ndarray:
+def naive_tree(
+    X: Any, g: Any, policy: str, tree_options: TreeOptions, rules: Any = RULES
+) -> np.ndarray:
     """Return the vectors of the tree that tries every cut, for squared errors."""
     naive, h = rules | {"longest": rules["max_delta_step"] or np.inf}, np.ones_like(g)
     if policy == "symmetric":
-        return grow_levels(X, g, h, naive, 3, asked)
-    return grow(X, g, h, naive, 8, asked)
+        return grow_levels(X, g, h, naive, 3, tree_options)
+    return grow(X, g, h, naive, 8, tree_options)
 
 
 def hashed(seed: int, stream: int, index: int) -> int:
@@ -85,22 +87,22 @@ NAIVE_GIVEN = ((3, 0.25, -1, 1), (1, -0.35, -1, -1))
 FACTORS = (0.2, 1.0, 0.05, 3.0)
 
 
-def options_of(names: tuple[str, ...], policy: str) -> tuple[dict[str, Any], Asked]:
+def options_of(names: tuple[str, ...], policy: str) -> tuple[dict[str, Any], TreeOptions]:
     """Return parameters, and the same for the tree that tries every cut."""
     params: dict[str, Any] = {}
-    asked: dict[str, Any] = {}
+    tree_options: dict[str, Any] = {}
     if "smooth" in names:
-        params["path_smooth"] = asked["smooth"] = 12.0
+        params["path_smooth"] = tree_options["smooth"] = 12.0
     if "penalties" in names:
         params["feature_penalties"] = list(FACTORS)
-        asked["factors"] = FACTORS
+        tree_options["factors"] = FACTORS
     if "drawn" in names:
         params["extra_trees"] = True
-        asked |= drawn_cuts(policy)
+        tree_options |= drawn_cuts(policy)
     if "given" in names:
         params["forced_splits"] = GIVEN_LEVELS if policy == "symmetric" else GIVEN
-        asked["given"] = NAIVE_GIVEN
-    return params, Asked(**asked)
+        tree_options["given"] = NAIVE_GIVEN
+    return params, TreeOptions(**tree_options)
 
 
 OPTIONS = [
@@ -125,9 +127,9 @@ OPTIONS = [
 )
 def test_options_are_those_of_trying_every_cut(names, policy, rules) -> None:
     X, Y = problem()
-    params, asked = options_of(names, policy)
+    params, tree_options = options_of(names, policy)
     found, g = first_tree(X, Y, policy, rules, **params)
-    expected = naive_tree(X, g, policy, asked, rules)
+    expected = naive_tree(X, g, policy, tree_options, rules)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
     without, _ = first_tree(X, Y, policy, rules)
     assert not np.allclose(found, without)
@@ -149,9 +151,11 @@ def test_any_options_are_those_of_trying_every_cut(
     params: dict[str, Any] = {"path_smooth": smooth, "extra_trees": is_drawn}
     if factors is not None:
         params["feature_penalties"] = list(factors)
-    asked = Asked(smooth=smooth, factors=factors, **(drawn_cuts(policy) if is_drawn else {}))
+    tree_options = TreeOptions(
+        smooth=smooth, factors=factors, **(drawn_cuts(policy) if is_drawn else {})
+    )
     found, g = first_tree(X, Y, policy, **params)
-    np.testing.assert_allclose(found, naive_tree(X, g, policy, asked), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, naive_tree(X, g, policy, tree_options), rtol=1e-6, atol=1e-6)
 
 
 def chances(n_rows: int) -> np.ndarray:
@@ -196,9 +200,11 @@ def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
 )
 def test_threads_leave_no_trace(options) -> None:
     X, Y = problem(9000, 3)
-    asked: dict[str, Any] = {"n_estimators": 4, "multi_strategy": "multi_output_tree"}
-    asked |= {"early_stopping": False, **options}
-    first, *others = (HedgerowRegressor(n_jobs=n, **asked).fit(X, Y).predict(X) for n in (1, 2, 3))
+    tree_options: dict[str, Any] = {"n_estimators": 4, "multi_strategy": "multi_output_tree"}
+    tree_options |= {"early_stopping": False, **options}
+    first, *others = (
+        HedgerowRegressor(n_jobs=n, **tree_options).fit(X, Y).predict(X) for n in (1, 2, 3)
+    )
     assert len(np.unique(first, axis=0)) > 30
     for other in others:
         np.testing.assert_array_equal(other, first)
@@ -215,15 +221,15 @@ def test_threads_leave_no_trace(options) -> None:
     ],
 )
 def test_category_columns_know_the_options(options) -> None:
-    """Two equal targets give the tree of one, with sets of categories too."""
+    """Two equal targets give the tree of one target, also with sets of categories."""
     rng = np.random.default_rng(4)
     X, Y = problem(1500, 4, missing=0.0)
     X[:, 0] = rng.integers(0, 12, len(X))
     y = Y[:, 0] + np.where(np.isin(X[:, 0], [1, 4, 7]), 2.0, 0.0)
-    asked: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "subsample": 1.0}
-    asked |= {"categorical_features": [0], "min_data_per_group": 20, **options}
-    one = HedgerowRegressor(**asked).fit(X, y)
-    two = HedgerowRegressor(multi_strategy="multi_output_tree", **asked).fit(X, np.c_[y, y])
+    tree_options: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "subsample": 1.0}
+    tree_options |= {"categorical_features": [0], "min_data_per_group": 20, **options}
+    one = HedgerowRegressor(**tree_options).fit(X, y)
+    two = HedgerowRegressor(multi_strategy="multi_output_tree", **tree_options).fit(X, np.c_[y, y])
     assert two.booster_.model.forest.vectors is not None
     np.testing.assert_allclose(two.predict(X)[:, 1], one.predict(X), rtol=1e-3, atol=2e-3)
     assert (two.booster_.feature_importance("split") > 0)[0]

@@ -1,4 +1,4 @@
-"""Tables in memory as data that are read batch by batch."""
+"""Present tables in memory as data that are read batch by batch."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from hedgerow.growing.limits.constraints import resolve_constraints
 
 
 def never_join_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chunks of 128 rows, of which no store makes one chunk."""
+    """Make chunks of 128 rows that no store joins."""
     monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
     monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
     monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
 
 
 class _Cluster(Alone):
-    """One rank that looks like one of two, so that nobody reads the rows as a table."""
+    """A single rank that claims to be one of two, so that rows are never read as a table."""
 
     size = 2
 
 
 class TableData(FileDataset):
-    """Rows of a table in place of those of files: ``size`` rows to a batch and to a chunk."""
+    """Rows of a table instead of files, with ``size`` rows per batch and per chunk."""
 
     def __init__(self, data: Dataset, size: int) -> None:
         Dataset.__init__(self, None)

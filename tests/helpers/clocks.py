@@ -1,4 +1,4 @@
-"""What can be said of times on a machine that may have other work to do."""
+"""Test times on a machine that may run other programs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 ATTEMPTS = 5
-"""A defect fails them all; a machine that stops for a moment does not."""
+"""Attempts: a defect fails all of them, a short pause of the machine does not."""
 
 
 def slowness() -> float:
-    """Return how many times as long as on the machine of the limits this one takes, at least 1.
+    """Return how many times slower this machine is than the machine of the limits, at least 1.
 
-    By the processor's time of additions in the interpreter, best of a few, as other work may run.
+    The figure is the best processor time of several runs of additions in the interpreter.
     """
 
     def add_up() -> float:
@@ -29,7 +29,7 @@ _SECONDS_OF_ADDITIONS = 0.006
 
 
 def wait_until(condition: Callable[[], object], limit: float = 120.0) -> None:
-    """Wait for what another thread or process does; an error only if that hangs."""
+    """Wait until another thread or process meets a condition; raise an error if it hangs."""
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, f"did not happen in {limit} s"
@@ -37,11 +37,10 @@ def wait_until(condition: Callable[[], object], limit: float = 120.0) -> None:
 
 
 def keeps_to_budget(fit: Callable[[Callable[[Any], None]], Any], seconds: float) -> Any:
-    """Call ``fit(callback)`` until its time is the budget, as exactly as the machine allows.
+    """Call ``fit(callback)`` until its time meets the budget, as exactly as the machine allows.
 
-    A tenth of the budget may be missing or too much, and three rounds of the longest that
-    there was after the first: on a quiet machine that is next to nothing, on one that
-    leaves the fit waiting now and then the fit cannot know better.
+    The error may be a tenth of the budget plus three times the longest round after the first
+    one.  On a quiet machine this is little; on a busy one the fit cannot be more exact.
     """
     took = []
     for _ in range(ATTEMPTS):

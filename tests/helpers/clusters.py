@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 WITHOUT_PROFILE = {"distributed.worker.profile.enabled": False}
-"""Dask looks at the stacks of its workers every 10 ms, even while modules are imported."""
+"""Settings that stop Dask's profiler, which samples the stacks of workers every 10 ms."""
 
 
 @contextmanager
 def client_of_two_workers(processes: bool = True, protocol: str | None = None) -> Iterator[Any]:
-    """Yield a client of a new cluster of two processes, which take seconds to start, or of threads.
+    """Yield a client of a new cluster of two processes (they start in seconds) or threads.
 
-    Threads pass objects to each other as they are, unless ``protocol`` is "tcp".
+    Threads pass objects without copying, unless ``protocol`` is "tcp".
     """
     distributed = pytest.importorskip("distributed", reason="clusters need Dask")
     dask = pytest.importorskip("dask", reason="clusters need Dask")

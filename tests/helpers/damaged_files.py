@@ -1,12 +1,12 @@
-"""Damaged model files of each format: a model, or ModelFormatError, soon and in little memory.
+"""Damaged model files of each format give a model or ModelFormatError, fast and in little memory.
 
 Examples::
 
     python -m tests.helpers.damaged_files --n 100000          # of each; exit code 1: findings
     python -m tests.helpers.damaged_files --n 100000 --only xgboost
 
-The files of a format are read in a process of its own, whose memory is limited: a crash or a
-hang is found and named by the number of its file, from which the file follows.
+Each format has its own process with limited memory.  A crash or a hang is found and reported with
+the number of the file, which determines the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.model.model import Model
 
 MEMORY = 2**30
-"""Bytes of address space that reading a damaged file may take beyond what there was before."""
+"""Address space in bytes that reading a damaged file may add."""
 
 FORMATS = {
     "lightgbm": ("lightgbm plain", "lightgbm linear", "lightgbm zero"),
@@ -45,7 +45,7 @@ FORMATS = {
 
 
 def make_models(folder: Path) -> dict[str, bytes]:
-    """Return small models of each format of others, with categories and missing values."""
+    """Return small models of other libraries' formats, with categories and missing values."""
     import catboost
     import lightgbm
     import pandas as pd
@@ -114,7 +114,7 @@ def own_models() -> dict[str, bytes]:
 
 
 def read_any(data: bytes) -> Model | None:
-    """Return the model that the bytes are, of whatever format, or None if they are of none."""
+    """Read a model of any format, or return None if the bytes have no known format."""
     if format_of(data[:4096]) is None:
         return model_from_bytes(data)[0]
     found = read_foreign(data)
@@ -122,7 +122,7 @@ def read_any(data: bytes) -> Model | None:
 
 
 def read_or_refuse(data: bytes, predict: bool = True) -> bool:
-    """Return whether the bytes are a model; then it predicts."""
+    """Return whether the bytes are a model; check that it predicts."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:
@@ -190,7 +190,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def number_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return where the number around or behind a position begins and ends."""
+    """Return the start and the end of the number at or after a position."""
     digits = b"0123456789+-.eE"
     start = at
     while start < len(data) and data[start] not in digits:
@@ -204,7 +204,7 @@ def number_at(data: bytes, at: int) -> tuple[int, int]:
 
 
 def damaged_file(models: dict[str, bytes], names: tuple[str, ...], seed: int, number: int) -> bytes:
-    """File number ``number``: one to three changes of one of the models."""
+    """Return file number ``number``: a model with one to three changes."""
     chance = random.Random(f"{seed} {names[0]} {number}")
     data = models[names[number % len(names)]]
     for _ in range(chance.choice((1, 1, 2, 3))):
@@ -213,14 +213,14 @@ def damaged_file(models: dict[str, bytes], names: tuple[str, ...], seed: int, nu
 
 
 def work(name: str, seed: int, first: int, stop: int, patience: float, fault: str) -> None:
-    """Read the files, in this process; each is announced before it is read.
+    """Read the files in this process; print the number of each before reading it.
 
     With ``fault``, "hang:NUMBER" or "crash:NUMBER", that file hangs or crashes the process.
     """
     with tempfile.TemporaryDirectory() as folder:
         models = own_models() if name == "hedgerow" else make_models(Path(folder))
     for data in models.values():
-        read_or_refuse(data)  # what is loaded on first use
+        read_or_refuse(data)  # loads modules that are imported at first use
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard))
@@ -248,7 +248,7 @@ def work(name: str, seed: int, first: int, stop: int, patience: float, fault: st
 
 
 def run(name: str, seed: int, first: int, stop: int, patience: float, fault: str) -> list[int]:
-    """Read the files in processes; the numbers of those that ended one."""
+    """Read the files in processes; return the numbers of files that ended one."""
     found: list[int] = []
     while first < stop:
         arguments = (name, str(seed), str(first), str(stop), str(patience), fault)

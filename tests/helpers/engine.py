@@ -1,7 +1,7 @@
-"""The one place where tests touch the insides of the engine.
+"""Call the internals of the engine, for all tests.
 
-Kernels are called with what the tests speak in: tables, integer gradients by
-row, sums by feature and bin.
+The functions translate between the kernels and the terms of the tests: tables, integer gradients
+per row, and sums per feature and bin.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def columns_of(matrix):
 
 @dataclass(frozen=True)
 class Packed:
-    """Packed gradients of all rows and how they lie in an int64."""
+    """Packed gradients of all rows, and their layout in an int64."""
 
     numbers: np.ndarray
     packing: Packing
     dropped: int
 
     def g_and_h(self, n_rows):
-        """What histograms add up for each row: integers, hessian 1 where it is constant."""
+        """Return the integers that histograms sum for each row; a constant hessian is 1."""
         p = self.packing
         last = len(self.numbers) // 2 if p.g_apart else 0
         rest = self.numbers[last : last + n_rows] >> p.count_bits
@@ -99,9 +99,9 @@ def _counts(n_rows, mean_g, mean_h):
 
 
 def packing_for(n_rows, mean_g=2**29, mean_h=2**29, constant=False):
-    """``(count_bits, hessian_bits, g_apart)`` and dropped bits for such gradients.
+    """Return ``(count_bits, hessian_bits, g_apart)`` and dropped bits for these means.
 
-    Means are of |fixed g| and fixed h, which are at most ``2**30``.
+    The means are those of |fixed g| and fixed h, which are at most ``2**30``.
     """
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     choose_packing(_counts(n_rows, mean_g, mean_h), scalars, int(constant), n_rows)
@@ -134,13 +134,13 @@ def pack(g, h, mode, seed=0, tree=0):
 
 
 def padded(rows):
-    """Row ids with the space behind them that fetching ahead needs."""
+    """Return row ids with the padding that prefetching needs."""
     rows = np.asarray(rows, dtype=np.uint32)
     return np.concatenate([rows, np.zeros(PAD, np.uint32)])
 
 
 def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
-    """Return the histogram of some rows: g, h, n of shape (n_features, stride); -7 where none was built."""
+    """Return g, h, n of shape (n_features, stride) of some rows; -7 marks cells without a sum."""
     bins = _bins(matrix)
     features = np.arange(matrix.n_features) if columns is None else np.asarray(columns)
     features = features.astype(np.int32)
@@ -148,7 +148,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     stride = matrix.spec.stride
     cells = aligned_zeros(_tile_cells(matrix), np.int64)
     size = matrix.n_features * stride
-    slot = 3  # anywhere but at the start
+    slot = 3  # not at the start of the array
     wide = HistogramSums(
         *(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32))
     )
@@ -172,7 +172,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     found = tuple(sums[slot:].reshape(matrix.n_features, stride) for sums in wide)
     for feature in features[slice(*((None,) if part is None else part))]:
         filled = filled_cells(bins, feature, False)
-        for sums in found:  # what no row can be in is left as it is: 0 in a fit
+        for sums in found:  # cells that no row can be in are not written: 0 in a fit
             between = sums[feature, filled : stride - 1]
             assert (between == -7).all()
             between[:] = 0
@@ -180,7 +180,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
 
 
 def add_histograms(a, b, sign):
-    """``a + sign * b`` of two histograms, by the engine."""
+    """Return ``a + sign * b`` of two histograms, computed by the engine."""
     flat = [np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)]
     wide = HistogramSums(*flat)
     add_histogram_sums(wide, 0, a[0].size, a[0].size, sign)
@@ -233,7 +233,7 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
         np.int64(category.min_group),
     )
     stride, used = len(n), np.flatnonzero(n[:-1])
-    # As few as may be, so that those behind are not looked at.
+    # The smallest number, so that later cells are not read.
     filled = stride if len(used) == 0 else int(used[-1]) + 1
     filled = stride if filled >= stride - 1 else filled
     score, first, last = find_set(
@@ -256,7 +256,7 @@ def left_words(threshold, missing_bin, missing_left):
 
 
 def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n_parts=1):
-    """Divide ``rows[start:stop]`` as ``n_parts`` threads do; the new rows and the left count."""
+    """Divide ``rows[start:stop]`` like ``n_parts`` threads; return rows and left count."""
     rows = np.array(rows, dtype=np.uint32)
     scratch = np.full(len(rows), 2**32 - 1, dtype=np.uint32)
     count = stop - start
@@ -282,7 +282,7 @@ def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n
 
 @dataclass(frozen=True)
 class Gradients:
-    """What the gradient pass of a tree left behind."""
+    """The results of the gradient pass of a tree."""
 
     g: np.ndarray  # float64: fixed times unit
     h: np.ndarray
@@ -317,7 +317,7 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
 
 
 def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1):
-    """Grow trees on a matrix from the prior on; the trees and the raw scores."""
+    """Grow trees on a matrix from the base score on; return the trees and the raw scores."""
     loss = make_objective(objective) if isinstance(objective, str) else objective
     y = np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)
@@ -340,7 +340,7 @@ def tree_bytes(trees):
 
 
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
-    """Return the boosting loop over rows in memory."""
+    """Return the boosting loop of rows in memory."""
     return loop.rounds(MemoryRows(data, objective, params, validation, n_threads), earlier)
 
 

@@ -1,15 +1,15 @@
-"""How many examples properties try."""
+"""Numbers of examples of property tests."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-# Examples of a property in the two kinds of runs, where its test asks for no number.
+# Default numbers of examples in the two kinds of runs.
 FAST, THOROUGH = 10, 75
 
 
 def examples(thorough: int) -> int:
-    """Return the number of examples in the current run, of a property that needs ``thorough`` of them.
+    """Return the number of examples of a property; thorough runs take ``thorough``.
 
     The fast run tries a sixth, but at least two: the thorough run follows in ``.ci/run``.
     """

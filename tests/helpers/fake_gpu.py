@@ -21,7 +21,7 @@ _WORD = ctypes.c_int64
 
 
 class FakeGpu:
-    """What a fit asks of a GPU."""
+    """The calls that a fit makes to a GPU."""
 
     name = "in NumPy"
     n_processors = 2
@@ -29,7 +29,7 @@ class FakeGpu:
 
 
 class FakeArray:
-    """An array on the GPU: only launches and copies may see its numbers."""
+    """An array on the GPU: only launches and copies may read it."""
 
     def __init__(self, numbers: npt.NDArray[Any]) -> None:
         self.numbers = numbers
@@ -37,14 +37,14 @@ class FakeArray:
 
 
 class FakeStream:
-    """A stream; memory that was not written holds numbers that no test expects.
+    """A stream.  Uninitialised memory holds numbers that no test expects.
 
     Parameters
     ----------
     most_bytes : int, optional
         Size of the memory.
     fails_at : int, optional
-        Number of the command that fails, and all after it.
+        Number of the first command that fails; all later ones fail too.
     """
 
     def __init__(self, most_bytes: int = 1 << 40, fails_at: int = -1) -> None:
@@ -115,7 +115,7 @@ class FakeStream:
     def command(
         self, kernel: Any, threads: int, n_words: int, words: npt.NDArray[np.int64], *arguments: Any
     ) -> tuple[int, int, int, int]:
-        """Note a kernel and its arguments."""
+        """Record a kernel and its arguments."""
         assert threads % 32 == 0
         assert threads <= 1024
         assert 4 * n_words <= self.gpu.most_shared
@@ -145,7 +145,7 @@ class FakeStream:
         array.numbers[:] = 0
 
     def wait(self) -> None:
-        """Do nothing: all is done."""
+        """Do nothing, because all work is done."""
 
     def text_of(self, status: int) -> str:
         """Describe an error."""
@@ -193,7 +193,7 @@ class FakeStream:
 
 
 def _read(argument: Any, addresses: Iterator[int]) -> Any:
-    """Return an argument, whose numbers are those that lie at the next addresses now."""
+    """Read an argument from the next addresses."""
     if isinstance(argument, FakeArray | np.ndarray):
         numbers = argument.numbers if isinstance(argument, FakeArray) else argument
         for word in (numbers.ctypes.data, numbers.size):

@@ -1,4 +1,4 @@
-"""Tables with all kinds of columns, and ways to write them to files, for tests of sources."""
+"""Tables with all kinds of columns, and functions that write them to files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 
 def all_kinds(n_rows: int, seed: int = 0) -> pa.Table:
-    """Return a column of each kind that the one door reads, a target and a weight."""
+    """Return a column of each kind that a table may have, a target and a weight."""
     rng = np.random.default_rng(seed)
     words = np.array(["red", "green", "blue", "Ärger", "z", "a,b", 'qu"ote', "line\nbreak"])
     gone = rng.random(n_rows) < 0.2
@@ -59,7 +59,7 @@ def floats_of(rng: np.random.Generator, n_rows: int) -> Any:
 
 
 def simple(n_rows: int, seed: int = 0) -> pa.Table:
-    """Return columns that CSV files hold, too."""
+    """Return columns of types that CSV files can hold."""
     rng = np.random.default_rng(seed)
     gone = rng.random(n_rows) < 0.1
     return pa.table(

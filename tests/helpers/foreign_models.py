@@ -1,4 +1,4 @@
-"""Rows that stand on the cuts of a model, and small tables of real data for other libraries."""
+"""Rows at the cuts of a model, and small tables of real data for other libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AROUND_ZERO = np.array([ZERO, np.nextafter(ZERO, 1), np.nextafter(ZERO, 0)])
 
 
 def near_cuts(booster: Any, column: int, narrow: bool = False) -> np.ndarray:
-    """Return the cuts of a column, the float64 numbers next to them, and the float32 ones."""
+    """Return the cuts of a column, and the adjacent float64 and float32 numbers."""
     forest, schema = booster.model.forest, booster.model.split_schema
     if schema.kinds[column] == "category":
         raise ValueError("no numbers")
@@ -35,7 +35,7 @@ def near_cuts(booster: Any, column: int, narrow: bool = False) -> np.ndarray:
 def rows_near_cuts(
     booster: Any, n_rows: int = 3000, narrow: bool = False, codes: dict[int, Any] | None = None
 ) -> np.ndarray:
-    """Return rows whose values stand near the cuts; ``codes`` has values of columns of categories."""
+    """Return rows with values near the cuts; ``codes`` has the values of category columns."""
     rng = np.random.default_rng(0)
     n_columns = booster.num_features
     X = np.empty((n_rows, n_columns))
@@ -46,7 +46,7 @@ def rows_near_cuts(
 
 
 def leaf_numbers(booster: Any) -> np.ndarray:
-    """Return inner nodes of each tree: LightGBM counts leaves alone, and ours stand behind them."""
+    """Return the number of inner nodes of each tree: LightGBM numbers leaves only, we number both."""
     forest = booster.model.forest
     inner = np.concatenate(([0], np.cumsum(forest.feature >= 0)))
     return inner[forest.tree_start[1:]] - inner[forest.tree_start[:-1]]

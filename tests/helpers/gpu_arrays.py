@@ -1,7 +1,7 @@
-"""Arrays that seem to lie on a GPU, and a driver that reads them.
+"""Arrays that seem to be in GPU memory, and a driver that reads them.
 
-The memory is that of NumPy arrays, but only the driver may look at it: like the arrays of CuPy,
-these refuse to become arrays of NumPy by themselves.
+NumPy arrays hold the memory, but only the driver may read it.  Like the arrays of CuPy, these
+arrays refuse an implicit conversion to NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hedgerow.errors import DeviceError
 
 UNKNOWN = object()
-"""As ``stream``: the interface does not say which stream fills the array."""
+"""Value of ``stream`` if the interface does not name the stream that fills the array."""
 
 
 class GpuDriver:
@@ -24,7 +24,7 @@ class GpuDriver:
     Attributes
     ----------
     calls : list of (str, int)
-        What was waited for (a stream, or 0 for all) and copied (bytes), in order.
+        Waits (for a stream, or 0 for all) and copies (number of bytes), in order.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class GpuDriver:
         self.is_forked = False
 
     def hold(self, array: npt.NDArray[Any], device: int) -> None:
-        """Let an array lie in the memory of a GPU."""
+        """Register an array as GPU memory."""
         start, stop = np.lib.array_utils.byte_bounds(array)
         self._held.append((start, stop, device))
         self._alive.append(array)
@@ -145,7 +145,7 @@ class OnGpu:
 
 
 class ByDlpack:
-    """An array with ``__dlpack__`` alone."""
+    """An array with ``__dlpack__`` only."""
 
     def __init__(self, driver: GpuDriver, array: Any, device: int = 2) -> None:
         self.array, self._device = np.asarray(array), device

@@ -1,7 +1,7 @@
-"""Kernels for GPUs run as Python functions, each thread of a block in turn.
+"""Run GPU kernels as Python functions, one thread of a block after the other.
 
-A thread runs until it waits for others (of its block or its warp) or ends.  Which of the threads
-goes on first is drawn anew each time, so that results which depend on it differ from their twins.
+A thread runs until it waits for its block or warp, or ends.  The next thread is random, so results
+that depend on the order differ from those of the twin.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ WARP = 32
 
 
 class _Block:
-    """The threads of a block, and what they share."""
+    """The threads of a block, and their shared memory."""
 
     def __init__(self, number: tuple[int, int], blocks: int, threads: int, n_words: int) -> None:
         self.number, self.n_blocks, self.n_threads = number, blocks, threads
-        # Not zeros: kernels must not count on them.
+        # Not zeros: kernels must not depend on initial values.
         self.words = np.full(n_words, 0x5A5A5A5A, dtype=np.int32)
         self.thread, self._waiting = 0, [None] * threads
         self.lanes = [0] * threads
@@ -48,7 +48,7 @@ class _Block:
                     del waits[thread]
 
     def _ready(self, waits: dict[int, Any]) -> list[int]:
-        """Threads that may go on: those for whom all others of the same group wait."""
+        """Return the threads that may continue: all others of their group wait."""
         if any(wait is None for wait in waits.values()):
             return [thread for thread, wait in waits.items() if wait is None]
         if len(waits) == self.n_threads and all(wait == "block" for wait in waits.values()):
@@ -67,7 +67,7 @@ class _Block:
         self.thread = thread
 
     def exchange(self, number: Any) -> list[Any]:
-        """What the threads of the warp give."""
+        """Exchange a number between the threads of the warp."""
         self.lanes[self.thread] = number
         self.wait("warp")
         first = self.thread - self.thread % WARP
@@ -85,7 +85,7 @@ def _add(array: Any, index: int, amount: Any) -> Any:
 
 
 def _instructions(block: _Block) -> dict[str, Any]:
-    """What the intrinsics do, in this block."""
+    """Return Python functions of the intrinsics for this block."""
 
     def shared_words(length: int) -> Any:
         assert length <= len(block.words)
@@ -107,7 +107,7 @@ def _instructions(block: _Block) -> dict[str, Any]:
 
 
 def _as_python(function: Any, instructions: dict[str, Any], made: dict[Any, Any]) -> Any:
-    """Return a kernel, and all that it calls, as Python functions."""
+    """Return a kernel and its callees as Python functions."""
     if function in made:
         return made[function]
     source = function.py_func
@@ -126,7 +126,7 @@ def _as_python(function: Any, instructions: dict[str, Any], made: dict[Any, Any]
 def simulate(
     kernel: Any, blocks: tuple[int, int], threads: int, n_words: int, *arguments: Any
 ) -> None:
-    """Run all blocks, one after the other, in an order that is drawn."""
+    """Run all blocks one after the other, in a random order."""
     order = random.Random(threads + blocks[0])
     numbers = [(x, y) for x in range(blocks[0]) for y in range(blocks[1])]
     order.shuffle(numbers)

@@ -1,4 +1,4 @@
-"""Every loss of single rows, in plain NumPy, with targets that it allows."""
+"""All losses of single rows in plain NumPy, with valid targets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hedgerow.objectives import make_objective
 
 @dataclass(frozen=True)
 class Case:
-    """A loss as one would write it down.
+    """The definition of a loss.
 
-    ``loss(y, raw)`` is that of a row but for a constant; ``draw(rng, n)`` makes targets;
-    ``exact`` says that h is the second derivative.
+    ``loss(y, raw)`` is the loss of a row up to a constant.  ``draw(rng, n)`` draws targets.
+    ``exact`` tells whether h is the second derivative.
     """
 
     name: str
@@ -129,5 +129,5 @@ IDS = [case.id for case in CASES]
 
 
 def mean_loss(case, y, raw, weight=None):
-    """Return weighted mean, by the formula of the case."""
+    """Return the weighted mean of the loss of the case."""
     return np.average(case.loss(y, raw), weights=weight)

@@ -10,7 +10,7 @@ import pytest
 
 
 def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
-    """Return cases of a parametrized test; all but the first ``n_fast`` run with ``-m slow``."""
+    """Mark all cases of a parametrized test but the first ``n_fast`` as slow."""
     return [
         case if k < n_fast else pytest.param(case, marks=pytest.mark.slow)
         for k, case in enumerate(cases)
@@ -18,7 +18,7 @@ def mostly_slow(cases: Iterable[Any], n_fast: int = 1) -> list[Any]:
 
 
 def half_slow(cases: Iterable[Any]) -> list[Any]:
-    """Return cases of a parametrized test; every second one runs with ``-m slow``.
+    """Mark every second case of a parametrized test as slow.
 
     A tuple is one case of several arguments.
     """
@@ -32,9 +32,9 @@ def half_slow(cases: Iterable[Any]) -> list[Any]:
 
 
 def every_second(*columns: Iterable[Any]) -> list[Any]:
-    """Return half of all combinations of some values; the others run with ``-m slow``.
+    """Return all combinations of some values; mark half of them as slow.
 
-    Every pair of values is in a fast one where there are three columns or more.
+    With three or more arguments, every pair of values is in a fast combination.
     """
     return [
         pytest.param(
@@ -46,10 +46,9 @@ def every_second(*columns: Iterable[Any]) -> list[Any]:
 
 
 def crossed(**columns: Mapping[str, Any]) -> pytest.MarkDecorator:
-    """Return all combinations of the values of some arguments, each given as {id: value}.
+    """Parametrize all combinations of the values of some arguments, given as {id: value}.
 
-    As many of them are fast as it takes for each value to be in one; the others run with
-    ``-m slow``.
+    The fast combinations are just enough to contain each value; the others are marked as slow.
     """
     names, longest = list(columns), max(map(len, columns.values()))
     fast = {

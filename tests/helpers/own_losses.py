@@ -1,4 +1,4 @@
-"""Losses as users write them, in a module, so that estimators that have them can be pickled."""
+"""Losses of users in a module, so that estimators with them can be pickled."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ FACTORS = {"half": 0.5, "text": "of no use to Numba"}
 
 
 def uncompiled(y, raw):
-    """Numba knows nothing of this dictionary."""
+    """A loss that Numba cannot compile, because of its dictionary."""
     return FACTORS["half"] * (raw - y) ** 2
 
 
@@ -65,7 +65,7 @@ def absolute(y, raw):
 
 
 class Fourth(RowLoss):
-    """An object, by way of the base class."""
+    """A loss that subclasses the base class."""
 
     link = "identity"
 

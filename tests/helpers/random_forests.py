@@ -1,4 +1,4 @@
-"""Valid models drawn at random, for tests of what happens to a model after training."""
+"""Random valid models, for tests of the use of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings of partitions on ranks, each a thread of its own, for the tests of ``distributed``."""
+"""Train partitions on ranks in threads, for the tests of ``distributed``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOPPING = ("early_stopping", "patience")
 
 
 def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
-    """Return partitions between rows with these numbers; columns as those of a ``Partition``."""
+    """Return partitions with borders at these rows, with the columns of a ``Partition``."""
     places = [0, *borders, len(columns[0])]
     return [
         Partition(*(None if values is None else values[i:j] for values in columns))
@@ -42,13 +42,13 @@ def train_ranks(
     has_queries: bool = False,
     **params: Any,
 ) -> bytes:
-    """Return bytes of the model that all ranks have; rank 0 appends to ``saved``."""
+    """Train on ranks and return the bytes of the model; rank 0 appends to ``saved``."""
     params = dict(params)
     stopping = {name: params.pop(name) for name in STOPPING if name in params}
-    asked = params.pop("objective", "squared_error")
+    objective = params.pop("objective", "squared_error")
     values = {name: params.pop(name) for name in PARAMETERS if name in params}
     work = TrainWork(
-        LossSpec(asked, values, has_queries=has_queries),
+        LossSpec(objective, values, has_queries=has_queries),
         boost_params(params),
         StoppingParams(**stopping),
         eval_metric,

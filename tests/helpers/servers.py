@@ -1,4 +1,4 @@
-"""Real servers in processes of their own, for tests and benchmarks."""
+"""Start real servers in new processes, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Server:
     def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Return the status and answer of one request; JSON as what it says."""
+        """Send a request; return the status and the answer (parsed, if it is JSON)."""
         connection = self.connect()
         try:
             return ask(connection, method, path, body, headers)
@@ -68,7 +68,7 @@ def ask(
 def serving(
     path: Path, *options: str, environment: dict[str, str] | None = None
 ) -> Iterator[Server]:
-    """``hedgerow serve`` on a free port."""
+    """Run ``hedgerow serve`` on a free port."""
     command = [sys.executable, "-m", "hedgerow", "serve", str(path), "--port", "0", *options]
     found = {**os.environ, **(environment or {})}
     with started(command, found) as server:
@@ -77,7 +77,7 @@ def serving(
 
 @contextmanager
 def started(command: list[str], environment: dict[str, str]) -> Iterator[Server]:
-    """Yield a process that prints where it listens."""
+    """Run a process that prints its address."""
     process = subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

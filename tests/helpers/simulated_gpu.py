@@ -1,4 +1,4 @@
-"""A GPU whose kernels run as Python functions, thread by thread, and whose memory is the host's."""
+"""A GPU that runs kernels as Python functions, thread by thread, in host memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SimulatedGpu:
 
 
 class SimulatedStream:
-    """A stream; memory that was not written holds numbers that no test expects."""
+    """A stream.  Uninitialised memory holds numbers that no test expects."""
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         self._gpu, self._inside, self.is_closed = gpu, 0, False
@@ -111,7 +111,7 @@ class SimulatedStream:
         simulate(kernel, blocks, threads, n_words, *map(_numbers_of, arguments))
 
     def wait(self) -> None:
-        """Do nothing: all is done."""
+        """Do nothing, because all work is done."""
 
     def close(self) -> None:
         """Free all memory."""

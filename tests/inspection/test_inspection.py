@@ -1,4 +1,4 @@
-"""Partial dependence, curves, interactions and importances, against the obvious way."""
+"""Partial dependence, curves, interactions and importances equal their definitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEVELS = ["red", "green", "blue", "white", "black"]
 
 
 def numbers(seed: int = 0, n_columns: int = 4, missing: float = 0.1) -> tuple[Any, Any]:
-    """Return columns of numbers with missing values, and a target that mixes them."""
+    """Return numeric columns with missing values, and a target that depends on them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N_ROWS, n_columns))
     full = X.copy()
@@ -60,7 +60,7 @@ def mixed(seed: int = 0) -> tuple[pd.DataFrame, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A fitted model, rows, and what they are predicted with."""
+    """A fitted model, rows, and arguments of their prediction."""
 
     booster: Any
     X: Any
@@ -363,7 +363,7 @@ def test_a_weight_of_two_is_a_row_twice() -> None:
 
 
 def walk(forest: Any, tree: int, node: int, column: int, value: float) -> float:
-    """Return the weighted tour of one tree, as Friedman describes it."""
+    """Traverse a tree with weights, as Friedman describes it."""
     at = int(forest.tree_start[tree]) + node
     if forest.feature[at] < 0:
         return float(forest.value[at])
@@ -521,7 +521,7 @@ def test_individual_curves_of_probabilities() -> None:
 
 
 def naive_accumulated(case: Case, column: int, edges: Any) -> Any:
-    """Apley and Zhu's estimator, row by row."""
+    """Compute the estimator of Apley and Zhu, row by row."""
     x = case.X[:, column]
     sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     for row in np.flatnonzero(~np.isnan(x)):
@@ -548,7 +548,7 @@ def test_accumulated_effects(name: str) -> None:
 
 
 def naive_interaction(case: Case, one: int, two: int, kind: str = "raw") -> tuple[float, float]:
-    """Friedman and Popescu's H by its definition, and the scale of its numerator."""
+    """Return Friedman and Popescu's H by its definition, and the scale of its numerator."""
     X = case.X
 
     def mean_at(values: dict[int, Any]) -> float:
@@ -687,7 +687,7 @@ def test_columns_without_trees_are_not_scored() -> None:
 
 @dataclass(frozen=True)
 class Explained:
-    """Stands for an explanation."""
+    """A substitute for an explanation."""
 
     values: Any
     feature_names: tuple[str, ...]

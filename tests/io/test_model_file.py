@@ -1,8 +1,8 @@
 """Laws of the model file.
 
-* What is saved comes back, and saving it again gives the same bytes.
-* Any bytes give a fully valid model or ``ModelFormatError``, soon and in little memory.
-* A path holds the old model or the new one, whatever fails while saving.
+* A loaded model equals the saved one, and saving it again gives the same bytes.
+* Any bytes give a valid model or ``ModelFormatError``, fast and in little memory.
+* After any failure during saving, a path holds the old model or the new one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def take_apart(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def seal(header: bytes, payload: bytes) -> bytes:
-    """Put a file together with a valid checksum; written from docs/model-format.md alone."""
+    """Assemble a file with a valid checksum, written from docs/model-format.md alone."""
     start = len(header).to_bytes(8, "little") + header
     digest = hashlib.blake2b(start[:37] + start[101:] + payload, digest_size=32).hexdigest()
     return start[:37] + digest.encode() + start[101:] + payload
@@ -60,7 +60,7 @@ def reseal(head: dict[str, Any], payload: bytes) -> bytes:
 
 
 def with_arrays(data: bytes, **changed: Any) -> bytes:
-    """Return the file with some arrays replaced, sizes as they come, checksum right."""
+    """Return the file with some arrays replaced, of any size, and a valid checksum."""
     head, payload = take_apart(data)
     parts, position = [], 0
     order = sorted(FOREST_DTYPES, key=lambda name: head[name]["data_offsets"])
@@ -98,7 +98,7 @@ def valid_or_refused(data: bytes) -> Model | None:
 
 
 def walk_everywhere(model: Model) -> None:
-    """Go down all ways of all trees, in plain Python, which checks every index."""
+    """Walk all paths of all trees in plain Python, which checks every index."""
     forest = model.forest
     assert len(forest.tree_start) == forest.n_rounds * forest.n_outputs + 1
     for start, end in zip(forest.tree_start[:-1], forest.tree_start[1:], strict=True):
@@ -271,7 +271,7 @@ def test_every_single_bit_flip_is_noticed() -> None:
 
 
 def test_every_single_bit_flip_with_right_checksum_is_harmless() -> None:
-    """As an enemy would do it: the validator alone has to hold."""
+    """An attacker can make the checksum right, so the validator must find everything."""
     length = int.from_bytes(SMALL_BYTES[:8], "little")
     accepted = 0
     for position in range(101, len(SMALL_BYTES)):
@@ -584,7 +584,7 @@ def test_hostile_header_text() -> None:
     ],
 )
 def test_no_hang_and_no_memory_blow_up(filling: bytes) -> None:
-    """A header of the largest size costs at most its few-fold, in seconds."""
+    """A header of the largest size takes seconds, and a few times its size in memory."""
     text = SMALL_BYTES[8:101] + b'","a":' + filling
     data = seal(text, b"")
     begun = time.process_time()
@@ -599,7 +599,7 @@ def test_no_hang_and_no_memory_blow_up(filling: bytes) -> None:
 
 
 def test_memory_of_a_large_model(tmp_path: Path) -> None:
-    """Beside the file itself the arrays are held once, and what the checks need."""
+    """Memory holds the file, the arrays once, and the temporaries of the checks."""
     n_trees = 100_000
     forest = Forest(
         **{

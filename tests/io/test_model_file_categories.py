@@ -1,4 +1,4 @@
-"""Laws of category columns in the model file: exact round trip, and nothing invalid gets in."""
+"""Laws of category columns in the model file: exact round trips, invalid files are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ policies = st.sampled_from(["missing", "backoff", "error"])
 def with_categories(
     listed: list[tuple[Any, ...]], unknown: Any = "missing", model: Model | None = None
 ) -> Model:
-    """Return a small model with more columns, of categories; no tree asks for them."""
+    """Return a small model with additional category columns that no tree uses."""
     model = random_model(3, n_rounds=1, n_features=2) if model is None else model
     more = tuple(Column(f"category {j}", "category", found) for j, found in enumerate(listed))
     columns = (*model.schema.columns, *more)
@@ -115,7 +115,7 @@ def test_save_refuses_levels_without_categories_and_policies_without_meaning() -
 
 
 def with_levels(**changed: Any) -> bytes:
-    """Return the file with some arrays of levels replaced, checksum right."""
+    """Return the file with some arrays of levels replaced, and a valid checksum."""
     head, payload = take_apart(SOME_BYTES)
     parts, position = [], 0
     entries = {name: entry for name, entry in head.items() if name != "__metadata__"}
@@ -186,7 +186,7 @@ def edited(edit: Callable[[dict[str, Any]], Any]) -> bytes:
 
 
 def put(*path: Any) -> Callable[[dict[str, Any]], None]:
-    """Return an edit: the last of ``path`` goes to the place that the others name."""
+    """Return an edit that puts the last item of ``path`` at the place of the others."""
     *way, last, value = path
 
     def edit(record: Any) -> None:

@@ -1,4 +1,4 @@
-"""JSON of a model file with values of other types: refused, or harmless wherever it is read."""
+"""Values of wrong types in the JSON of a model file are refused or harmless."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ODD: tuple[Any, ...] = (
     None, True, 7, -3, 0.5, 2**63, {"$float": "nan"}, {"$float": "inf"}, "x", "<U-73741825", [],
     [1, "a"], [[0.5]], {}, {"a": 1}, {"a": [None]},
 )  # fmt: skip
-"""Values of every type that JSON has."""
+"""A value of every JSON type."""
 
 
 def _stopped() -> Any:
@@ -121,7 +121,7 @@ def content(name: str, folder: str) -> tuple[type, bytes]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield every place of a JSON value, and what is there; of long lists the first items."""
+    """Yield every place and value of a JSON document; only the first items of long lists."""
     yield path, value
     if isinstance(value, dict):
         for key, item in value.items():
@@ -159,7 +159,7 @@ def places_of(data: bytes) -> list[Place]:
 
 
 def places_of_earlier(name: str, folder: str) -> set[Place]:
-    """Return places and values of the models that stand before this one in the list."""
+    """Return the places and values of the earlier models in the list."""
     earlier = itertools.takewhile(lambda other: other != name, MODELS)
     return {place for other in earlier for place in places_of(content(other, folder)[1])}
 
@@ -172,7 +172,7 @@ def forged(data: bytes, name: str, path: tuple[Any, ...], new: Any) -> bytes:
 
 
 def look_everywhere(estimator: Any, path: str) -> None:
-    """Whatever reads a record; errors that are meant for users may come."""
+    """Call everything that reads a record; errors for users are allowed."""
     booster = estimator.booster_
     rows = ROWS | {name: np.zeros(4) for name in booster.offset_columns}
     for look in (
@@ -200,7 +200,7 @@ def look_everywhere(estimator: Any, path: str) -> None:
 
 
 def try_all(name: str, tmp_path_factory: Any, share: float, of_known: float) -> tuple[int, int]:
-    """Try a share of all forgeries, and another of those that an earlier model has as well."""
+    """Try a share of all forgeries, and a smaller share of those that an earlier model has."""
     folder = str(tmp_path_factory.getbasetemp())
     kind, data = content(name, folder)
     known = places_of_earlier(name, folder) if of_known != share else set()
@@ -239,7 +239,7 @@ def test_any_value_of_another_type_is_refused_or_harmless(name, tmp_path_factory
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_value_of_another_type_is_refused_or_harmless(name, tmp_path_factory) -> None:
-    """Of places where an earlier model has the same value, a fifth."""
+    """Only a fifth of the places with the value of an earlier model are tried."""
     n_refused, n_tried = try_all(name, tmp_path_factory, share=1.0, of_known=0.2)
     assert n_tried > 500
     assert n_refused > n_tried / 8

@@ -1,4 +1,4 @@
-"""Prediction over files and batches: the same bits as over the whole table at once."""
+"""Predictions of files and batches have the bits of those of the whole table."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def regressor(table: Any) -> Booster:
 
 
 def fresh(booster: Booster) -> Booster:
-    """With counts of its own."""
+    """Return a copy of the booster with its own counters."""
     return Booster(booster.model)
 
 
@@ -160,7 +160,7 @@ def test_arrow_reads_texts_as_python_does(texts: list[str | None], kind: Any) ->
 @settings(max_examples=examples(100), deadline=None)
 @given(TEXTS)
 def test_a_text_is_the_same_number_whatever_stands_beside_it(texts: list[str | None]) -> None:
-    """The number for a column of whole numbers does not depend on the other rows."""
+    """A text in an integer column is converted independently of the other rows."""
     together = numbers(texts, "int")
     if together is None or parse_texts(np.array(texts, dtype=object)).sort not in (
         "whole",
@@ -185,8 +185,8 @@ def keys(number: Any) -> float | int:
 
 
 def test_words_for_no_number_stay_missing_beside_large_whole_numbers() -> None:
-    told = numbers(["9007199254740993", "-nan", "nan", None, "inf", "-inf"], "int")
-    assert told == [9007199254740993, None, None, None, 2**63 - 1, 1 - 2**63]
+    reported = numbers(["9007199254740993", "-nan", "nan", None, "inf", "-inf"], "int")
+    assert reported == [9007199254740993, None, None, None, 2**63 - 1, 1 - 2**63]
 
 
 # ---- batches -------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_batches_of_many_libraries(booster: Booster, table: Any) -> None:
 
 def test_anything_that_streams_arrow_is_taken(booster: Booster, table: Any) -> None:
     class Relation:
-        """As a DuckDB relation: nothing but the stream."""
+        """An object with the Arrow stream only, like a DuckDB relation."""
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
             return table.__arrow_c_stream__(requested_schema)
@@ -229,7 +229,7 @@ def test_anything_that_streams_arrow_is_taken(booster: Booster, table: Any) -> N
 
 
 def test_types_come_from_the_model(booster: Booster, table: Any) -> None:
-    """All null, other integers, other dictionaries: the same predictions."""
+    """Columns of nulls, other integer types and other dictionaries give the same predictions."""
     whole = booster.predict(table, kind="raw")
     batches = []
     for start in range(0, N_ROWS, 10):
@@ -297,7 +297,7 @@ def test_what_is_no_iterator_of_tables(booster: Booster, table: Any, tmp_path: P
 
 
 def write_file(path: Path, table: Any) -> Path:
-    """Write a table as its suffix says; CSV by Python, with gaps left empty."""
+    """Write a table in the format of the suffix; missing values are empty in CSV."""
     name = path.name
     if name.endswith(".parquet"):
         import pyarrow.parquet
@@ -570,7 +570,7 @@ def test_files_without_rows(regressor: Booster, table: Any, tmp_path: Path) -> N
 
 
 class Writes:
-    """``os.write`` that takes few bytes at a time and fails at one call."""
+    """An ``os.write`` that accepts few bytes at a time and fails at one call."""
 
     def __init__(self, fails_at: int) -> None:
         self.calls = 0

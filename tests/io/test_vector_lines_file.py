@@ -1,4 +1,4 @@
-"""Files and texts of trees whose leaves have a line for each output."""
+"""Model files and text of linear leaves with a line per output."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_spoiled_lines_are_refused(parts: dict[str, Any], booster: Booster) -> N
 
 
 def test_lines_of_one_output_are_not_those_of_vectors(booster: Booster) -> None:
-    """Arrays with a line for each node are too short."""
+    """Arrays with one line per node are too short."""
     forest = booster.model.forest
     few = train({**FEW, "n_estimators": 8}, Dataset(X, Y[:, :2])).model.forest
     with pytest.raises(ModelFormatError, match="slope_start must hold"):

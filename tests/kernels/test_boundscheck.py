@@ -1,4 +1,4 @@
-"""Every kernel with array bounds checked: no index leaves its array."""
+"""No kernel reads or writes out of bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of single trees against obvious Python."""
+"""Kernels of single trees equal plain Python."""
 
 from __future__ import annotations
 
@@ -189,10 +189,9 @@ def test_best_cut_is_the_best_of_all(criterion, categorical, node, two) -> None:
 
 @given(node=nodes(), seed=st.integers(0, 1000))
 def test_equal_divisions_have_equal_scores_to_the_bit(node, seed) -> None:
-    """Neither the order of rows nor the names of sides change a score.
+    """Neither the order of rows nor a swap of the sides changes a score.
 
-    Any masses add up exactly, as the fit makes them; products of a mass and a target add up
-    exactly where they need few bits.
+    Sums of masses are exact, and sums of mass times target are exact if they need few bits.
     """
     values, target, weight, _ = node
     values = np.where(np.isnan(values), 5.0, values)
@@ -222,7 +221,7 @@ def test_groups_are_sorted(keys, n) -> None:
 
 
 def test_many_categories_of_many_classes() -> None:
-    """Beyond ten categories: as good as any one against the rest, and as the class orders."""
+    """With more than ten categories, the split is as good as one-vs-rest and the class orders."""
     rng = np.random.default_rng(5)
     values = rng.integers(0, 25, 400).astype(float)
     target = (values.astype(int) % 3 + (rng.random(400) < 0.3)) % 3

@@ -1,4 +1,4 @@
-"""The loss of softmax: the bits of plain NumPy, for rows beside any others."""
+"""The softmax loss has the bits of plain NumPy, independently of the other rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hedgerow.objectives.softmax import Softmax
 
 
 def naive(target: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Return sums over the classes in order."""
+    """Sum over the classes in order."""
     top = raw.max(axis=0)
     total = np.zeros(len(target))
     for row in np.exp(raw - top):

@@ -1,4 +1,4 @@
-"""Kernels for GPUs, run thread by thread, against what they should compute."""
+"""GPU kernels, run thread by thread, equal their twins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PACKINGS = {
 def both(
     kernel: Any, blocks: tuple[int, int], n_words: int, *arguments: Any, threads: int = 64
 ) -> None:
-    """Run a kernel and its twin, which must leave the same in all arrays."""
+    """Run a kernel and its twin; check that all arrays are equal."""
     expected = copy.deepcopy(arguments)
     getattr(cuda_kernels, kernel.name.partition(":")[2])(*expected)
     simulate(kernel, blocks, threads, n_words, *arguments)
@@ -46,14 +46,14 @@ def _arrays_of(given: Any) -> list[Array]:
 
 
 def binned(rng: np.random.Generator, n_rows: int, n_columns: int, stride: int) -> Array:
-    """Return bins by column, 64 bytes of padding behind each; some have one bin only."""
+    """Return bins by column with 64 bytes of padding each; some columns have one bin."""
     bins = rng.integers(0, stride, (n_columns, n_rows + 64)).astype(np.uint8)
     bins[:: max(2, n_columns - 1)] = stride - 1
     return bins
 
 
 def tiled(bins: Array, n_rows: int, stride: int) -> histogram.TiledBins:
-    """Return the same by row, laid out by the kernel."""
+    """Return the bins by row, in the layout of the kernel."""
     n_columns = len(bins)
     n_tiles, per_tile, width = tile_shape(n_columns)
     by_row = np.full(n_tiles * n_rows * width // 4, 0xFFFFFFFF, dtype=np.uint32)
@@ -101,7 +101,7 @@ NOTHING = Order(*[0] * ORDER_FIELDS)
 
 
 def listed(given: list[Order], per_block: int, n_before: int = 2) -> tuple[Orders, int, int]:
-    """Return orders with their blocks; how many blocks divide, and how many add up."""
+    """Return orders with blocks, and the numbers of blocks that divide and that sum."""
     n_blocks, n_adding, placed = 0, 0, []
     for order in given:
         placed.append(order._replace(block=n_blocks, histogram_block=n_adding))
@@ -120,7 +120,7 @@ def sums_of(n_cells: int) -> HistogramSums:
 
 
 def test_words_of_a_cell_carry() -> None:
-    """Sums beyond 32 bits, of both signs, in one cell."""
+    """A cell holds sums beyond 32 bits, of both signs."""
     n_rows = 64
     values = np.random.default_rng(0).integers(-(2**62) // 64, 2**62 // 64, n_rows)
     bins = histogram.TiledBins(np.zeros(2 * n_rows, np.uint32), 2 * n_rows, 2, 1, 1, 8)
@@ -208,7 +208,7 @@ def test_packed_rows(packing: Packing) -> None:
 @pytest.mark.parametrize("constant", [0, 1])
 @pytest.mark.parametrize("n_outputs", [2, 8, 9, 17])
 def test_sums_of_several_outputs(n_outputs: int, constant: int) -> None:
-    """Those of the words, whatever their signs; no output touches another."""
+    """The sums are right for any signs, and outputs do not affect each other."""
     rng = np.random.default_rng(n_outputs)
     n_rows, n_columns, stride = 150, 5, 16
     width, n_cells = width_of(n_outputs, bool(constant)), n_columns * stride

@@ -1,4 +1,4 @@
-"""Exact sums: equal to ``math.fsum``, whatever the order and the cutting of the values."""
+"""Exact sums equal ``math.fsum`` for any order and division of the values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_many_values(n, scale) -> None:
 
 
 def test_values_of_one_binade() -> None:
-    """All bits of all values are set, at the same places."""
+    """All mantissa bits of all values are set, at the same places."""
     values = np.full(16_384, np.nextafter(2.0, 0.0))
     assert float(exact_sum(values)) == math.fsum(values)
     assert exact_sum(-values) + exact_sum(values) == ExactSum()

@@ -1,4 +1,4 @@
-"""Histograms are sums of integers, whatever the packing, the order and the chunks."""
+"""Histograms are exact integer sums, for any packing, order and chunks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_chosen_columns_alone_are_built(seed, n_features, mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("widest", [20, 40, 150, 300])
 def test_columns_of_few_bins_beside_one_of_many(widest, mode) -> None:
-    """Only the cells that rows can be in are written to (checked by ``engine.build``)."""
+    """Only cells that rows can be in are written (``engine.build`` checks it)."""
     rng = np.random.default_rng(widest)
     n_values = np.array([widest, 1, 2, 7, 8, 9, 17, 33, widest // 2, widest - 9, 3])
     X = np.floor(rng.random((600, len(n_values))) * n_values)

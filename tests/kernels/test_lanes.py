@@ -1,4 +1,4 @@
-"""Lanes do what numbers do one by one."""
+"""Vector lanes give the results of scalar operations."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_operators_are_those_of_numbers(at, seed) -> None:
 
 @intrinsic
 def by_halves(typingctx, lanes):
-    """``to_float`` as it is where the processor has no instruction for it."""
+    """Convert like ``to_float`` does on processors without an instruction for it."""
 
     def generate(context, builder, sig, args):
         kinds = (context.get_value_type(kind) for kind in (lanes, sig.return_type))

@@ -1,4 +1,4 @@
-"""Trees that ask one question a level: the engine of codes, beside the others, to the bit."""
+"""Symmetric trees: the engine of codes has the bits of the other engines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def uses_levels(booster: Booster) -> bool:
 
 
 def one_by_one(booster: Booster, values: Any) -> np.ndarray:
-    """Return raw scores, a row at a time: another engine."""
+    """Return raw scores, one row at a time, by another engine."""
     part = values.iloc if isinstance(values, pd.DataFrame) else values
     rows = [booster.predict(part[k : k + 1], kind="raw") for k in range(len(values))]
     return np.concatenate(rows)
@@ -78,11 +78,11 @@ def test_leaves_with_lines_and_vectors(leaves, n_rows) -> None:
     X = table(n_rows)
     y = target(X) if leaves == "lines" else np.column_stack([target(X), X[:, 3]])
     symmetric = {"grow_policy": "symmetric", "max_depth": 5, "min_samples_leaf": 1}
-    asked = {"linear_leaves": "lines" in leaves}
+    params = {"linear_leaves": "lines" in leaves}
     if leaves != "lines":
-        asked["multi_strategy"] = ALL_OUTPUTS
-    asked |= {"n_estimators": 8, "early_stopping": False, **symmetric}
-    booster = HedgerowRegressor(**asked).fit(X, y).booster_
+        params["multi_strategy"] = ALL_OUTPUTS
+    params |= {"n_estimators": 8, "early_stopping": False, **symmetric}
+    booster = HedgerowRegressor(**params).fit(X, y).booster_
     assert uses_levels(booster)
     odd = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.inf, X * 1.5)
     found = booster.predict(odd, kind="raw")

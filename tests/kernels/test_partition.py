@@ -1,4 +1,4 @@
-"""Dividing the rows of a node keeps their order and loses none."""
+"""The partition of a node's rows keeps their order and loses none."""
 
 from __future__ import annotations
 

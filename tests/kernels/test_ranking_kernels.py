@@ -1,4 +1,4 @@
-"""Derivatives and scores of rankings against their naive twins."""
+"""Derivatives and scores of rankings equal their naive twins."""
 
 from __future__ import annotations
 

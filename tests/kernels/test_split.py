@@ -1,4 +1,4 @@
-"""The search finds a best cut under all rules, and decides ties as documented."""
+"""The split search finds a best cut under all rules, and breaks ties as documented."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ rules = st.builds(
 
 @st.composite
 def histograms(draw, n_features=3):
-    """Return sums of a node over a few features; every feature sums to the same."""
+    """Return histograms of a node with a few features, which all have the same totals."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_rows = draw(st.integers(2, 40))
     scale = draw(st.sampled_from([1, 3, 1000, 2**30]))
@@ -116,7 +116,7 @@ def test_units_are_what_one_counts_for(node_data, chosen, g_power, h_power) -> N
 
 
 def node_of(bins_g, n_features=1, missing=(0, 0), h=None):
-    """One row a bin with these gradients, in each of some equal features."""
+    """Return a node with one row per bin with these gradients, in several equal features."""
     g, hess, n = (np.zeros((n_features, STRIDE), dtype=np.int64) for _ in range(3))
     k = len(bins_g)
     g[:, :k], n[:, :k] = bins_g, [0 if value is None else 1 for value in bins_g]

@@ -1,4 +1,4 @@
-"""Histograms and cuts of several outputs, against sums in plain Python."""
+"""Histograms and cuts of several outputs equal sums in plain Python."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ STRIDE, N_FEATURES, N_ROWS = 16, 6, 200
 
 
 def place_of(output, constant):
-    """Return where an output's g stands in a cell: outputs in eights, g before h."""
+    """Return the place of an output's g in a cell: groups of eight outputs, g before h."""
     return output if constant else 16 * (output // 8) + output % 8
 
 
 class Case:
-    """Random rows, and what their histogram has to be."""
+    """Random rows and their expected histogram."""
 
     def __init__(self, n_outputs, constant, paired, seed) -> None:
         rng = np.random.default_rng(seed)
@@ -87,7 +87,7 @@ class Case:
         )
 
     def check(self, rows, slot) -> None:
-        """The cells with rows hold the sums over ``rows``, and no other cell counts any."""
+        """Check that cells hold the sums over ``rows``, and that other cells are empty."""
         for feature in range(N_FEATURES):
             for b in range(STRIDE):
                 inside = rows[self.bin[rows, feature] == b]

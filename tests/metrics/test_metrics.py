@@ -1,4 +1,4 @@
-"""Metrics: equal to scikit-learn's, weights as repeated rows, helpful errors."""
+"""Metrics equal scikit-learn's; weights act like repeated rows; errors are helpful."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def area(y, p, w):
 
 
 def interpolated(y, p, w):
-    """Return the area under the PR curve, by many small steps between two thresholds."""
+    """Return the area under the PR curve by many small steps between thresholds."""
     w = np.ones(len(y)) if w is None else w
     points = [(0.0, 0.0)] + [
         (w[(p >= cut) & (y == 1)].sum(), w[(p >= cut) & (y == 0)].sum())
@@ -83,7 +83,7 @@ def distance(y, p, w):
 
 
 def pair_area(y, p, w, by_weight=False):
-    """Hand and Till's, pair by pair; scikit-learn's takes no weights."""
+    """Return Hand and Till's AUC, pair by pair (scikit-learn's takes no weights)."""
     w = np.ones(len(y)) if w is None else w
     scores, mass = [], []
     for i, j in itertools.combinations(range(p.shape[1]), 2):
@@ -115,7 +115,7 @@ def brier(y, p, w):
 
 
 def calibration(y, p, w):
-    """Return the bin by bin."""
+    """Return the calibration error, bin by bin."""
     w = np.ones(len(y)) if w is None else w
     said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
     right = y if p.shape[1] == 2 else (p.argmax(axis=1) == y)
@@ -133,7 +133,7 @@ def in_first_two(y, p, w):
 
 
 def skill(deviance):
-    """As scikit-learn's d2: 1 less the deviance over that of the mean."""
+    """Return D2 like scikit-learn: 1 - deviance / deviance of the mean."""
 
     def score(y, p, w):
         mean = np.full(len(y), np.average(y, weights=w))
@@ -242,7 +242,7 @@ def harrell(y, risk, weight):
 
 
 def data_for(name: str, task: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets, and what the metric gets."""
+    """Return targets and the predictions for the metric."""
     if name in OF_RATES:
         return COUNTS, RATES
     if name in OF_SHARES:
@@ -274,7 +274,7 @@ def of_rows(name, rows, y, prediction):
 
 
 def with_absurd_rows(name, y, prediction):
-    """Return rows of weight 0 with what no metric can do anything with, but a class is a class."""
+    """Add rows of weight 0 with values that no metric can use (classes stay valid)."""
     y, prediction = y.copy(), prediction.copy()
     if name in OF_RAW:
         prediction[:, ABSENT == 0] = 1e300

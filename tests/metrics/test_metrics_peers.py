@@ -1,4 +1,4 @@
-"""Metrics that LightGBM and XGBoost define, too: the same numbers from the same raw scores."""
+"""Metrics of LightGBM and XGBoost give the same numbers for the same raw scores."""
 
 from __future__ import annotations
 

@@ -186,10 +186,10 @@ def rows_of(rows, groups, g):
 
 def test_worst_and_mean_of_groups_of_the_validation_rows() -> None:
     half = np.arange(N // 2, N)
-    asked = [GroupedMetric("mae", GROUP[half]), GroupedMetric("mae", GROUP[half], "mean"),
+    metrics = [GroupedMetric("mae", GROUP[half]), GroupedMetric("mae", GROUP[half], "mean"),
              GroupedMetric("mae", GROUP[half], None), "mae"]  # fmt: skip
     model = HedgerowRegressor()
-    found = last_scores(model, Y, asked)
+    found = last_scores(model, Y, metrics)
     worst, each = worst_of(model, half, GROUP)
     assert list(found) == [
         "mae[worst of group]", "mae[mean of group]",
@@ -203,10 +203,10 @@ def test_worst_and_mean_of_groups_of_the_validation_rows() -> None:
 
 def test_worst_of_scores_that_should_be_high_is_the_least() -> None:
     half = np.arange(N // 2, N)
-    asked = [GroupedMetric("auc", GROUP[half]), GroupedMetric("auc", GROUP[half], None)]
-    found = last_scores(HedgerowClassifier(), TWO, asked)
+    metrics = [GroupedMetric("auc", GROUP[half]), GroupedMetric("auc", GROUP[half], None)]
+    found = last_scores(HedgerowClassifier(), TWO, metrics)
     assert found["auc[worst of group]"] == min(found[f"auc[group={g}]"] for g in "abc")
-    metric = make_metrics(asked[0], make_objective("logistic"))[0]
+    metric = make_metrics(metrics[0], make_objective("logistic"))[0]
     assert metric.higher_is_better
 
 
@@ -231,9 +231,9 @@ def test_groups_of_scorers_functions_raw_scores_and_missing_values() -> None:
         return float(np.abs(y - prediction).max())
 
     groups = pd.Series(GROUP[N // 2 :]).where(GROUP[N // 2 :] != "c", None)
-    asked = [GroupedMetric(item, groups.to_numpy(), None)
+    metrics = [GroupedMetric(item, groups.to_numpy(), None)
              for item in ("neg_mean_absolute_error", largest, "loss")]  # fmt: skip
-    found = last_scores(HedgerowRegressor(), Y, asked)
+    found = last_scores(HedgerowRegressor(), Y, metrics)
     assert "largest[group=None]" in found
     assert len(found) == 9
     assert found["neg_mean_absolute_error[group=None]"] < 0.0
@@ -273,9 +273,9 @@ def test_groups_of_batches_are_those_of_memory() -> None:
         yield X[:150], Y[:150]
         yield X[150:], Y[150:]
 
-    asked = {"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}
-    found = train(asked, Dataset.from_batches(batches)).to_bytes()
-    assert found == train(asked, Dataset(X, Y)).to_bytes()
+    metrics = {"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}
+    found = train(metrics, Dataset.from_batches(batches)).to_bytes()
+    assert found == train(metrics, Dataset(X, Y)).to_bytes()
 
 
 def test_a_checkpoint_knows_its_groups(tmp_path) -> None:
@@ -290,10 +290,10 @@ def test_a_checkpoint_knows_its_groups(tmp_path) -> None:
 
 
 def test_metrics_of_groups_are_copied_and_pickled() -> None:
-    asked = GroupedMetric("mae", GROUP)
-    model = clone(HedgerowRegressor(eval_metric=asked))
+    metrics = GroupedMetric("mae", GROUP)
+    model = clone(HedgerowRegressor(eval_metric=metrics))
     assert (model.get_params()["eval_metric"].groups == GROUP).all()
-    assert repr(pickle.loads(pickle.dumps(asked))) == "GroupedMetric('mae', groups=<400 rows>, reduce='worst')"  # fmt: skip  # noqa: E501
+    assert repr(pickle.loads(pickle.dumps(metrics))) == "GroupedMetric('mae', groups=<400 rows>, reduce='worst')"  # fmt: skip  # noqa: E501
 
 
 def test_by_group_scores_each_group() -> None:

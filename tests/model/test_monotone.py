@@ -1,4 +1,4 @@
-"""Monotone constraints: the search with bounds, leaves in order, and the verifier."""
+"""Monotone constraints: the bounded search, the order of leaves, and the verifier."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALL = {"x0": 1, "x1": -1, "x2": 1}
 
 
 def sample(seed=0, n_rows=400, missing=0.15):
-    """Return columns that the target rises with, falls with, has nothing to do with, and waves with."""
+    """Return columns with an increasing, decreasing, no, and periodic effect on the target."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4)).round(2)
     y = X[:, 0] - X[:, 1] * (X[:, 3] > 0) + np.sin(3 * X[:, 3]) + rng.normal(size=n_rows)
@@ -48,7 +48,7 @@ def sample(seed=0, n_rows=400, missing=0.15):
 
 
 def assert_monotone(predict, X, column, sign, n_rows=40):
-    """On a dense grid of one column, the others as in some rows."""
+    """Check predictions on a dense grid of one column, with other values from some rows."""
     grid = np.unique(np.concatenate([np.linspace(-4, 4, 150), X[:, column]]))
     grid = np.concatenate([[-np.inf], grid[~np.isnan(grid)], [np.inf]])
     rows = np.repeat(X[:n_rows], len(grid), axis=0)
@@ -152,22 +152,22 @@ def test_search_finds_the_best_of_all_cuts(columns, rules, data) -> None:
 
 
 def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
-    """Return the engine's search of a node within bounds; the split and its gain."""
+    """Search a node within bounds with the engine; return the split and its gain."""
     n_features = len(n_bins)
     params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
-    asked = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
-    asked.bounds[1] = *bounds, 0.0, 1.0
+    constraints = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
+    constraints.bounds[1] = *bounds, 0.0, 1.0
     wide = HistogramSums(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
     sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
     engine_rules = engine.split_rules(rules)
     limits = limits_of(sums, units, engine_rules)
-    at_node = bounds_of(asked, 1, sums, units, engine_rules)
+    at_node = bounds_of(constraints, 1, sums, units, engine_rules)
     counts = np.asarray(n_bins, np.int32)
     best = NO_SPLIT
     for first in range(0, n_features, WIDTH):
         features = np.minimum(np.arange(first, first + WIDTH), n_features - 1)
         lanes = (features * STRIDE, features)
-        best = search_constrained(wide, lanes, counts, STRIDE, limits, at_node, asked, best)
+        best = search_constrained(wide, lanes, counts, STRIDE, limits, at_node, constraints, best)
     best = complete_split(wide, np.int64(0), counts, STRIDE, sums, units, best)
     return best, best.score
 
@@ -211,7 +211,7 @@ def order_of(tree, sign):
 
 
 def naive_isotonic(value, weight, leaves, pairs):
-    """Return the minimax formula: max over upper sets of the min over lower sets of the mean."""
+    """Compute the minimax formula: max over upper sets of the min over lower sets of the mean."""
     sets = [set(chosen) for size in range(1, len(leaves) + 1)
             for chosen in itertools.combinations(leaves, size)]  # fmt: skip
     upper = [s for s in sets if all(b in s for a, b in pairs if a in s)]
@@ -490,7 +490,7 @@ def test_verdicts_are_true(seed, n_rounds, n_outputs, n_features, max_leaves, si
 
 
 def test_leaves_whose_boxes_do_not_meet_need_no_order() -> None:
-    """Above x1 = 0 a higher level; x0 rises on both sides of it.
+    """Leaves above x1 = 0 are higher, and x0 rises on both sides.
 
     The split on x0 at the root has lower leaves on its right, but only for other x1.
     """
@@ -617,7 +617,7 @@ def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
 
 @pytest.mark.parametrize(("unknown", "verdict"), [("missing", "proved"), ("backoff", "violated")])
 def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -> None:
-    """x0 <= 5 leads to a split of towns, which ends walks of unknown towns with 10; else 2."""
+    """For x0 <= 5 a split of towns predicts 10 for unknown towns; otherwise the value is 2."""
     columns = (Column("x0"), Column("town", "category", ("a", "b")))
     forest = Forest(
         feature=np.array([0, 1, -1, -1, -1], np.int32),

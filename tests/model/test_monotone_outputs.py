@@ -17,11 +17,11 @@ NOISE = RNG.normal(size=(N, 2))
 Y = np.column_stack([X[:, 0] + 3.0 * np.sin(2 * X[:, 1]), np.sqrt(X[:, 0]) * X[:, 2]]) + 2.0 * NOISE
 LABELS = (np.median(Y, axis=0) < Y).astype(int)
 SHORT = {"n_estimators": 15, "learning_rate": 0.3, "early_stopping": False}
-ASKED = {"monotone_constraints": {"x0": 1, "x2": "decreasing"}}
+CONSTRAINTS = {"monotone_constraints": {"x0": 1, "x2": "decreasing"}}
 
 
 def check_kept(model, rows=X) -> None:
-    """By the verifier, and by sweeps over the prediction itself."""
+    """Check the constraints by the verifier, and by sweeps over predictions."""
     assert model.verify_monotone().verdict == "proved"
     for column, sign in ((0, 1.0), (2, -1.0)):
         swept = []
@@ -49,16 +49,16 @@ def test_each_of_several_targets_keeps_to_it(settings) -> None:
     settings = SHORT | settings
     free = HedgerowRegressor(**settings, multi_strategy="one_output_per_tree").fit(X, Y)
     assert free.verify_monotone("x0", 1).verdict == "violated"
-    model = HedgerowRegressor(**settings, **ASKED).fit(X, Y)
+    model = HedgerowRegressor(**settings, **CONSTRAINTS).fit(X, Y)
     parameters = model.booster_.model.training["parameters"]
     assert parameters["multi_strategy"] == "one_output_per_tree"
     check_kept(model)
 
 
 def test_each_target_has_the_trees_of_a_model_of_its_own() -> None:
-    both = HedgerowRegressor(**SHORT, **ASKED).fit(X, Y).predict(X)
+    both = HedgerowRegressor(**SHORT, **CONSTRAINTS).fit(X, Y).predict(X)
     for k in range(2):
-        alone = HedgerowRegressor(**SHORT, **ASKED).fit(X, Y[:, k]).predict(X)
+        alone = HedgerowRegressor(**SHORT, **CONSTRAINTS).fit(X, Y[:, k]).predict(X)
         np.testing.assert_array_equal(both[:, k], alone)
 
 
@@ -69,27 +69,29 @@ def test_xgboost_has_the_same() -> None:
         monotone_constraints=(1, 0, -1), reg_lambda=1.0, base_score=0.0,
     ).fit(X, Y)  # fmt: skip
     own = HedgerowRegressor(
-        **SHORT, **ASKED, tree_method="exact", max_depth=4, max_leaves=16, min_samples_leaf=1
+        **SHORT, **CONSTRAINTS, tree_method="exact", max_depth=4, max_leaves=16, min_samples_leaf=1
     ).fit(X, Y - Y.mean(axis=0))
     errors = [np.mean((p - Y) ** 2) for p in (model.predict(X), own.predict(X) + Y.mean(axis=0))]
     assert errors[1] == pytest.approx(errors[0], rel=0.1)
 
 
 def test_labels() -> None:
-    check_kept(HedgerowClassifier(**SHORT, **ASKED).fit(X, LABELS))
+    check_kept(HedgerowClassifier(**SHORT, **CONSTRAINTS).fit(X, LABELS))
 
 
 def test_several_quantiles() -> None:
-    model = HedgerowRegressor(objective="quantile", quantile=[0.1, 0.5, 0.9], **SHORT, **ASKED)
+    model = HedgerowRegressor(
+        objective="quantile", quantile=[0.1, 0.5, 0.9], **SHORT, **CONSTRAINTS
+    )
     check_kept(model.fit(X, Y[:, 0]))
 
 
 def test_defaults_keep_to_it() -> None:
-    check_kept(HedgerowRegressor(**ASKED).fit(X, Y))
+    check_kept(HedgerowRegressor(**CONSTRAINTS).fit(X, Y))
 
 
 def test_rows_in_batches_have_the_same_trees() -> None:
-    params = {"objective": "quantile", "quantile": [0.2, 0.7], **SHORT, **ASKED}
+    params = {"objective": "quantile", "quantile": [0.2, 0.7], **SHORT, **CONSTRAINTS}
     parts = [slice(i, i + 120) for i in range(0, N, 120)]
     stored = Dataset.from_batches(lambda: ((X[part], Y[part, 0]) for part in parts))
     one, two = (train(params, data) for data in (Dataset(X, Y[:, 0]), stored))
@@ -126,7 +128,7 @@ def test_each_output_of_vector_leaves_keeps_to_it(settings) -> None:
     rows[::13, 0] = rows[::7, 1] = np.nan
     free = {name: value for name, value in settings.items() if name != "monotone_penalty"}
     assert HedgerowRegressor(**free).fit(rows, Y).verify_monotone("x0", 1).verdict == "violated"
-    model = HedgerowRegressor(**settings, **ASKED).fit(rows, Y)
+    model = HedgerowRegressor(**settings, **CONSTRAINTS).fit(rows, Y)
     forest = model.booster_.model.forest
     assert forest.vectors is not None
     assert 0 in forest.feature
@@ -138,7 +140,7 @@ def test_categories_beside_ordered_columns_of_vector_leaves(policy) -> None:
     table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
     table["town"] = pd.Categorical(RNG.choice(list("abcdefgh"), N))
     shift = table["town"].cat.codes.to_numpy()[:, None] * np.array([1.0, -2.0])
-    settings = SHORT | VECTORS | ASKED | {"grow_policy": policy}
+    settings = SHORT | VECTORS | CONSTRAINTS | {"grow_policy": policy}
     model = HedgerowRegressor(**settings).fit(table, Y + shift)
     assert model.verify_monotone().verdict == "proved"
     assert 3 in model.booster_.model.forest.feature
@@ -150,7 +152,7 @@ def score_of(values: np.ndarray, rows: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_split_of_vector_leaves_is_the_best_in_order_for_every_output(seed) -> None:
-    """Every cut is tried, with the values that a tree of one split gives to its sides."""
+    """The test tries every cut, with the leaf values of a tree with one split."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 12, size=(60, 2)).astype(float)
     targets = np.column_stack([rows[:, 0], rng.normal(size=60)]) + 4.0 * rng.normal(size=(60, 2))
@@ -171,7 +173,7 @@ def test_a_split_of_vector_leaves_is_the_best_in_order_for_every_output(seed) ->
 
 
 def test_one_output_twice_has_the_trees_of_one() -> None:
-    settings = SHORT | ASKED
+    settings = SHORT | CONSTRAINTS
     alone = HedgerowRegressor(**settings).fit(X, Y[:, 0]).booster_.model.forest
     twice = HedgerowRegressor(**settings, **VECTORS).fit(X, Y[:, [0, 0]]).booster_.model.forest
     np.testing.assert_array_equal(twice.feature, alone.feature)
@@ -182,7 +184,7 @@ def test_one_output_twice_has_the_trees_of_one() -> None:
 
 def test_distributions_are_refused() -> None:
     with pytest.raises(ParameterError, match="its mean depends on several raw scores"):
-        HedgerowRegressor(objective="gamma_dist", **ASKED).fit(X, np.exp(Y[:, 0] / 10.0))
+        HedgerowRegressor(objective="gamma_dist", **CONSTRAINTS).fit(X, np.exp(Y[:, 0] / 10.0))
 
 
 # -- predictions that are not finite -----------------------------------------------------

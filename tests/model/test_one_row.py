@@ -1,4 +1,4 @@
-"""One row at a time: the same bits as in a table, from any thread, and after a fork."""
+"""Prediction of one row has the bits of a table's, from any thread, and after a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prediction: engines against the naive walk, bit for bit, in every situation."""
+"""All prediction engines equal the naive walk, bit for bit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def random_forest(
     n_outputs: int = 1,
     chain: float = 0.0,
 ) -> Forest:
-    """Return a valid forest with ``sizes`` leaves; thresholds drawn from those given."""
+    """Return a valid forest with ``sizes`` leaves and random thresholds from the given ones."""
     trees = [np.array(random_tree(rng, size, chain)).reshape(-1, 3) for size in sizes]
     table = np.concatenate([*trees, np.empty((0, 3), int)])
     n = len(table)
@@ -101,7 +101,7 @@ def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -
 
 
 def forced(forest: Forest, kind: str, engine: str) -> Predictor:
-    """Return a predictor that takes the named engine for batches."""
+    """Return a predictor that uses the named engine for batches."""
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
     predictor._tables.__dict__["mask_cost"] = 1.0
     predictor._tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
@@ -157,7 +157,7 @@ def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
 
 
 def tree_of_levels(rng: np.random.Generator, n_levels: int, skips: float) -> list[list[int]]:
-    """Return rows (level or -1, left, right) of a tree whose paths have some of the levels, in order."""
+    """Return rows (level or -1, left, right) of a tree whose paths have ordered levels."""
     nodes: list[list[int]] = []
 
     def grow(level: int) -> int:
@@ -175,7 +175,7 @@ def tree_of_levels(rng: np.random.Generator, n_levels: int, skips: float) -> lis
 
 
 def forest_of_levels(rng, values, kind, sizes, skips, mirrored=()):
-    """Return symmetric trees; on the right of the root of ``mirrored`` ones the levels are reversed."""
+    """Return symmetric trees; ``mirrored`` reverses the levels on the right of the root."""
     forest = random_forest(rng, [1] * len(sizes), np.zeros(1, np.int64), values.shape[1])
     trees = [np.array(tree_of_levels(rng, size, skips)) for size in sizes]
     thresholds = random_thresholds(rng, kind, values)
@@ -260,7 +260,7 @@ def test_ranks_stand_beside_sets_of_categories():
 
 
 def test_ranks_are_taken_where_they_pay():
-    """The tables of float64 rows have keys of 32 bits for many trees, of 64 for a few."""
+    """Tables of float64 rows have 32-bit keys for many trees, and 64-bit keys for few."""
     forest, _ = case(11, "float64", [31] * 400, n_rows=50)
     predictor = Predictor(forest, ["float"] * forest.n_features)
     assert predictor._tables.masks(False, 1.0)[0][2].dtype == np.int32
@@ -294,7 +294,7 @@ def test_large_trees_are_walked(n_leaves, walks):
 
 
 def test_levels_depend_on_the_leaves_of_the_whole_forest():
-    """Default trees of squared error have few leaves here and there."""
+    """Some default trees of squared error have few leaves."""
     rng = np.random.default_rng(0)
     values = random_values(rng, "float64", 400, 4)
     full = forest_of_levels(rng, values, "float64", [7] * 4, 0.0)

@@ -1,4 +1,4 @@
-"""Leaves with slopes: equal to the naive ones, safe far away, known by all that reads models."""
+"""Linear leaves: equal to naive ones, safe for far values, supported by all readers of models."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def booster(request, rows):
 
 
 @contextlib.contextmanager
-def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower, **asked):
-    params = BoostParams(**{"linear_leaves": True, "max_leaves": 8, **asked})
+def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower, **settings):
+    params = BoostParams(**{"linear_leaves": True, "max_leaves": 8, **settings})
     objective = make_objective(loss)
     base = objective.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
@@ -99,10 +99,10 @@ def test_slopes_equal_the_naive_ones(kind, weighted, loss, penalty) -> None:
     X, y = table(missing=0.1, seed=3)
     y = {"squared_error": y, "logistic": (y > 0.0).astype(float), "poisson": np.abs(y)}[loss]
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
-    asked = {"linear_lambda": penalty, "subsample": 0.7}
+    params = {"linear_lambda": penalty, "subsample": 0.7}
     if kind is SymmetricGrower:
-        asked |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
-    with grower(X, y, weight, loss, kind=kind, **asked) as (made, raw):
+        params |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
+    with grower(X, y, weight, loss, kind=kind, **params) as (made, raw):
         before = raw.copy()
         tree = made.grow(0, 0)
         inside, leaves, start = made.leaf_segments()
@@ -197,23 +197,23 @@ def test_lines_that_fit_no_record_are_read_from_arrays(booster) -> None:
 def test_scores_of_training_and_prediction_have_the_same_bits(rows) -> None:
     X, y = rows
     data = Dataset(X[:300], y[:300])
-    asked = {**LINES, "n_estimators": 5, "subsample": 0.6, "eval_metric": "rmse"}
-    seen = train(asked, data).evals_result["train"]["rmse"]
-    unseen = train(asked, data, valid=Dataset(X[300:], y[300:]))
-    for part, told in (
+    params = {**LINES, "n_estimators": 5, "subsample": 0.6, "eval_metric": "rmse"}
+    seen = train(params, data).evals_result["train"]["rmse"]
+    unseen = train(params, data, valid=Dataset(X[300:], y[300:]))
+    for part, reported in (
         (slice(300), seen),
         (slice(300, None), unseen.evals_result["validation"]["rmse"]),
     ):
         found = [
             np.sqrt(np.mean((scores - y[part]) ** 2)) for scores in unseen.staged_predict(X[part])
         ]
-        np.testing.assert_allclose(found, told, rtol=1e-14)
+        np.testing.assert_allclose(found, reported, rtol=1e-14)
 
 
 def test_any_number_of_threads_gives_the_same_bytes() -> None:
     X, y = table(30_000, 3, missing=0.05)
-    asked = {**LINES, "n_estimators": 3, "subsample": 0.9}
-    one, two = (train({**asked, "n_jobs": n}, Dataset(X, y)) for n in (1, 2))
+    params = {**LINES, "n_estimators": 3, "subsample": 0.9}
+    one, two = (train({**params, "n_jobs": n}, Dataset(X, y)) for n in (1, 2))
     assert bytes_of(one) == bytes_of(two)
     np.testing.assert_array_equal(one.predict(X, n_jobs=2), two.predict(X, n_jobs=1))
 
@@ -230,9 +230,9 @@ def test_many_rows_are_predicted_in_parts(booster) -> None:
 def test_a_line_is_learned_by_few_rounds_and_never_left() -> None:
     X = np.linspace(0.0, 10.0, 500)[:, None]
     y = 3.0 * X[:, 0] - 7.0
-    asked = {"n_estimators": 40, "learning_rate": 0.3, "early_stopping": False, "max_leaves": 4}
+    params = {"n_estimators": 40, "learning_rate": 0.3, "early_stopping": False, "max_leaves": 4}
     constant, lines = (
-        HedgerowRegressor(**asked, linear_leaves=on).fit(X, y) for on in (False, True)
+        HedgerowRegressor(**params, linear_leaves=on).fit(X, y) for on in (False, True)
     )
     errors = [np.abs(model.predict(X) - y).max() for model in (constant, lines)]
     assert errors[1] < 0.01 < errors[0]
@@ -263,7 +263,7 @@ def test_missing_constant_and_huge_columns_do_no_harm() -> None:
 
 
 def huge_table(seed):
-    """Return a few rows of huge values, which weigh so little that their fixed hessian is 0."""
+    """Return rows, a few of which are huge with weights so small that their hessian rounds to 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 5))
     raw = 4.0 * X[:, 0] + X[:, 1]
@@ -296,7 +296,7 @@ def test_terms_that_overflow_are_left_out(grow_policy, loss, seed) -> None:
 
 
 def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:
-    """The mean of equal numbers is rounded, which is not a variance to divide by."""
+    """The mean of equal numbers is rounded; the difference must not count as variance."""
     rng = np.random.default_rng(0)
     X, y, weight = rng.choice([0.1, 0.7], (300, 1)), rng.normal(size=300), rng.random(300)
     model = train({**LINES, "n_estimators": 5, "min_samples_leaf": 5}, Dataset(X, y, weight))
@@ -314,10 +314,10 @@ def table_of_categories():
 
 @pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
 def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
-    """Statistics that no tree splits are dropped: a term stays with its column."""
+    """Unused statistics are dropped, but a term keeps its column."""
     frame, y = table_of_categories()
-    asked = {**LINES, "target_statistics": True, "n_estimators": 3, "max_depth": 3}
-    model = train({**asked, "grow_policy": grow_policy, "max_leaves": None}, Dataset(frame, y))
+    params = {**LINES, "target_statistics": True, "n_estimators": 3, "max_depth": 3}
+    model = train({**params, "grow_policy": grow_policy, "max_leaves": None}, Dataset(frame, y))
     forest = model.model.forest
     terms = 0
     for number in range(forest.n_trees):
@@ -347,8 +347,8 @@ def test_wide_integers_dates_and_categories() -> None:
         "day": days, "id": rng.integers(0, 2**60, 300), "city": rng.choice(["Ulm", "Bonn"], 300),
     })  # fmt: skip
     y = (days - days.min()).days / 100.0 + (frame["city"] == "Ulm")
-    asked = {"n_estimators": 60, "early_stopping": False, "max_leaves": 6}
-    models = [HedgerowRegressor(**asked, linear_leaves=on).fit(frame, y) for on in (False, True)]
+    params = {"n_estimators": 60, "early_stopping": False, "max_leaves": 6}
+    models = [HedgerowRegressor(**params, linear_leaves=on).fit(frame, y) for on in (False, True)]
     errors = [np.abs(model.predict(frame) - y).mean() for model in models]
     assert errors[1] < 0.5 * errors[0]
     slopes = models[1].booster_.model.forest.slopes
@@ -406,10 +406,10 @@ def test_floats_of_keys_are_the_values() -> None:
 )
 def test_slopes_lower_the_loss_of_training(estimator, target, rows) -> None:
     X, y = rows
-    asked = {"n_estimators": 8, "early_stopping": False, "max_leaves": 4, "eval_metric": "loss"}
+    params = {"n_estimators": 8, "early_stopping": False, "max_leaves": 4, "eval_metric": "loss"}
     losses = []
     for on in (False, True):
-        model = clone(estimator).set_params(**asked, linear_leaves=on).fit(X, target(y))
+        model = clone(estimator).set_params(**params, linear_leaves=on).fit(X, target(y))
         losses.append(model.evals_result_["train"]["loss"][-1])
         assert (model.booster_.model.forest.slopes is not None) == on
     assert losses[1] < losses[0]
@@ -572,13 +572,13 @@ def test_monotone_columns_of_lines() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(400, 3))
     y = 2.0 * X[:, 0] - X[:, 1]
-    asked = {"n_estimators": 5, "early_stopping": False, "max_leaves": 4, "linear_leaves": True}
-    model = HedgerowRegressor(**asked).fit(X[:, :2], y)
+    params = {"n_estimators": 5, "early_stopping": False, "max_leaves": 4, "linear_leaves": True}
+    model = HedgerowRegressor(**params).fit(X[:, :2], y)
     assert model.verify_monotone("x0", -1).verdict == "violated"
-    used = HedgerowRegressor(**asked).fit(X, y)
+    used = HedgerowRegressor(**params).fit(X, y)
     if not (used.booster_.model.forest.feature == 2).any():
         assert used.verify_monotone("x2", 1).verdict == "proved"
-    single = HedgerowRegressor(**{**asked, "n_estimators": 1}).fit(X[:, :1], X[:, 0])
+    single = HedgerowRegressor(**{**params, "n_estimators": 1}).fit(X[:, :1], X[:, 0])
     assert single.verify_monotone("x0", 1).verdict in ("proved", "unknown")
     assert single.verify_monotone("x0", -1).verdict == "violated"
 
@@ -592,7 +592,7 @@ def test_monotone_columns_of_lines() -> None:
     boosting=st.sampled_from(["gbdt", "dart", "rf"]),
 )
 def test_lines_keep_monotone_constraints(seed, signs, symmetric, loss, boosting) -> None:
-    """Exactly, for any values of the other columns: far ones, infinite ones, missing ones."""
+    """The constraints hold exactly, also for far, infinite and missing values of other columns."""
     rng = np.random.default_rng(seed)
     X, y = table(300, seed=seed, missing=0.05)
     X = X / 10.0 ** np.arange(4) + np.where(rng.random((300, 4)) < 0.05, 1e3, 0.0)
@@ -673,32 +673,32 @@ def test_a_scaled_tree_adds_as_many_times_as_much(factor, seed) -> None:
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
 @pytest.mark.parametrize("boosting", ["dart", "rf"])
 def test_rescaled_trees_with_lines(boosting, loss, rows) -> None:
-    """History, predictions, files and any number of threads agree; lines lower the loss."""
+    """History, predictions, files and threads agree; linear leaves lower the loss."""
     X, y = rows
     y = np.exp(y / np.abs(y).max()) if loss == "poisson" else y
-    asked = {**LINES, "boosting": boosting, "objective": loss, "n_estimators": 15, "seed": 3}
-    asked |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
+    params = {**LINES, "boosting": boosting, "objective": loss, "n_estimators": 15, "seed": 3}
+    params |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
     data = Dataset(X, y)
-    model = train(asked, data, data)
+    model = train(params, data, data)
     history = model.model.training["history"]["train"]["loss"]
     objective = make_objective(loss)
     loss_of_all = objective.loss(y, model.raw_scores(X), None)
     assert history[-1] == pytest.approx(loss_of_all, rel=1e-9)
-    assert model.to_bytes() == train({**asked, "n_jobs": 3}, data, data).to_bytes()
-    constant = train({**asked, "linear_leaves": False}, data, data)
+    assert model.to_bytes() == train({**params, "n_jobs": 3}, data, data).to_bytes()
+    constant = train({**params, "linear_leaves": False}, data, data)
     assert loss_of_all < objective.loss(y, constant.raw_scores(X), None)
 
 
 @pytest.mark.parametrize("objective", ["poisson", "tweedie"])
 def test_lines_of_a_logarithm_do_not_run_away(objective) -> None:
-    """Without a bound the loss of 1,000 rows was thousands of times that of constant leaves."""
+    """Without a bound, the loss of 1,000 rows was thousands of times that of constant leaves."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 5))
     y = rng.poisson(np.exp(0.8 * X[:, 0] + 0.4 * X[:, 1] ** 2 - 0.3)).astype(float)
-    asked = {"objective": objective, "n_estimators": 3, "learning_rate": 0.3}
+    params = {"objective": objective, "n_estimators": 3, "learning_rate": 0.3}
     losses = []
     for lines in (False, True):
-        model = train({**asked, "linear_leaves": lines}, Dataset(X[:1000], y[:1000]))
+        model = train({**params, "linear_leaves": lines}, Dataset(X[:1000], y[:1000]))
         losses.append(make_objective(objective).loss(y[1000:], model.raw_scores(X[1000:]), None))
     assert losses[1] < losses[0]
 
@@ -706,8 +706,8 @@ def test_lines_of_a_logarithm_do_not_run_away(objective) -> None:
 @pytest.mark.parametrize("longest", [0.01, 0.3])
 def test_no_line_is_longer_than_max_delta_step(longest, rows) -> None:
     X, y = rows
-    asked = {**LINES, "n_estimators": 6, "learning_rate": 0.5, "max_delta_step": longest}
-    model = train(asked, Dataset(X, y))
+    params = {**LINES, "n_estimators": 6, "learning_rate": 0.5, "max_delta_step": longest}
+    model = train(params, Dataset(X, y))
     before = np.full(len(X), model.model.forest.base_score[0])
     for raw in model.staged_raw_scores(np.nan_to_num(10.0 * X)):
         assert np.abs(raw[0] - before).max() <= 0.5 * longest * (1.0 + 1e-12)
@@ -720,7 +720,7 @@ def test_no_line_is_longer_than_max_delta_step(longest, rows) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "named"),
+    ("params", "named"),
     [
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"path_smooth": 1.0}, "path_smooth"),
@@ -728,9 +728,9 @@ def test_no_line_is_longer_than_max_delta_step(longest, rows) -> None:
         ({"objective": "absolute_error"}, "leaf_estimation='line_search'"),
     ],
 )
-def test_other_settings_are_refused_by_name(asked, named, rows) -> None:
+def test_other_settings_are_refused_by_name(params, named, rows) -> None:
     with pytest.raises(ParameterError, match=named):
-        HedgerowRegressor(linear_leaves=True, n_estimators=2, **asked).fit(*rows)
+        HedgerowRegressor(linear_leaves=True, n_estimators=2, **params).fit(*rows)
 
 
 def test_sparse_tables_are_refused(rows) -> None:
@@ -775,7 +775,7 @@ def test_predictor_does_not_change_the_rows(booster) -> None:
 
 
 def test_rows_of_folds_lie_as_all_rows_do() -> None:
-    """Kernels are compiled for one layout."""
+    """The rows of folds have the layout of all rows, because kernels support one layout."""
     X, y = table(200)
     objective = make_objective("squared_error")
     made = read_table(X)

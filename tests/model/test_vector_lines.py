@@ -1,4 +1,4 @@
-"""Lines in leaves with vectors: each output has the line of a tree of its own with these rows."""
+"""Linear vector leaves: each output has the line that its own tree would have."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def table(n_rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return columns with gaps, and three targets of different columns."""
+    """Return columns with missing values, and three targets of different columns."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4)) * 10.0 ** np.arange(4)
     y = np.column_stack([X[:, 0], X[:, 1] / 10.0 - X[:, 0], np.sin(X[:, 2] / 100.0) * X[:, 0]])
@@ -72,7 +72,7 @@ def line_of(forest: Any, node: int, output: int) -> slice:
 
 
 def gradients(loss: str, y: np.ndarray, raw: np.ndarray, k: int, mass: np.ndarray) -> Any:
-    """What g and h of an output are."""
+    """Return the g and h of an output."""
     if loss == "softmax":
         p = np.exp(raw - raw.max(axis=0))
         p = p[k] / p.sum(axis=0)
@@ -84,8 +84,8 @@ def gradients(loss: str, y: np.ndarray, raw: np.ndarray, k: int, mass: np.ndarra
 
 
 @contextlib.contextmanager
-def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **asked: Any) -> Iterator[Any]:
-    params = BoostParams(**{**LINES, "max_leaves": 8, **asked})
+def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **settings: Any) -> Iterator[Any]:
+    params = BoostParams(**{**LINES, "max_leaves": 8, **settings})
     if loss == "softmax":
         objective: Any = make_objective("softmax", 3)
     else:
@@ -107,10 +107,10 @@ def grower(kind: Any, loss: str, y: np.ndarray, weight: Any, **asked: Any) -> It
 def test_lines_equal_the_naive_ones(kind: Any, weighted: bool, loss: str) -> None:
     y = {"squared_error": Y, "softmax": CLASSES.astype(float), "poisson": np.abs(Y)}[loss]
     mass = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
-    asked: dict[str, Any] = {"subsample": 0.7, "linear_lambda": 0.1}
+    params: dict[str, Any] = {"subsample": 0.7, "linear_lambda": 0.1}
     if kind is SymmetricVectorGrower:
-        asked |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
-    with grower(kind, loss, y, mass if weighted else None, **asked) as (made, raw):
+        params |= {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3}
+    with grower(kind, loss, y, mass if weighted else None, **params) as (made, raw):
         before = raw.copy()
         tree = made.grow(0)
         inside, leaves, start = made.leaf_segments()
@@ -172,7 +172,7 @@ def test_equal_targets_have_the_lines_of_one(shape: dict[str, Any], n_outputs: i
 
 
 def expected_scores(booster: Booster, rows: np.ndarray) -> np.ndarray:
-    """What the lines of the leaves say, tree after tree."""
+    """Return the sum of the leaves' lines, tree after tree."""
     forest, leaves = booster.model.forest, booster.predict(rows, kind="leaf")
     raw = np.repeat(forest.base_score[:, None], len(rows), axis=1)
     for t in range(forest.n_trees):
@@ -281,8 +281,10 @@ def test_history_and_predictions_agree(more: dict[str, Any]) -> None:
     name = more.get("objective", "squared_error")
     loss = several_targets(lambda _: make_objective(name, 1), y[:200], None)
     for of_rows, part in (("train", slice(200)), ("unseen", slice(200, None))):
-        told = history[of_rows]["loss"][-1]
-        assert told == pytest.approx(loss.loss(y[part], model.raw_scores(X[part]), None), rel=1e-9)
+        reported = history[of_rows]["loss"][-1]
+        assert reported == pytest.approx(
+            loss.loss(y[part], model.raw_scores(X[part]), None), rel=1e-9
+        )
     constant = train({**FEW, **more, "linear_leaves": False}, rows)
     assert bytes_of(constant) != bytes_of(model)
 

@@ -1,4 +1,4 @@
-"""Poisson and negative binomial distributions beside exact sums, at rates of any size."""
+"""Poisson and negative binomial distributions equal exact sums, for rates of any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.helpers.marking import crossed
 
 
 def exact_probabilities(rate, size, stop):
-    """Of 0 to ``stop - 1``, as float64, by fractions with numerators of 200 bits."""
+    """Return the probabilities of 0 to ``stop - 1``, computed with 200-bit fractions."""
     chance = Fraction(rate) / (Fraction(size) + Fraction(rate))
     found, weight = [], Fraction(1)
     for k in range(stop):
@@ -54,7 +54,7 @@ def test_negative_binomial_is_the_exact_sum(rate, size) -> None:
     size={str(size): size for size in (0.01, 0.5, 9.9, 10.1, 300.0)},
 )
 def test_half_the_mean_difference_does_not_jump(rate, size) -> None:
-    """Beside the sum of ``F (1 - F)``, of the thick part by the distribution of SciPy."""
+    """The test compares with the sum of ``F (1 - F)`` of SciPy's distribution."""
     law = stats.nbinom(size, size / (size + rate))
     end = law.ppf(1.0 - 1e-15) + 50
     if end > 3e7:
@@ -87,7 +87,7 @@ def test_models_of_counts_that_vary_little_stop_early(size) -> None:
 @pytest.mark.parametrize("rate", [1e8, 1e11, 1e12, 1e13, 1e14, 1e15])
 @pytest.mark.parametrize("law", [Poisson, lambda rate: NegativeBinomial(rate, np.full(1, 1e25))])
 def test_large_rates_are_normal(rate, law) -> None:
-    """The CRPS of a normal distribution, but for a share of 1 / sqrt(rate)."""
+    """The CRPS is that of a normal distribution up to a share of 1 / sqrt(rate)."""
     found = law(np.array([rate]))
     for z in (0.0, 1.0, -2.0):
         y = np.round(rate + z * np.sqrt(rate))

@@ -1,4 +1,4 @@
-"""Objectives that learn a distribution of each row, and what the distributions say."""
+"""Objectives that learn a distribution for each row, and the methods of distributions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAWS = {
     "negative_binomial": lambda a, b: stats.nbinom(np.exp(b), 1 / (1 + np.exp(a - b))),
     "poisson": lambda a, b: stats.poisson(np.exp(a)),
 }
-"""Of two raw scores, as one would write them down."""
+"""Negative log likelihoods of two raw scores, by definition."""
 
 
 def density(name, y, a, b):
@@ -83,7 +83,7 @@ def test_slopes_are_those_of_the_loss(name, output) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_are_natural_gradients(name) -> None:
-    """Of the mean as they are, of the scale half: with F as the mean square of the slopes."""
+    """Steps of the mean are full, those of the scale halved: F is the mean square of the slopes."""
     objective = make_objective(name)
     a, b = 0.7, 0.4
     law, n = LAWS[name](a, b), 40_000
@@ -227,7 +227,7 @@ IN_SCIPY = {
 
 @pytest.mark.parametrize("name", SOME)
 def test_parameters_have_the_meaning_of_their_names(name) -> None:
-    """In most texts the rate of a gamma distribution is the inverse of its scale."""
+    """In most texts, the rate of a gamma distribution is the inverse of its scale."""
     found, law = SOME[name], IN_SCIPY[name](SOME[name])
     np.testing.assert_allclose(found.mean, law.mean(), rtol=1e-12)
     np.testing.assert_allclose(found.variance, law.var(), rtol=1e-12)
@@ -447,10 +447,10 @@ def test_frames_and_the_command_line(tmp_path, capsys) -> None:
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=target_of("gamma_dist"))
     frame.to_csv(tmp_path / "rows.csv", index=False)
     settings = ("objective=gamma_dist", "n_estimators=5", "eval_metric=crps")
-    asked = [part for setting in settings for part in ("--set", setting)]
+    params = [part for setting in settings for part in ("--set", setting)]
     model = tmp_path / "model"
     assert main(["train", str(tmp_path / "rows.csv"), "--target", "y", "--task", "regression",
-                 "--model", str(model), *asked]) == 0  # fmt: skip
+                 "--model", str(model), *params]) == 0  # fmt: skip
     capsys.readouterr()
     found = load(model).predict_distribution(frame[list("abc")])
     assert isinstance(found, known.Gamma)

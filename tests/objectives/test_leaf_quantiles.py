@@ -1,4 +1,4 @@
-"""Quantiles of leaves: chosen without sorting where rows count alike, else sorted."""
+"""Quantiles of leaves: selected without sorting if weights are equal, sorted otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hedgerow.objectives.line_search import PLAY, LeafRows, masses_of, unit_of
 
 
 def naive_quantile(values, masses, level: float) -> float:
-    """Return the smallest value up to which the weight reaches the level; midway where just reached."""
+    """Return the smallest value at which the weight reaches the level (midpoint if exactly)."""
     total = float(masses.sum())
     least, most = max(level * total - PLAY * total, 1.0), level * total + PLAY * total
     so_far = Fraction(0)

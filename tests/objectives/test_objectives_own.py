@@ -1,4 +1,4 @@
-"""Losses written by users: derivatives, forms, faults, pickles, files."""
+"""Custom losses: derivatives, forms, faults, pickles and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same losses in LightGBM, XGBoost and scikit-learn: as good on real data they did not see."""
+"""The same losses in LightGBM, XGBoost and scikit-learn are not better on real test data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIGHT = {"n_estimators": ROUNDS, "learning_rate": RATE, "num_leaves": LEAVES, "r
 
 @pytest.fixture(scope="module")
 def claims(shared_data):
-    """Return policies: numbers of claims, amounts, exposure."""
+    """Return policies with numbers of claims, amounts and exposure."""
     parquet = pytest.importorskip("pyarrow.parquet")
     table = parquet.read_table(shared_data("fremtpl2") / "data.parquet").to_pandas()
     # Every 40th policy, and with them every second one that had a claim.

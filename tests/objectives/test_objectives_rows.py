@@ -1,4 +1,4 @@
-"""Losses of single rows: derivatives, start values, leaves, domains, weights, whole fits."""
+"""Losses of single rows: derivatives, base scores, leaves, domains, weights and fits."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def derivatives(objective, y, raw, weight=None, output=0):
 
 
 def slope_at(case, y, raw, step=1e-4):
-    """Return the first derivative by differences of fourth order."""
+    """Return the first derivative by fourth-order differences."""
     at = [case.loss(y, raw + k * step) for k in (-2, -1, 1, 2)]
     return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
 
 
 def near_kink(case, y, raw, step=3e-4):
-    """Return rows whose gradient bends nearby; of losses with kinks it is linear elsewhere."""
+    """Return which rows are near a kink of the gradient; losses with kinks are linear elsewhere."""
     if case in SMOOTH and case.name != "expectile":
         return np.zeros(len(y), dtype=bool)
     below, here, above = (derivatives(case.objective, y, raw + s)[0] for s in (-step, 0.0, step))

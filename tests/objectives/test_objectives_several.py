@@ -1,4 +1,4 @@
-"""Losses with several raw scores a row: quantile levels that do not cross, one against all."""
+"""Losses with several raw scores per row: quantiles that do not cross, one-vs-all."""
 
 from __future__ import annotations
 

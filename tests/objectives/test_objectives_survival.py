@@ -1,4 +1,4 @@
-"""Times of events: Cox with ties, accelerated failure times, survival functions."""
+"""Survival losses: Cox with ties, accelerated failure times, survival functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORT = {"n_estimators": 10}
 
 
 def partial_likelihood(y, f, w):
-    """Return minus its logarithm, by the definition of Efron with mean weights of tied events."""
+    """Return minus the log of Efron's partial likelihood, with mean weights of tied events."""
     time, event, total = np.abs(y), y > 0, 0.0
     for at in np.unique(time[event]):
         risk, dead = time >= at, (time == at) & event
@@ -213,7 +213,7 @@ def test_cox_is_fitted_with_all_defaults() -> None:
 
 
 def reference_loss(name, scale, lower, upper, f):
-    """By the functions of SciPy, where they have the digits."""
+    """Return the loss by SciPy's functions, where they are precise enough."""
     law = DISTRIBUTIONS[name]
     with np.errstate(divide="ignore"):
         low, high = (np.log(lower) - f) / scale, (np.log(upper) - f) / scale
@@ -390,7 +390,7 @@ BOOK_Y = np.where(BOOK_EVENT, BOOK_TIME, -BOOK_TIME)
 
 
 def book_log_likelihood(beta: float) -> float:
-    """Efron's with weights, as the book writes it out for these rows."""
+    """Return Efron's weighted log likelihood as the book gives it for these rows."""
     r = np.exp(beta)
     a, b = 7 * r + 3, 4 * r + 2
     tied = np.log(a + b) + np.log(2 * a / 3 + b) + np.log(a / 3 + b)
@@ -398,7 +398,7 @@ def book_log_likelihood(beta: float) -> float:
 
 
 def book_score(beta: float) -> float:
-    """Its derivative."""
+    """Return the derivative of the book's log likelihood."""
     r = np.exp(beta)
     tied = 11 * r / (11 * r + 5) + 26 * r / (26 * r + 12) + 19 * r / (19 * r + 9)
     return 11 - (2 * r**2 + 11 * r) / (r**2 + 11 * r + 7) - 4 * r / (2 * r + 1) - 10 / 3 * tied
@@ -415,7 +415,7 @@ def test_cox_with_weights_is_that_of_the_book(beta) -> None:
 
 
 def test_martingale_residuals_at_0_are_those_of_the_book() -> None:
-    """Without covariates: hazards 1/19, then 10/48, 5/19 and 5/14 of the tied events, 2/3."""
+    """Without covariates, the hazards are 1/19, then 10/48, 5/19 and 5/14 for the ties, and 2/3."""
     g, _ = gradients_at(COX, BOOK_Y, None, np.zeros((1, 9)), 0)
     assert g.sum() == pytest.approx(0.0, abs=1e-12)
     g, _ = gradients_at(COX, BOOK_Y, BOOK_WEIGHT, np.zeros((1, 9)), 0)

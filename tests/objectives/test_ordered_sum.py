@@ -1,4 +1,4 @@
-"""Sums of values that come in parts have the bits of NumPy's sums of all values."""
+"""Sums of values in parts have the bits of NumPy's sum of all values."""
 
 from __future__ import annotations
 

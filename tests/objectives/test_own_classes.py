@@ -1,4 +1,4 @@
-"""Losses of more than two classes that users write."""
+"""Custom losses of more than two classes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_logits_of_each_class() -> None:
 
 
 def test_as_in_lightgbm() -> None:
-    """With a learning rate of 1 and one round a leaf is -G / (H + lambda) of the function."""
+    """With learning rate 1 and one round, a leaf is -G / (H + lambda) of the function."""
     lightgbm = pytest.importorskip("lightgbm")
     theirs = lightgbm.LGBMClassifier(
         objective=own_softmax, n_estimators=1, learning_rate=0.5, reg_lambda=1.0, verbose=-1,

@@ -1,4 +1,4 @@
-"""Searches for leaf values and start scores end when they are at a root."""
+"""Searches for leaf values and base scores stop at a root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of trees as text, tables and pictures: what is shown is what the tree does."""
+"""Trees as text, tables and plots show exactly what the trees do."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ WIDE = small_model(Column("id", "int"), BIG)
 
 
 def chain(n_splits: int) -> Model:
-    """Return a tree all of whose right children are leaves."""
+    """Return a tree whose right children are all leaves."""
     n = 2 * n_splits + 1
     inner = np.arange(n) % 2 == 0
     inner[-1] = False
@@ -88,7 +88,7 @@ def chain(n_splits: int) -> Model:
 
 
 def model_of(n_leaves: int, seed: int = 0) -> Model:
-    """One random tree with exactly so many leaves."""
+    """Return a random tree with exactly this many leaves."""
     tree = random_tree(np.random.default_rng(seed), ["float"] * 4, n_leaves)
     like = IRIS.forest
     forest = Forest(
@@ -257,7 +257,7 @@ def test_rules_say_where_rows_go(seed: int) -> None:
 
 
 def test_rules_of_a_trained_tree_hold_for_one_leaf_each() -> None:
-    """Random rows, missing values among them, seen and unseen in training."""
+    """The rows are random, with missing values, from training and new."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(600, 4)).round(1)
     X[rng.random(X.shape) < 0.15] = np.nan
@@ -381,7 +381,7 @@ DOT_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|[][{}=,]|[A-Za-z_]\w*|-?\d+(?:\.\d
 
 
 def parse_dot(source: str) -> tuple[dict[tuple[int, int], str], dict[int, str]]:
-    """Return labels of edges and nodes, read by the grammar of DOT as far as it is used here.
+    """Parse the labels of edges and nodes with the part of the DOT grammar that is used.
 
     ``graph: digraph ID { statement* }``, ``statement: ID = ID | target [list]``,
     ``target: ID | ID -> ID``, ``list: ID = ID (, ID = ID)*``.
@@ -431,7 +431,7 @@ def read_attributes(tokens: Any) -> Any:
 
 
 def shown_label(quoted: str) -> str:
-    """What Graphviz shows for a label: escapes, then entities of HTML."""
+    """Return what Graphviz shows for a label: escapes, then HTML entities."""
     text = quoted[1:-1].replace('\\"', '"')
     text = re.sub(r"\\(.)", lambda m: {"n": "\n", "\\": "\\"}[m[1]], text)
     return html.unescape(text)
@@ -511,12 +511,12 @@ def close_figures() -> None:
 
 
 def in_letters(text: str, size: float) -> float:
-    """Return the width of a text whose letters are all as wide."""
+    """Return the width of a text in a monospaced font."""
     return 0.6 * size / 72 * len(text)
 
 
 def assert_well_placed(model: Model, layout: Layout) -> None:
-    """Boxes lie apart and on the page; each node is drawn once, each stub continued once."""
+    """Check that boxes are on the page without overlap, and that nodes and stubs occur once."""
     assert_apart([(b.x, b.y - b.height / 2, b.width, b.height) for b in layout.boxes])
     drawn = [box.node for box in layout.boxes if box.kind != "stub"]
     assert sorted(drawn) == list(range(len(model.forest.feature)))
@@ -539,7 +539,7 @@ def assert_well_placed(model: Model, layout: Layout) -> None:
 
 
 def assert_apart(boxes: list[tuple[float, float, float, float]]) -> None:
-    """No two rectangles (left, top, width, height) overlap."""
+    """Check that no two rectangles (left, top, width, height) overlap."""
     left, top, width, height = np.array(boxes).T
     apart = (left + width)[:, None] <= left + 1e-9
     apart |= (top + height)[:, None] <= top + 1e-9
@@ -549,7 +549,7 @@ def assert_apart(boxes: list[tuple[float, float, float, float]]) -> None:
 
 
 def panel_lines(layout: Layout) -> list[int]:
-    """Return ends of each panel, panels being known by the edges that join them."""
+    """Return the ends of each panel, which the edges between them identify."""
     panel = list(range(len(layout.boxes)))
     for edge in layout.edges:  # parents first
         panel[edge.child] = panel[edge.parent]
@@ -585,7 +585,7 @@ def test_deep_and_large_trees_continue_in_panels(model: Model) -> None:
 
 
 def test_a_broad_tree_continues_in_panels() -> None:
-    """128 leaves at depth 7, on fewer levels than a page is wide: cut for its height."""
+    """A tree of 128 leaves at depth 7 is divided because of its height."""
     splits = 127
     like, node = model_of(splits + 1).forest, np.arange(2 * splits + 1)
     inner = node < splits
@@ -635,7 +635,7 @@ def test_picture_shows_every_fact() -> None:
 
 
 def assert_legible(ax: Any) -> None:
-    """No text meets another; each lies within the figure, and on a box pale enough for it."""
+    """Check that texts do not overlap, are inside the figure, and contrast with their boxes."""
     figure = ax.figure
     figure.canvas.draw()
     texts = [*ax.texts, ax._left_title]
@@ -657,7 +657,7 @@ def assert_legible(ax: Any) -> None:
 
 
 def contrast(ink: Any, paper: Any) -> float:
-    """Return the contrast ratio of WCAG 2; 4.5 is its limit for small letters."""
+    """Return the contrast ratio of WCAG 2; the limit for small letters is 4.5."""
     from matplotlib.colors import to_rgb
 
     channels = np.array([to_rgb(ink), to_rgb(paper)])

@@ -1,4 +1,4 @@
-"""Laws of trees that split by categories: what is shown is what they do."""
+"""Plots and rules of category splits show exactly what the splits do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.reference import naive_category
 
 
 def words(bins):
-    """Return a set of bins as four words."""
+    """Return a set of bins as four 64-bit words."""
     return [sum(1 << b % 64 for b in bins if b // 64 == w) for w in range(4)]
 
 
@@ -171,7 +171,7 @@ def test_frames_of_every_library(backend, levels) -> None:
 
 
 def as_list(value):
-    """Return a list of any library as one of Python, None if there is none."""
+    """Return a list of any library as a Python list, or None for a missing one."""
     value = value.as_py() if hasattr(value, "as_py") else value
     return None if value is None else list(value)
 
@@ -404,7 +404,7 @@ def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
 @settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6))
 def test_rules_of_cart_divide_all_rows_as_prediction_does(seed) -> None:
-    """Categories that a node, or the whole training, has not seen among them."""
+    """The rows include categories that a node, or the whole training, has not seen."""
     rng = np.random.default_rng(seed)
     n_rows = int(rng.integers(5, 60))
     X = np.column_stack(

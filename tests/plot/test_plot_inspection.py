@@ -1,4 +1,4 @@
-"""Pictures of importances, effects, explanations and classes: what stands where in them."""
+"""Plots of importances, effects, explanations and classes: their contents and layout."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def labels(axis: Any) -> list[str]:
 
 
 def check_no_overlap(figure: Any) -> None:
-    """No two names at an axis lie on each other, and all are inside of the figure."""
+    """Check that no two labels of an axis overlap, and that all are inside the figure."""
     figure.canvas.draw()
     whole = figure.bbox
     for axes in figure.axes:

@@ -1,4 +1,4 @@
-"""Pictures of effects show dates, times and durations as such."""
+"""Plots of effects show dates, times and durations with their units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in docs/ run and give what stands there."""
+"""The examples in docs/ run and print the shown output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md") if ">>> " in page.read_text("utf-8"))
 
 COMPILED = {"objectives.md"}
-"""Pages with losses of the user's own."""
+"""Pages with custom losses."""
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
 

@@ -1,4 +1,4 @@
-"""Commands and programs on the pages run, or their test says why they cannot."""
+"""Commands and programs in the docs run, or this file says why they cannot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_RUN = {
         "from sklearn.model_selection import train_test_split",
     ): "tests/project/test_readme.py",
 }
-"""Blocks that do not run here, and why; ``tests/distributed/test_distributed*.py`` and
+"""Blocks that the tests do not run, and the reasons; ``tests/distributed/test_distributed*.py`` and
 ``tests/serving/test_serving_elsewhere.py`` call what the first four show."""
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").exists(), reason="runs in a checkout only")
@@ -105,7 +105,7 @@ def test_programs_that_pages_name_take_their_options() -> None:
 
 
 def plain_blocks() -> list[tuple[str, str]]:
-    """Return blocks in Python without ``>>>``, which ``tests/project/test_docs.py`` does not run."""
+    """Return Python blocks without ``>>>``, which ``tests/project/test_docs.py`` skips."""
     return [
         (page.name, block)
         for page in PAGES

@@ -1,4 +1,4 @@
-"""The reference of the site has every public name, and the docstrings every parameter."""
+"""The reference has every public name, and docstrings have every parameter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_SCIKIT_LEARN = {"n_features_in_", "feature_names_in_"}
 
 
 def public(name: str) -> Any:
-    """Return a public object; those for Dask need Dask."""
+    """Return a public object; skip the test if it needs Dask and Dask is missing."""
     if name.startswith("Dask"):
         pytest.importorskip("distributed")
     return getattr(hedgerow, name)
@@ -93,7 +93,7 @@ def test_every_public_method_has_a_docstring(name: str, method: str) -> None:
 
 
 def documented_attributes(kind: type) -> set[str]:
-    """Return attributes in the docstring, and properties, which have docstrings of their own."""
+    """Return the attributes of the docstring, and the properties."""
     described = entries(section(inspect.getdoc(kind) or "", "Attributes"))
     return described | {name for name, _ in inspect.getmembers_static(kind)} | OF_SCIKIT_LEARN
 

@@ -1,4 +1,4 @@
-"""Every call of docs/tasks.md runs, and every page that it names is there."""
+"""Every call of docs/tasks.md runs, and every page that it names exists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random configurations: a few here, more under ``-m slow``, as many as wished by hand.
+"""A few random configurations; more run with ``-m slow``.
 
-``python -m tests.fuzz --n 20000 --seed 0`` from the root of the repository; ``.ci/run`` does
-it with the bounds of arrays checked.
+``python -m tests.fuzz --n 20000 --seed 0`` runs any number of them from the root of the
+repository.  ``.ci/run`` runs them with bounds checks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def test_many_configurations_keep_the_laws() -> None:
 
 
 def run_fuzz(*arguments: str) -> str:
-    """What the command has printed."""
+    """Run the command and return its output."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *arguments], cwd=ROOT, text=True, capture_output=True,
         check=False, timeout=600,
@@ -50,7 +50,7 @@ def test_a_configuration_follows_from_its_number() -> None:
 
 
 def test_a_crash_is_found_and_the_rest_goes_on(monkeypatch, capfd) -> None:
-    """Workers that end, hang or raise are named; others are counted."""
+    """Configurations that crash, hang or raise are reported; the others are counted."""
     from tests.fuzz import batches
 
     script = (

@@ -1,4 +1,4 @@
-"""What people expect of a library: reprs, completion, one base class of warnings."""
+"""Conventions of libraries: reprs, completion, one base class of warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the suites of other libraries are counted; they themselves run on request."""
+"""The counts of other libraries' test suites; the suites themselves run on request."""
 
 from __future__ import annotations
 

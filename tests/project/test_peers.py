@@ -1,4 +1,4 @@
-"""Against other engines and against float64 sums: no worse beyond noise."""
+"""Test losses are not worse than those of other engines and of float64 sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = range(5)
 
 
 def assert_no_worse(ours, theirs, slack=0.002):
-    """Paired losses: the mean log ratio is not above zero by more than its noise."""
+    """Check that the mean log ratio of paired losses is not above 0 by more than its noise."""
     ratio = np.log(np.asarray(ours) / np.asarray(theirs))
     noise = ratio.std(ddof=1) / np.sqrt(len(ratio))
     assert ratio.mean() <= 2.5 * noise + slack, f"{ratio.mean():+.4f} +- {noise:.4f}: {ratio}"
@@ -122,8 +122,7 @@ def heavy(kind, seed):
 def both_losses(X, signal, y, objective, weight, n_rounds=12):
     """Return test losses of the engine and of its float64 twin on the same bins.
 
-    The first is the loss on noisy test targets, the second on what can be
-    learned: the signal without noise.
+    The first loss is on noisy test targets, the second on the signal without noise.
     """
     train, test = slice(0, N_TRAIN), slice(N_TRAIN, None)
     params = BoostParams(n_estimators=n_rounds, reg_lambda=0.0, max_leaves=16)

@@ -1,4 +1,4 @@
-"""Laws of shape: what keeps the source readable and its compilation in one place."""
+"""Rules of structure: short functions and files, and one place for compilation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def functions(file: Path) -> Iterator[ast.FunctionDef]:
 
 
 def body_lines(function: ast.FunctionDef) -> int:
-    """Return lines from ``def`` to the end, its docstring not counted."""
+    """Count the lines of a function without its docstring."""
     total = (function.end_lineno or function.lineno) - function.lineno + 1
     if ast.get_docstring(function, clean=False) is not None:
         docstring = function.body[0]
@@ -63,7 +63,7 @@ def relative(file: Path) -> str:
 
 
 def lists_parameters(file: Path, function: ast.FunctionDef) -> bool:
-    """Constructors of estimators name every parameter: scikit-learn reads the signature."""
+    """Return whether a function may be long: constructors of estimators name every parameter."""
     simple = (ast.Assign, ast.Expr)
     body = all(isinstance(statement, simple) for statement in function.body)
     return function.name == "__init__" and "estimators" in file.parts and body
@@ -129,7 +129,7 @@ def imported_modules(file: Path) -> Iterator[str]:
 
 
 def test_numba_is_imported_by_few() -> None:
-    """The compiler, what LLVM is told for kernels, and losses of the user's."""
+    """Only the compiler, LLVM hints of kernels, and custom losses import Numba."""
     allowed = {
         "compile/just_in_time.py",
         "compile/entry_code.py",
@@ -203,7 +203,7 @@ def test_public_names_are_there() -> None:
 
 
 def test_frozen_classes_with_slots_have_no_state_of_their_own() -> None:
-    """Before version 3.11.4, Python puts its own ``__getstate__`` in the place of theirs."""
+    """Before version 3.11.4, Python replaces their ``__getstate__``."""
     wrong = []
     for file in FILES:
         for node in nodes(file):

@@ -1,4 +1,4 @@
-"""What a report of a defect says."""
+"""The versions in a report of a defect."""
 
 from __future__ import annotations
 

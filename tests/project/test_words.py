@@ -24,7 +24,7 @@ PRIVATE = {
     "pace": "budget_schedule",
     "row_forms": "training_matrix",
 }
-"""Words that once named modules and were understood by nobody else, with those of the field."""
+"""Former names of modules that nobody else understands, and the words of the field."""
 
 
 PRIVATE_PARTS = {
@@ -67,7 +67,7 @@ def test_no_module_has_a_private_word_for_its_name() -> None:
 
 @pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
 def test_pages_do_not_name_modules_that_are_gone() -> None:
-    """Each file of the package that a page names is there."""
+    """Each file of the package that a page names exists."""
     gone = {}
     for page in DOCS.glob("*.md"):
         for name in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`", page.read_text("utf-8")):

@@ -1,4 +1,4 @@
-"""Imports of the package from a zip file, which it cannot run from."""
+"""The package cannot run from a zip file; importing it there says so."""
 
 from __future__ import annotations
 

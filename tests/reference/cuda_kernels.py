@@ -1,4 +1,4 @@
-"""What the kernels for GPUs compute, in NumPy: each is called with the arguments of its twin."""
+"""Twins of the GPU kernels in NumPy, with the arguments of the kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_histogram(
     orders: Orders, summed: Part, packing: Packing, bins: TiledBins, packed: Array, rows: Array,
     sums: HistogramSums,
 ) -> None:  # fmt: skip
-    """Each number is taken apart before it is added."""
+    """Unpack each number before adding it."""
     assert packing.count_bits == 0 or orders.per_block < 1 << packing.count_bits
     value = packed[summed.start :]
     below = (1 << packing.count_bits) - 1
@@ -58,7 +58,7 @@ def add_histogram(
 
 
 def hand_over(orders: Orders, n_cells: int, sums: HistogramSums, kept: HistogramSums) -> None:
-    """Copy and clear."""
+    """Copy a histogram and clear it."""
     for order in _listed(orders):
         if order.n_rows > 0:
             cells = slice(order.place * n_cells, (order.place + 1) * n_cells)
@@ -68,7 +68,7 @@ def hand_over(orders: Orders, n_cells: int, sums: HistogramSums, kept: Histogram
 
 
 def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
-    """Column by column; bytes without a column are 0."""
+    """Lay out rows column by column; bytes without a column are 0."""
     bins.by_row[:] = 0
     for j, column in enumerate(columns.bins.reshape(-1, columns.length)):
         tile, place = divmod(j, bins.features_per_tile)
@@ -77,7 +77,7 @@ def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
 
 
 def count_rows(n_rows: int, rows: Array) -> None:
-    """All numbers at once."""
+    """Count all numbers at once."""
     rows[:n_rows] = np.arange(n_rows)
 
 
@@ -88,7 +88,7 @@ def _goes_left(columns: Columns, order: Order, rows: Array) -> Array:
 
 
 def count_left(orders: Orders, columns: Columns, rows: Array, counts: Array) -> None:
-    """One block after the other."""
+    """Count the left rows of one block after the other."""
     for order in _listed(orders):
         own = rows[order.start : order.start + order.count]
         is_left = _goes_left(columns, order, own)
@@ -99,7 +99,7 @@ def count_left(orders: Orders, columns: Columns, rows: Array, counts: Array) -> 
 def divide_rows(
     orders: Orders, columns: Columns, rows: Array, counts: Array, scratch: Array
 ) -> None:
-    """All rows at once; few are copied back."""
+    """Divide all rows at once, and copy few of them back."""
     for order in _listed(orders):
         place = slice(order.start, order.start + order.count)
         own = rows[place]
@@ -111,7 +111,7 @@ def divide_rows(
 
 
 def copy_rows(orders: Orders, rows: Array, scratch: Array) -> None:
-    """All at once."""
+    """Copy all rows at once."""
     for order in _listed(orders):
         if order.count > orders.per_block:
             place = slice(order.start, order.start + order.count)
@@ -122,7 +122,7 @@ def finish_rows(
     n_leaves: int, n_rows: int, starts: Array, nodes: Array, quantized: Array, rows: Array,
     sums: Array, leaf_of: Array,
 ) -> None:  # fmt: skip
-    """One leaf after the other."""
+    """Add the leaf values of one leaf after the other."""
     stops = [*starts[1:n_leaves].tolist(), n_rows]
     for leaf, (start, stop) in enumerate(zip(starts[:n_leaves], stops, strict=True)):
         own = rows[start:stop]
@@ -134,7 +134,7 @@ def finish_rows(
 def pack_rows(
     constant: int, seed: int, scalars: Array, ids: Array, quantized: Array, packed: Array
 ) -> None:
-    """The three ways of packing, for all rows at once."""
+    """Pack all rows at once in one of the three ways."""
     g, h = quantized.reshape(-1, 2).astype(np.int64).T
     words, count_bits = packed.reshape(2, -1), int(scalars[IS_COUNT_BITS])
     if constant == 1:
@@ -155,7 +155,7 @@ def pack_rows(
 def pack_vectors(
     n_outputs: int, n_rows: int, width: int, constant: int, words: Array, packed: Array
 ) -> None:
-    """Output by output, from lines of eight g and eight h, or of sixteen g."""
+    """Pack output by output, from lines of eight g and eight h, or of sixteen g."""
     lines = words.reshape(n_rows, -1).astype(np.int64)
     assert lines.shape[1] == width
     for output in range(n_outputs):

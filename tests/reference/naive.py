@@ -1,7 +1,7 @@
-"""Obvious twins of the engine: one row, one cut, one node at a time.
+"""Naive twins of the engine: one row, one cut, one node at a time.
 
-The engine adds up integers in packed fields and in any order; here a sum is a
-sum.  Nothing in this file is shared with the package.
+The engine sums integers in packed fields in any order; this file uses plain sums.  It shares no
+code with the package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def histogram(bins, rows, g, h, stride):
 
 
 def unpack(value, count_bits, hessian_bits):
-    """g, h and count of one packed number; Python integers shift like two's complement."""
+    """Unpack g, h and the count of one number; Python integers shift like two's complement."""
     value = int(value)
     count = value % 2**count_bits
     rest = value >> count_bits
@@ -46,7 +46,7 @@ def goes_left(bin_, threshold, missing_bin, missing_left):
 
 
 def partition(column, threshold, missing_bin, missing_left, rows):
-    """Left rows, then right rows, each in the order in which they came."""
+    """Return the left rows, then the right rows, each in the original order."""
     left = [r for r in rows if goes_left(column[r], threshold, missing_bin, missing_left)]
     right = [r for r in rows if not goes_left(column[r], threshold, missing_bin, missing_left)]
     return left + right, len(left)
@@ -57,7 +57,7 @@ def partition(column, threshold, missing_bin, missing_left, rows):
 
 @dataclass(frozen=True)
 class Rules:
-    """Names and meaning of :class:`hedgerow.params.BoostParams`."""
+    """Parameters with the names and meanings of :class:`hedgerow.params.BoostParams`."""
 
     min_samples_leaf: int = 1
     min_child_weight: float = 0.0
@@ -68,7 +68,7 @@ class Rules:
 
 
 def leaf_weight(g, h, rules):
-    """Return the w that minimises ``g w + 1/2 (h + lambda) w^2 + alpha |w|``, |w| <= max_delta_step."""
+    """Return the w that minimises ``g w + (h + lambda) w^2 / 2 + alpha |w|`` within the limit."""
     if h + rules.reg_lambda <= 0:
         return 0 * g
     size = max(abs(g) - rules.reg_alpha, 0) / (h + rules.reg_lambda)
@@ -78,14 +78,14 @@ def leaf_weight(g, h, rules):
 
 
 def loss_reduction(g, h, rules):
-    """Return how much a leaf with these sums lowers the penalised loss."""
+    """Return the reduction of the penalised loss by a leaf with these sums."""
     w = leaf_weight(g, h, rules)
     return -(g * w + (h + rules.reg_lambda) * w * w / 2 + rules.reg_alpha * abs(w))
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to divide a node, with the sums of its left side."""
+    """A cut of a node, with the sums of its left side."""
 
     value: float  # loss reductions of the two sides together
     feature: int
@@ -97,7 +97,7 @@ class Cut:
 
 
 def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
-    """Yield every cut that the rules allow, in the order in which ties are decided.
+    """Yield every cut that the rules allow, in the order that breaks ties.
 
     ``g``, ``h``, ``n`` are sums by bin, the last bin that of missing values;
     ``node`` are the three sums of the node.  Of two cuts that part the rows in
@@ -153,7 +153,7 @@ def best_split(g, h, n, n_bins, node, rules):
 
 
 def gain_of(cut, node, rules):
-    """Return the gain of a split, or None where there is none worth its price."""
+    """Return the gain of a split, or None if it is not allowed or too small."""
     parent = loss_reduction(node[0], node[1], rules)
     if cut is None or cut.value - parent <= 1e-10 * abs(parent):
         return None
@@ -162,7 +162,7 @@ def gain_of(cut, node, rules):
 
 
 def exact_rules(rules):
-    """Return the same rules in exact numbers."""
+    """Return the rules with exact numbers."""
     fields = ("min_child_weight", "reg_lambda", "reg_alpha", "gamma", "max_delta_step")
     return Rules(rules.min_samples_leaf, *(Fraction(getattr(rules, name)) for name in fields))
 
@@ -194,12 +194,12 @@ def node_sums(bins, stride, g, h, rows):
 
 
 def slow_best_split(sums, n_bins, node, rules):
-    """:func:`best_split` in the form that :func:`grow_tree` asks for."""
+    """Call :func:`best_split` with the signature that :func:`grow_tree` needs."""
     return best_split(*sums, n_bins, node, rules)
 
 
 def fast_best_split(sums, n_bins, node, rules):
-    """:func:`best_split` by arrays, for the trees of many rows (checked against it)."""
+    """Compute :func:`best_split` with arrays, for many rows (a test compares both)."""
     best = None
     for feature in range(len(n_bins)):
         k = n_bins[feature]
@@ -299,7 +299,7 @@ def grow_tree(
 
 
 def as_arrays(nodes, bins, stride):
-    """Return the tree in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
+    """Return the tree in the form of ``hedgerow.growing.core.grower.GrownTree``."""
     inner = np.array([node.left != 0 for node in nodes])
     cuts = [node.cut if node.left else None for node in nodes]
     return {
@@ -317,7 +317,7 @@ def as_arrays(nodes, bins, stride):
 
 
 def leaf_of_rows(tree, bins, missing_bin):
-    """Return leaf of each column of ``bins`` (n_features, n_rows); ``tree`` as in :func:`as_arrays`."""
+    """Return the leaf of each row of ``bins`` (n_features, n_rows); ``tree``: :func:`as_arrays`."""
     at = np.zeros(bins.shape[1], dtype=np.int64)
     while (tree["feature"][at] >= 0).any():
         rows = np.flatnonzero(tree["feature"][at] >= 0)
@@ -334,7 +334,7 @@ def leaf_of_rows(tree, bins, missing_bin):
 
 
 def gradients(loss, target, raw, weight=None):
-    """g and h in float64, shape (n_outputs, n_rows); ``loss`` may be a function of y and raw."""
+    """Return float64 g and h of shape (n_outputs, n_rows); ``loss`` may be a function."""
     if callable(loss):
         g, h = loss(target, raw)
     elif loss == "squared_error":
@@ -360,7 +360,7 @@ def gradients(loss, target, raw, weight=None):
 
 
 def on_grid(values):
-    """Rounded to 2**-30 of the power of two above the largest: sums are exact in float64."""
+    """Round to 2**-30 of the power of two above the largest value: sums are exact in float64."""
     largest = np.abs(values).max()
     if largest == 0.0:
         return values
@@ -382,7 +382,7 @@ def boost(
     grid=False,
     **tree_options,
 ):
-    """Return boosting in float64: raw scores of the training rows, of the test rows, and the trees.
+    """Boost in float64; return raw scores of the training and test rows, and the trees.
 
     With ``grid`` gradients are rounded first (:func:`on_grid`), so that cuts
     that part the rows alike have equal gains and ties are decided by the rules.
@@ -417,7 +417,7 @@ def ulps_apart(a, b):
 
 
 def rows_aside(hashes, target, fraction, stratify):
-    """Of each class, the rows with the smallest hashes; row numbers, ascending."""
+    """Return the rows of each class with the smallest hashes, in ascending order."""
     labels = sorted(set(target.tolist())) if stratify else [None]
     classes = [[i for i, y in enumerate(target.tolist()) if label in (None, y)] for label in labels]
     counts = [min(round(fraction * len(rows)), len(rows) - 1) for rows in classes]

@@ -1,4 +1,4 @@
-"""Obvious twins of the kernels in hedgerow.kernels.tables.binning and .hashing: slow and exact."""
+"""Naive twins of the kernels in hedgerow.kernels.tables.binning and .hashing: slow and exact."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def light_target(masses, max_bins):
 
 
 def choose_cuts(masses, max_bins):
-    """Return indices c of different values: a cut stands between value c - 1 and c."""
+    """Return the indices c of cuts between the distinct values c - 1 and c."""
     if len(masses) <= max_bins:
         return list(range(1, len(masses)))
     heavy_mass, bins_left = light_target(masses, max_bins)

@@ -1,4 +1,4 @@
-"""Feature bundling in obvious Python: what :mod:`hedgerow.data.binning.bundles` must agree with."""
+"""Feature bundling in plain Python, the reference of :mod:`hedgerow.data.binning.bundles`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_CELLS = 254
 
 
 def codes(table, spec):
-    """Return the bin of every value, one past the last for a missing value: (n_rows, n_features)."""
+    """Return the bin of every value (n_rows, n_features); missing values have the last one."""
     bins = bin_table(table, spec).by_column[:, : table.n_rows].astype(int).T
     return np.where(bins == spec.missing_bin, spec.bin_counts, bins)
 
 
 def active(table, spec):
-    """Return where features are away from rest."""
+    """Return where features differ from their most frequent bin."""
     return codes(table, spec) != default_codes(spec)
 
 
@@ -71,7 +71,7 @@ def bundles(table, spec, rules):
 
 
 def codes_in(matrix, feature):
-    """Return codes of a feature, read out of the columns of a matrix."""
+    """Return the codes of a feature from the columns of a matrix."""
     layout, spec = matrix.layout, matrix.spec
     if layout is None:
         bins = matrix.by_column[feature, : matrix.n_rows].astype(int)

@@ -1,4 +1,4 @@
-"""Single trees the obvious way: slow twins of the kernels of CART."""
+"""Naive twins of the kernels of single trees (CART)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def impurity(criterion, y, w):
 
 
 def decrease(criterion, y, w, left):
-    """Return the weight times impurity that a division takes away."""
+    """Return the decrease of weight times impurity by a division."""
     y, w = np.asarray(y), np.asarray(w)
     whole = w.sum() * impurity(criterion, y, w)
     return whole - sum(
@@ -33,7 +33,7 @@ def decrease(criterion, y, w, left):
 
 
 def divisions(x, categorical):
-    """Yield every division of a node that one feature allows: (rows on the left, missing on the left)."""
+    """Yield every allowed division by one feature: (rows on the left, missing on the left)."""
     missing = np.isnan(x)
     values = np.unique(x[~missing])
     if categorical:
@@ -65,7 +65,7 @@ def best_decrease(X, y, w, criterion, categorical=(), min_samples_leaf=1, min_we
 
 
 def walk(tree, x):
-    """Return leaf of one row of numbers."""
+    """Return the leaf of one row of numbers."""
     node = 0
     while tree.feature[node] >= 0:
         node = (tree.children_left if goes_left(tree, node, x) else tree.children_right)[node]
@@ -87,7 +87,7 @@ def goes_left(tree, node, x):
 
 
 def prune(left, right, risk, most):
-    """Return weakest-link pruning by looking at all nodes in every step: alphas, risks, leaves."""
+    """Prune by weakest links, looking at all nodes in every step; return alphas, risks, leaves."""
     leaf = {node for node in range(len(left)) if left[node] < 0}
 
     def leaves_below(node):

@@ -1,4 +1,4 @@
-"""Category splits the obvious way: lists of levels, sets, one row at a time."""
+"""Naive twins of category splits: lists of levels, sets, one row at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.reference import naive
 
 
 def rounded(x):
-    """x with 17 bits, half away from zero."""
+    """Round x to 17 bits, halves away from zero."""
     mantissa, exponent = math.frexp(abs(x))
     return math.copysign(math.ldexp(math.floor(mantissa * 2**17 + 0.5), exponent - 17), x)
 
 
 def groups_of(g, h, n, smooth):
-    """Return bins with rows, each a group; those with fewer than ``smooth`` rows are one, the first."""
+    """Return groups of bins: those below ``smooth`` rows are the first, each other is alone."""
     small = [b for b in range(len(n)) if 0 < n[b] < smooth]
     groups = [small] if small else []
     groups += [[b] for b in range(len(n)) if n[b] > 0 and n[b] >= smooth]
@@ -28,7 +28,7 @@ def groups_of(g, h, n, smooth):
 
 
 def sets_tried(g, h, n, node, rules, category):
-    """``(score, bins)`` of every set that the rules allow, in exact arithmetic."""
+    """Return ``(score, bins)`` of every allowed set, in exact arithmetic."""
     exact = naive.exact_rules(rules)
     alone = groups_of(g, h, n, 0)
     if len(alone) <= category.most_one_hot:
@@ -71,7 +71,7 @@ def _prefixes(groups, node, category):
 
 
 def stop_of(forest, kinds, tree, row):
-    """Return the node of its tree at which a row of a table stops: a leaf, or where it is unknown."""
+    """Return the node at which a row stops: a leaf, or a split that does not know its category."""
     start, node = forest.tree_start[tree], 0
     while forest.feature[start + node] >= 0:
         at = start + node

@@ -1,4 +1,4 @@
-"""Obvious twins of exact and approximate growth: values, not places; one cut at a time."""
+"""Naive twins of exact and approximate growth: one cut at a time, on values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reference import naive
 
 
 def entries_of(column):
-    """Return rows with a value by value and row, and whether each differs from the one before."""
+    """Return present rows sorted by value, and whether each value differs from the previous."""
     present = [row for row in range(len(column)) if not math.isnan(column[row])]
     present.sort(key=lambda row: (column[row], row))
     runs = [i == 0 or column[r] != column[present[i - 1]] for i, r in enumerate(present)]
@@ -24,12 +24,12 @@ def entries_of(column):
 
 
 def runs_of(rows, column):
-    """Return whether each row but the first has another value than the one before."""
+    """Return whether each row after the first differs in value from the previous one."""
     return [column[b] != column[a] for a, b in itertools.pairwise(rows)]
 
 
 def candidates(values, h, eps):
-    """Return weighted quantiles of some values: first is the smallest, last is the largest.
+    """Return weighted quantiles of some values, from the smallest to the largest value.
 
     The next candidate is the largest value whose rank is less than ``eps`` above
     that of the last one; if there is none, the next value.
@@ -52,7 +52,7 @@ def candidates(values, h, eps):
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to divide a node; ``below`` is the highest present value on the left."""
+    """A cut of a node; ``below`` is the highest present value on the left."""
 
     value: Fraction
     feature: int
@@ -62,12 +62,12 @@ class Cut:
 
 
 def allowed_between(below, above, bounds):
-    """Return whether a candidate lies in ``(below, above]``; without candidates every cut is allowed."""
+    """Return whether a candidate lies in ``(below, above]``, or there are no candidates."""
     return bounds is None or any(below < z <= above for z in bounds)
 
 
 def cuts_of_node(X, rows, g, h, rules, bounds_of):
-    """Yield every allowed cut of a node in the order in which ties are decided.
+    """Yield every allowed cut of a node in the order that breaks ties.
 
     ``g`` and ``h`` are exact numbers by row; ``bounds_of(feature)`` are the
     candidates of a column, or None.
@@ -141,7 +141,7 @@ def rows_of_nodes(tree, X, rows=None, kinds=None):
 
 
 def rank_bins(X):
-    """Return a bin for every distinct value: what exact growth would be on histograms."""
+    """Return a bin for every distinct value, so that histograms equal exact growth."""
     ranks, n_bins = [], []
     for feature in range(X.shape[1]):
         distinct, rank = np.unique(X[:, feature], return_inverse=True)
@@ -155,7 +155,7 @@ def rank_bins(X):
 
 
 def boost(X, y, params, loss, base, weight=None, n_rounds=1):
-    """Return boosting in float64 with a bin for every value; trees as :func:`naive.as_arrays` makes."""
+    """Boost in float64 with a bin for every value; trees are those of :func:`naive.as_arrays`."""
     bins, n_bins, stride = rank_bins(np.asarray(X, dtype=float))
     rules = rules_of(params)
     unlimited = math.inf

@@ -1,4 +1,4 @@
-"""Shapley values as they are defined: every coalition of players, one after the other."""
+"""Shapley values by definition: all coalitions of players, one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Value = Callable[[frozenset[int]], np.ndarray]
 
 
 def shapley_values(value: Value, n_players: int) -> np.ndarray:
-    """Return Shapley value of each player: (n_players, n_outputs)."""
+    """Return the Shapley value of each player: (n_players, n_outputs)."""
     worth = {s: value(s) for s in coalitions(range(n_players))}
     found = np.zeros((n_players, len(worth[frozenset()])))
     for k in range(n_players):
@@ -33,7 +33,7 @@ def shapley_values(value: Value, n_players: int) -> np.ndarray:
 
 
 def shapley_interactions(value: Value, n_players: int) -> np.ndarray:
-    """Return the interaction of each pair, halved, and on the diagonal what is left of each player."""
+    """Return half the interaction of each pair; the diagonal has the rest of each player."""
     worth = {s: value(s) for s in coalitions(range(n_players))}
     single = shapley_values(value, n_players)
     found = np.zeros((n_players, n_players, single.shape[1]))
@@ -55,7 +55,7 @@ def coalitions(players: Any) -> list[frozenset[int]]:
 
 
 class NaiveExplainer:
-    """Explains rows of a booster by its definition."""
+    """Explain rows of a booster by the definition."""
 
     def __init__(self, booster: Booster) -> None:
         self.model = booster.model
@@ -75,7 +75,7 @@ class NaiveExplainer:
         return values if inputs is None else inputs.values(values, self.model.schema)
 
     def values(self, X: Any, background: Any = None) -> np.ndarray:
-        """(n_rows, n_columns, n_outputs)."""
+        """Return values of shape (n_rows, n_columns, n_outputs)."""
         rows = self.inputs(X)
         games = [self._game(rows[i : i + 1], background) for i in range(len(rows))]
         halves = self._halves()
@@ -83,7 +83,7 @@ class NaiveExplainer:
         return np.stack([np.einsum("cp,po->co", halves, one) for one in found])
 
     def interactions(self, X: Any, background: Any = None) -> np.ndarray:
-        """(n_rows, n_columns, n_columns, n_outputs)."""
+        """Return interactions of shape (n_rows, n_columns, n_columns, n_outputs)."""
         rows = self.inputs(X)
         games = [self._game(rows[i : i + 1], background) for i in range(len(rows))]
         halves = self._halves()
@@ -91,7 +91,7 @@ class NaiveExplainer:
         return np.stack([np.einsum("cp,pqo,dq->cdo", halves, one, halves) for one in found])
 
     def _halves(self) -> np.ndarray:
-        """What of each player goes to each column."""
+        """Return the share of each player that belongs to each column."""
         halves = np.zeros((self.n_columns, len(self.players)))
         for player, columns in enumerate(self.players):
             halves[list(columns), player] = 1.0 / len(columns)
@@ -113,7 +113,7 @@ class NaiveExplainer:
         return value
 
     def expected(self, row: np.ndarray, known: frozenset[int]) -> np.ndarray:
-        """Return raw scores expected where only some players are known, by the numbers of rows."""
+        """Return the expected raw scores if only some players are known, weighted by rows."""
         forest = self.forest
         total = np.array(forest.base_score, dtype=np.float64)
         for tree in range(forest.n_trees):

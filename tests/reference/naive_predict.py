@@ -1,4 +1,4 @@
-"""The obvious way to predict: one row, one tree, one node at a time."""
+"""Naive prediction: one row, one tree, one node at a time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def find_leaf(forest: Forest, tree: int, keys: np.ndarray) -> int:
 
 
 def keys_of(values: np.ndarray) -> np.ndarray:
-    """64-bit keys of a table; int64 values are keys already."""
+    """Return the 64-bit keys of a table; int64 values are keys already."""
     if values.dtype == np.int64:
         return values
     return keys_of_floats(values.astype(np.float64))
 
 
 def leaves(forest: Forest, values: np.ndarray) -> np.ndarray:
-    """Return leaf of each row and tree."""
+    """Return the leaf of each row and tree."""
     keys = keys_of(values)
     return np.array(
         [[find_leaf(forest, tree, row) for tree in range(forest.n_trees)] for row in keys],
@@ -57,7 +57,7 @@ def goes_left(tree: dict[str, np.ndarray], node: int, bin_: int, missing_bin: in
 
 
 def binned_leaf_value(tree: dict[str, np.ndarray], bins: np.ndarray, missing_bin: int) -> float:
-    """What one tree adds to the score of a row of bins."""
+    """Return the value that a tree adds to the score of a row of bins."""
     node = 0
     while tree["feature"][node] >= 0:
         bin_ = bins[tree["feature"][node]]

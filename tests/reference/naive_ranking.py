@@ -1,4 +1,4 @@
-"""Rankings by the definitions: the obvious twins of their kernels."""
+"""Naive twins of the ranking kernels, by definition."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hedgerow.objectives.ranking.lambdas import GAIN_STREAM, PAIR_STREAM
 
 
 def ranking(score) -> list[int]:
-    """Return places from the highest score on, equal ones in order."""
+    """Return the rows by descending score; ties keep their order."""
     return sorted(range(len(score)), key=lambda i: (-score[i], i))
 
 
 def dcg(gains, most=None) -> float:
-    """Of gains in the order of the list."""
+    """Return the DCG of gains in the order of the list."""
     return sum(gain / math.log2(2 + rank) for rank, gain in enumerate(gains[:most]))
 
 
@@ -26,7 +26,7 @@ def ndcg(labels, score, most=None, gain=lambda label: 2.0**label - 1.0) -> float
 
 
 def average_precision(relevant, most=None) -> float:
-    """Of a list of truth values."""
+    """Return the average precision of a list of booleans."""
     n = sum(relevant)
     if n == 0:
         return 1.0
@@ -71,7 +71,7 @@ def err(labels, score, largest, most=None) -> float:
 
 
 def change_by_swap(kind, listed, i, j, most) -> float:
-    """What swapping ranks i and j changes, by computing the score twice."""
+    """Return the change by swapping ranks i and j, by computing the score twice."""
     swapped = list(listed)
     swapped[i], swapped[j] = swapped[j], swapped[i]
     if kind == "ndcg":
@@ -88,7 +88,7 @@ def pair_gradients(
     kind, values, score, *, most=None, sigmoid=1.0, normalize=False, rows=None, drawn=0,
     seed=0, round_=0,
 ):  # fmt: skip
-    """G and h of the rows of one query, pair by pair; ``values`` tell the rows apart."""
+    """Return g and h of the rows of one query, pair by pair; ``values`` identify the rows."""
     n = len(values)
     g, h = np.zeros(n), np.zeros(n)
     if len(set(values)) == 1:
@@ -136,7 +136,7 @@ def _drawn(values, rows, drawn, seed, round_, rank):
 
 
 def pair_loss(values, score, sigmoid=1.0) -> float:
-    """Return rows times the mean logistic loss of the pairs."""
+    """Return the number of rows times the mean logistic loss of the pairs."""
     losses = [
         math.log1p(math.exp(-sigmoid * (score[a] - score[b])))
         for a in range(len(values))

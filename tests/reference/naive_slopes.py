@@ -1,4 +1,4 @@
-"""Leaves with slopes the obvious way: one leaf after the other, by a solver of equations."""
+"""Naive linear leaves: one leaf after the other, by a solver of linear equations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def terms_of(X, columns, slope, center):
 
 
 def predict_tree(tree, X, leaf):
-    """What a tree (or a forest of one) adds for rows whose leaves are known."""
+    """Return the values that a tree adds for rows with known leaves."""
     slopes, scores = tree.slopes, []
     for row, node in zip(X, leaf, strict=True):
         total = 0.0

@@ -1,4 +1,4 @@
-"""Symmetric trees the obvious way: every cut tried in every node of a level."""
+"""Naive symmetric trees: every cut is tried in every node of a level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cut:
 
 
 class Tied(Exception):
-    """Two divisions gain the same but for rounding, as where all leaf values are at a bound."""
+    """Raised if two divisions tie up to rounding, for example if leaf values are at a bound."""
 
 
 def sides_of(column, cut_bin, missing_left, missing_bin, rows):
@@ -31,18 +31,18 @@ def sides_of(column, cut_bin, missing_left, missing_bin, rows):
 
 
 def value_of(g, h, rows, rules, bounds):
-    """Return leaf value of some rows within bounds."""
+    """Return the leaf value of some rows within bounds."""
     return min(max(naive.leaf_weight(g[rows].sum(), h[rows].sum(), rules), bounds[0]), bounds[1])
 
 
 def reduction(g, h, rows, rules, value):
-    """Return the loss that a leaf of this value takes away."""
+    """Return the reduction of the loss by a leaf of this value."""
     penalty = rules.reg_alpha * abs(value) + (h[rows].sum() + rules.reg_lambda) * value**2 / 2
     return -g[rows].sum() * value - penalty
 
 
 def gain_in(g, h, rows, goes_left, rules, bounds=None, sign=0):
-    """What a division of a node gains; None where a side has too little, or lies out of order."""
+    """Return the gain of a division, or None if a side is too small or out of order."""
     sides = rows[goes_left], rows[~goes_left]
     if min(len(side) for side in sides) < max(1, rules.min_samples_leaf):
         return None
@@ -62,14 +62,20 @@ def gain_in(g, h, rows, goes_left, rules, bounds=None, sign=0):
     return after - naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules)
 
 
-def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None, offered=None):
+def best_cut(
+    bins, n_bins, stride, g, h, nodes, rules, features=None, constraints=None, offered=None
+):
     """Return the first of the cuts with the largest gain over all nodes, or None if none gains.
 
-    ``asked`` are signs and factors of all columns, and the bounds of each node; ``offered``
-    the bins of each column behind which it may be cut.
+    ``constraints`` are signs and factors of all columns, and the bounds of each node.
+    ``offered`` are the bins of each column after which a cut is allowed.
     """
     best, worth_of_best, division, tied = None, 0.0, None, False
-    signs, factors, bounds = asked or ([0] * len(bins), [1.0] * len(bins), [None] * len(nodes))
+    signs, factors, bounds = constraints or (
+        [0] * len(bins),
+        [1.0] * len(bins),
+        [None] * len(nodes),
+    )
     for feature in range(len(n_bins)) if features is None else sorted(features):
         column = bins[feature]
         n_missing = sum(int((column[rows] == stride - 1).sum()) for rows in nodes)
@@ -89,7 +95,7 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
                     for rows, within in zip(nodes, bounds, strict=True)
                 ]
                 total = sum(gain for gain in gains if gain is not None)
-                worth = factors[feature] * (total - rules.gamma) if asked else total
+                worth = factors[feature] * (total - rules.gamma) if constraints else total
                 if worth <= 0:
                     continue
                 cut = Cut(total, feature, b, missing_left)
@@ -103,13 +109,13 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
                     best, worth_of_best, division, tied = cut, worth, goes_left, False
                 elif worth > worth_of_best * (1 - 1e-12):
                     tied |= bool((goes_left != division).any())
-    if tied and asked is not None:
+    if tied and constraints is not None:
         raise Tied
     return best
 
 
 def drawn_cuts(column, missing_bin, draw):
-    """Return the cut that is drawn from those that divide the rows of the tree, if there are any."""
+    """Return a random cut among those that divide the rows of the tree, or None."""
     present = column[column != missing_bin].astype(int)
     if len(present) == 0:
         return []
@@ -118,7 +124,7 @@ def drawn_cuts(column, missing_bin, draw):
 
 
 def completed(cut, bins, n_bins, stride, nodes):
-    """Return the cut with what concerns rows that are not there yet."""
+    """Return the cut with the sides of values that no row has."""
     rows = np.concatenate(nodes)
     column = bins[cut.feature][rows]
     missing = column == stride - 1
@@ -138,8 +144,9 @@ def grow_tree(
 ):  # fmt: skip
     """Grow one tree in float64; nodes are numbered in the order in which they are made.
 
-    ``draw(level)`` are the columns that a level may use, ``draw_cut(level, column, n)`` is
-    which of ``n`` cuts a column offers, ``given`` the columns and bins of the first levels.
+    ``draw(level)`` returns the columns that a level may use.  ``draw_cut(level, column, n)``
+    returns which of ``n`` cuts a column offers.  ``given`` has the columns and bins of the first
+    levels.
     """
     nodes, bounds = [], []
     is_bounded = signs is not None or factors is not None or draw_cut is not None
@@ -161,7 +168,7 @@ def grow_tree(
         opened = [k for k in level if len(nodes[k].rows) >= 2 * rules.min_samples_leaf]
         members = [nodes[k].rows for k in opened]
         features = None if draw is None else draw(depth)
-        asked = (signs, factors, [bounds[k] for k in opened]) if is_bounded else None
+        constraints = (signs, factors, [bounds[k] for k in opened]) if is_bounded else None
         leaf_scores = sum(
             naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules) for rows in members
         )
@@ -171,7 +178,7 @@ def grow_tree(
             column, bin_ = given[depth]
             may = [column] if features is None or column in features else []
             offered = {column: [bin_]}
-            cut = best_cut(bins, n_bins, stride, g, h, members, rules, may, asked, offered)
+            cut = best_cut(bins, n_bins, stride, g, h, members, rules, may, constraints, offered)
             if cut is None or cut.gain <= least:
                 cut, given = None, ()
         if opened and cut is None:
@@ -181,7 +188,9 @@ def grow_tree(
                     drawn_cuts(bins[j], stride - 1, partial(draw_cut, depth, j))
                     for j in range(n_columns)
                 ]
-            cut = best_cut(bins, n_bins, stride, g, h, members, rules, features, asked, offered)
+            cut = best_cut(
+                bins, n_bins, stride, g, h, members, rules, features, constraints, offered
+            )
         if cut is None or cut.gain <= least:
             break
         cut = completed(cut, bins, n_bins, stride, members)
@@ -211,7 +220,7 @@ def grow_tree(
 
 
 def boost(bins, n_bins, stride, target, base, rules, n_rounds, loss, weight=None, **tree_options):
-    """Return trees of some rounds, in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
+    """Boost some rounds; return trees in the form of ``hedgerow.growing.core.grower.GrownTree``."""
     raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
     trees = []
     draw_cut = tree_options.pop("draw_cut", None)

@@ -1,4 +1,4 @@
-"""Trees with vectors in their leaves, by trying every cut; written for the eye."""
+"""Naive trees with vector leaves, by trying every cut."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 
 class Tied(Exception):
-    """Two divisions of a level gain the same, as where all leaf values are at a bound."""
+    """Raised if two divisions of a level tie, for example if all leaf values are at a bound."""
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Guards of the search for sets of categories.
+    """Limits of the search for sets of categories.
 
     ``smooth``: rows added to each category where they are sorted; categories of fewer rows are
     one group.  ``penalty``: added to lambda of both sides.  ``least``: rows between two cuts and
@@ -29,15 +29,15 @@ class Sets:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of the growth of a tree.
+class TreeOptions:
+    """Options of the growth of a tree.
 
     ``smooth``: rows that the value of a parent counts for.  ``factors`` on the gains of columns.
     ``draw``: which of ``n`` cuts a column offers to the node with a key.  ``key_of``: the key of
     the child on one side, or of a level.  ``given``: column, threshold, and the numbers of the
     cuts on the left and on the right.  ``categories``: columns of which each level is tried
-    against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for columns
-    that must rise, -1 for such that must fall, in symmetric trees.
+    against all others, or, with ``sets``, one end of the sorted list.  ``signs``: 1 for increasing
+    columns, -1 for decreasing ones, in symmetric trees.
     """
 
     smooth: float = 0.0
@@ -51,25 +51,27 @@ class Asked:
     signs: tuple[int, ...] | None = None
 
 
-PLAIN = Asked()
+PLAIN = TreeOptions()
 
 
 def step(g: float, h: float, rules) -> float:
-    """Return the value of a leaf of one output that lowers its loss most."""
+    """Return the leaf value of one output that lowers its loss most."""
     size = max(abs(g) - rules["reg_alpha"], 0.0) / (h + rules["reg_lambda"])
     return -math.copysign(min(size, rules["longest"]), g)
 
 
 class Node:
-    """Some rows, and the vector that they would have as a leaf."""
+    """The rows of a node, and the vector that they would have as a leaf."""
 
-    def __init__(self, g, h, rows, rules, asked, above=None, key=0, given=-1, bounds=None):
+    def __init__(self, g, h, rows, rules, tree_options, above=None, key=0, given=-1, bounds=None):
         self.rows, self.key, self.given, self.bounds = rows, key, given, bounds
         self.G, self.H = g[:, rows].sum(axis=1), h[:, rows].sum(axis=1)
         self.value = np.array([step(*sums, rules) for sums in zip(self.G, self.H, strict=True)])
-        if asked.smooth > 0.0 and above is not None:
+        if tree_options.smooth > 0.0 and above is not None:
             n = len(rows)
-            self.value = (n * self.value + asked.smooth * above.value) / (n + asked.smooth)
+            self.value = (n * self.value + tree_options.smooth * above.value) / (
+                n + tree_options.smooth
+            )
         if bounds is not None:
             self.value = np.clip(self.value, *bounds)
         # Twice the loss that a leaf of this value takes away.
@@ -82,19 +84,21 @@ def penalised_score(g, h, side, rules, penalty):
     if penalty == 0.0:
         return side.score
     rows, harder = side.rows, rules | {"reg_lambda": rules["reg_lambda"] + penalty}
-    best, free = (Node(g, h, rows, asked, PLAIN).score for asked in (harder, rules))
+    best, free = (Node(g, h, rows, rule_set, PLAIN).score for rule_set in (harder, rules))
     return best - (free - side.score)
 
 
-def divided(g, h, node, goes_left, rules, asked, sign=0, penalty=0.0):
-    """What a division of a node gains, and its sides.
+def divided(g, h, node, goes_left, rules, tree_options, sign=0, penalty=0.0):
+    """Return the gain of a division of a node, and its sides.
 
-    None where a side has too little, or where the sides of an output are not in order.
+    Return None if a side is too small, or if the sides of an output are not in order.
     """
     left, right = node.rows[goes_left], node.rows[~goes_left]
     if min(len(left), len(right)) < rules["min_samples_leaf"]:
         return None
-    sides = [Node(g, h, rows, rules, asked, node, bounds=node.bounds) for rows in (left, right)]
+    sides = [
+        Node(g, h, rows, rules, tree_options, node, bounds=node.bounds) for rows in (left, right)
+    ]
     if min(side.H.mean() for side in sides) < rules["min_child_weight"]:
         return None
     if (sign * (sides[1].value - sides[0].value) < 0).any():
@@ -103,14 +107,14 @@ def divided(g, h, node, goes_left, rules, asked, sign=0, penalty=0.0):
     return 0.5 * (scores[0] + scores[1] - node.score)
 
 
-def cuts_of(X, rows, feature, key, asked):
-    """Return the largest values on the left, or levels alone on the left, that a column offers."""
+def cuts_of(X, rows, feature, key, tree_options):
+    """Return the cuts of a column: the largest value, or the only level, on the left."""
     values = X[rows, feature]
     missing, present = np.isnan(values).any(), values[~np.isnan(values)]
-    if feature in asked.categories:
+    if feature in tree_options.categories:
         levels = [*np.unique(present), *([np.nan] if missing else [])]
         return levels[:1] if len(levels) == 2 else levels
-    if asked.draw is None:
+    if tree_options.draw is None:
         return list(np.unique(present))
     if len(present) == 0:
         return []
@@ -118,46 +122,46 @@ def cuts_of(X, rows, feature, key, asked):
     bins = np.unique(X[:, feature])
     bins = bins[(bins >= present.min()) & (bins <= present.max())]
     cuts = bins if missing else bins[:-1]
-    return [cuts[asked.draw(key, feature, len(cuts))]] if len(cuts) else []
+    return [cuts[tree_options.draw(key, feature, len(cuts))]] if len(cuts) else []
 
 
-def ways_of(X, rows, feature, at, asked):
-    """Return whether each of ``rows`` goes left, with missing values on the right and on the left."""
+def ways_of(X, rows, feature, at, tree_options):
+    """Return which rows go left, with missing values on the right and on the left."""
     values = X[rows, feature]
     missing = np.isnan(values)
-    if feature in asked.categories:
+    if feature in tree_options.categories:
         return [missing if np.isnan(at) else values == at]
     return [np.where(missing, side, values <= at) for side in (False, True)]
 
 
-def best_split(X, g, h, node, rules, asked):
-    """``(is given, gain, feature, threshold, left rows)`` of the cut that a node takes."""
-    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+def best_split(X, g, h, node, rules, tree_options):
+    """Return ``(is given, gain, feature, threshold, left rows)`` of the best cut of a node."""
+    factors, price = tree_options.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
     if node.given >= 0:
-        feature, at, _, _ = asked.given[node.given]
-        ways = ways_of(X, node.rows, feature, at, asked)
-        gains = [divided(g, h, node, way, rules, asked) for way in ways]
+        feature, at, _, _ = tree_options.given[node.given]
+        ways = ways_of(X, node.rows, feature, at, tree_options)
+        gains = [divided(g, h, node, way, rules, tree_options) for way in ways]
         gains = [-1.0 if gain is None else gain - price for gain in gains]
         best = int(gains[1] > gains[0] * (1 + 1e-9) + 1e-9)
         if gains[best] > 0.0:
             return True, gains[best], feature, at, ways[best]
     best = (False, 0.0, -1, 0.0, None)
     for feature in range(X.shape[1]):
-        for at in cuts_of(X, node.rows, feature, node.key, asked):
-            for goes_left in ways_of(X, node.rows, feature, at, asked):
-                gain = divided(g, h, node, goes_left, rules, asked)
+        for at in cuts_of(X, node.rows, feature, node.key, tree_options):
+            for goes_left in ways_of(X, node.rows, feature, at, tree_options):
+                gain = divided(g, h, node, goes_left, rules, tree_options)
                 gain = 0.0 if gain is None else factors[feature] * (gain - price)
                 if gain > best[1] * (1 + 1e-9) + 1e-9:
                     best = (False, gain, feature, at, goes_left)
     return best
 
 
-def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
-    """Return vector of each row after one tree, leaf-wise, before the learning rate."""
+def grow(X, g, h, rules, max_leaves, tree_options=PLAIN, rows=None):
+    """Grow a tree leaf-wise; return the vector of each row before the learning rate."""
     rows = np.arange(len(X)) if rows is None else rows
-    given = 0 if asked.given else -1
-    leaves = [Node(g, h, rows, rules, asked, None, asked.root_key, given)]
-    found = [best_split(X, g, h, leaves[0], rules, asked)]
+    given = 0 if tree_options.given else -1
+    leaves = [Node(g, h, rows, rules, tree_options, None, tree_options.root_key, given)]
+    found = [best_split(X, g, h, leaves[0], rules, tree_options)]
     while len(leaves) < max_leaves:
         chosen = max(range(len(leaves)), key=lambda i: (*found[i][:2], -i))
         is_given, gain, feature, at, goes_left = found.pop(chosen)
@@ -165,13 +169,13 @@ def grow(X, g, h, rules, max_leaves, asked=PLAIN, rows=None):
             break
         node = leaves.pop(chosen)
         # A search may find the cut that is given without being told.
-        wanted = asked.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
+        wanted = tree_options.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
         below = wanted[2:] if is_given or wanted[:2] == (feature, at) else (-1, -1)
         for side, part in enumerate((node.rows[goes_left], node.rows[~goes_left])):
-            key = asked.key_of(node.key, side + 1)
-            leaf = Node(g, h, part, rules, asked, node, key, below[side])
+            key = tree_options.key_of(node.key, side + 1)
+            leaf = Node(g, h, part, rules, tree_options, node, key, below[side])
             leaves.append(leaf)
-            found.append(best_split(X, g, h, leaf, rules, asked))
+            found.append(best_split(X, g, h, leaf, rules, tree_options))
     return leaf_vectors(leaves, X, g)
 
 
@@ -202,7 +206,7 @@ def normal(direction):
 
 
 def is_level(values, levels):
-    """Return whether the value of each row is one of the levels, of which nan may be one."""
+    """Return whether the value of each row is one of the levels, which may include nan."""
     return np.isin(values, levels) | (np.isnan(values) & np.isnan(levels).any())
 
 
@@ -222,47 +226,50 @@ def sets_of(values, g, h, sets):
     return [[level for group in groups[: i + 1] for level in group] for i in sorted(allowed)]
 
 
-def level_gains(X, g, h, opened, feature, at, rules, asked):
-    """For both sides of missing values: which rows go left, and the gain in each node."""
+def level_gains(X, g, h, opened, feature, at, rules, tree_options):
+    """Yield, for both sides of missing values, the left rows and the gain in each node."""
     is_set, sign = isinstance(at, list), 0
-    penalty = asked.sets.penalty if is_set else 0.0
-    if asked.signs is not None and not is_set and at != np.nanmax(X[:, feature]):
-        sign = asked.signs[feature]  # the cut after the last value orders nothing
+    penalty = tree_options.sets.penalty if is_set else 0.0
+    if tree_options.signs is not None and not is_set and at != np.nanmax(X[:, feature]):
+        sign = tree_options.signs[feature]  # the cut after the last value orders nothing
     if is_set:
         ways = [is_level(X[:, feature], at)]
     else:
-        ways = ways_of(X, np.arange(len(X)), feature, at, asked)
+        ways = ways_of(X, np.arange(len(X)), feature, at, tree_options)
     for way in ways:
         gains = [
-            divided(g, h, node, way[node.rows], rules, asked, sign, penalty) for node in opened
+            divided(g, h, node, way[node.rows], rules, tree_options, sign, penalty)
+            for node in opened
         ]
         yield way, gains, sign
 
 
-def children_of(g, h, node, goes_left, rules, asked, sign):
-    """Return both sides of a node; the middle of their values parts those of an ordered column."""
+def children_of(g, h, node, goes_left, rules, tree_options, sign):
+    """Return both sides of a node; the midpoint of their values bounds an ordered column."""
     parts = node.rows[goes_left], node.rows[~goes_left]
     low, high = (np.full(len(g), -np.inf), np.full(len(g), np.inf))
     if node.bounds is not None:
         low, high = node.bounds
     bounds = [(low, high), (low, high)]
     if sign != 0:
-        sides = [Node(g, h, rows, rules, asked, node, bounds=node.bounds) for rows in parts]
+        sides = [Node(g, h, rows, rules, tree_options, node, bounds=node.bounds) for rows in parts]
         middle = 0.5 * (sides[0].value + sides[1].value)
         bounds = [(low, np.minimum(high, middle)), (np.maximum(low, middle), high)]
         bounds = bounds if sign > 0 else bounds[::-1]
     return [
-        Node(g, h, rows, rules, asked, node, bounds=within)
+        Node(g, h, rows, rules, tree_options, node, bounds=within)
         for rows, within in zip(parts, bounds, strict=True)
     ]
 
 
-def best_of_level(X, g, h, opened, cuts, rules, asked):
-    """Return the cut that gains most: which rows go left, what each node gains, and its sign."""
-    factors, price = asked.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
+def best_of_level(X, g, h, opened, cuts, rules, tree_options):
+    """Return the left rows, the gain of each node, and the sign of the best cut."""
+    factors, price = tree_options.factors or (1.0,) * X.shape[1], len(g) * rules["gamma"]
     best, ways, others = 0.0, None, []
     for feature, at in cuts:
-        for goes_left, gains, sign in level_gains(X, g, h, opened, feature, at, rules, asked):
+        for goes_left, gains, sign in level_gains(
+            X, g, h, opened, feature, at, rules, tree_options
+        ):
             worth = factors[feature] * (sum(gain for gain in gains if gain is not None) - price)
             if worth <= 0.0:
                 continue
@@ -274,33 +281,35 @@ def best_of_level(X, g, h, opened, cuts, rules, asked):
     for worth, other in others:
         close = worth > best * (1 - 1e-7) - 1e-7
         same = (other == division).all() or (other == ~division).all()
-        if asked.signs is not None and close and not same:
+        if tree_options.signs is not None and close and not same:
             raise Tied
     return ways
 
 
-def grow_levels(X, g, h, rules, depth, asked=PLAIN):
-    """Return vector of each row after one symmetric tree, before the learning rate."""
-    opened, closed = [Node(g, h, np.arange(len(X)), rules, asked)], []
+def grow_levels(X, g, h, rules, depth, tree_options=PLAIN):
+    """Grow a symmetric tree; return the vector of each row before the learning rate."""
+    opened, closed = [Node(g, h, np.arange(len(X)), rules, tree_options)], []
     offered = {}
-    if asked.sets is not None:
-        offered = {j: sets_of(X[:, j], g, h, asked.sets) for j in asked.categories}
+    if tree_options.sets is not None:
+        offered = {j: sets_of(X[:, j], g, h, tree_options.sets) for j in tree_options.categories}
     for level in range(depth):
         closed += [node for node in opened if len(node.rows) < 2 * rules["min_samples_leaf"]]
         opened = [node for node in opened if len(node.rows) >= 2 * rules["min_samples_leaf"]]
-        key, ways = asked.key_of(-1, level), None
-        if level < len(asked.given):
-            ways = best_of_level(X, g, h, opened, [asked.given[level][:2]], rules, asked)
+        key, ways = tree_options.key_of(-1, level), None
+        if level < len(tree_options.given):
+            ways = best_of_level(
+                X, g, h, opened, [tree_options.given[level][:2]], rules, tree_options
+            )
         if ways is None:
             cuts = [(feature, at) for feature, found in offered.items() for at in found]
             cuts += [
                 (feature, at)
                 for feature in range(X.shape[1])
                 if feature not in offered
-                for at in cuts_of(X, np.arange(len(X)), feature, key, asked)
+                for at in cuts_of(X, np.arange(len(X)), feature, key, tree_options)
             ]
             cuts.sort(key=lambda cut: cut[0])  # ties go to the lower column
-            ways = best_of_level(X, g, h, opened, cuts, rules, asked)
+            ways = best_of_level(X, g, h, opened, cuts, rules, tree_options)
         if ways is None:
             break
         goes_left, gains, sign = ways
@@ -308,13 +317,13 @@ def grow_levels(X, g, h, rules, depth, asked=PLAIN):
         for node, gain in zip(opened, gains, strict=True):
             way = goes_left[node.rows]
             divides = gain is not None
-            parts += children_of(g, h, node, way, rules, asked, sign) if divides else [node]
+            parts += children_of(g, h, node, way, rules, tree_options, sign) if divides else [node]
         opened = parts
     return leaf_vectors([*opened, *closed], X, g)
 
 
 def leaf_vectors(leaves, X, g):
-    """Return the vector of each row, whose leaf is one of ``leaves``."""
+    """Return the vector of each row from its leaf in ``leaves``."""
     values = np.zeros((len(X), len(g)))
     for leaf in leaves:
         values[leaf.rows] = leaf.value
@@ -325,7 +334,7 @@ def leaf_vectors(leaves, X, g):
 
 
 def goss_weights(g, top_rate, other_rate, hashes):
-    """Return the weight of each row in a sample by the sum of ``|g|``, 0 outside; ``hashes`` from 0 to 1."""
+    """Return the weight of each row in a sample by ``|g|``, or 0; ``hashes`` are from 0 to 1."""
     n = g.shape[1]
     order = np.argsort(-abs(g).sum(axis=0), kind="stable")
     chance = min(1.0, other_rate / (1.0 - top_rate))
@@ -335,7 +344,7 @@ def goss_weights(g, top_rate, other_rate, hashes):
 
 
 def mvs_weights(g, h, share, hashes):
-    """Return the weight of each row in a sample of the least variance, 0 outside."""
+    """Return the weight of each row in a minimal variance sample, or 0."""
     parts = [(abs(part) / abs(part).sum(axis=1, keepdims=True)) ** 2 for part in (g, h)]
     sizes = [np.sqrt(part.sum(axis=0)) for part in parts]
     size = np.sqrt(sum((part / part.sum()) ** 2 for part in sizes))

@@ -1,4 +1,4 @@
-"""The ladder climbs on every task, prints what it measured, and writes a whole page."""
+"""The ladder runs on every task, prints its results, and writes a complete page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VOID = {"meta", "br", "path", "use", "rect", "image", "circle", "line", "stop"}
 
 
 class Checker(html.parser.HTMLParser):
-    """Counts tags, and notes what is not closed or points outside."""
+    """Count tags, and record unclosed tags and external links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def test_page_is_whole_and_fetches_nothing(climbed) -> None:
 
 
 def test_trees_of_the_page_keep_the_kinds_of_their_columns(monkeypatch) -> None:
-    """Thresholds of 64-bit integers are no floats; names are those of the split."""
+    """Thresholds of 64-bit integers are integers, and names are those of the split columns."""
     pytest.importorskip("matplotlib")
     from hedgerow.report import page
 

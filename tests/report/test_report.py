@@ -1,4 +1,4 @@
-"""The page about a model: what it says, and that it needs nothing else."""
+"""The report page of a model: its contents, and no external resources."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def classifier(**more: Any) -> Any:
 
 
 class Page(HTMLParser):
-    """Headings, tables, figures and whatever could fetch something."""
+    """Headings, tables, figures, and elements that could load resources."""
 
     void = frozenset({"meta", "br", "img", "hr", "link", "path", "use", "rect"})
 
@@ -308,7 +308,7 @@ def test_model_without_splits() -> None:
 
 
 class Explained:
-    """Stands for an explanation."""
+    """A substitute for an explanation."""
 
     interactions = False
 
@@ -341,7 +341,7 @@ def test_surprising_rows_are_explained(n_classes: int, monkeypatch: pytest.Monke
 
 
 def page_of(model: Any, y: Any, **more: Any) -> tuple[Any, Page]:
-    """Return findings and page of a model that is trained on some rows and tested on others."""
+    """Train on some rows and test on others; return the findings and the page."""
     frame, _ = table()
     if "qid" in more:
         model.fit(frame, y, qid=more["qid"])

@@ -1,4 +1,4 @@
-"""Weights in reports: a row of weight 2 is two rows, and one of weight 0 is none."""
+"""Weights in reports: a row of weight 2 counts as two rows, one of weight 0 as none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server, as a process that is asked over HTTP."""
+"""The server as a process that answers HTTP requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def server(path):
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """Yield a model of unnamed numbers, and its server."""
+    """Start a server of a model with unnamed numeric columns."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     booster = train({"n_estimators": 10}, Dataset(X, X[:, 0] + X[:, 1]))
@@ -158,8 +158,8 @@ def test_the_protocol_of_open_inference(server, classifier) -> None:
     }  # fmt: skip
     assert probability["shape"] == [5, 3]
     assert probability["data"] == classifier.predict_proba(X).reshape(-1).tolist()
-    asked = [{"name": name} for name in ("contributions", "base_value", "raw")]
-    status, found = server.ask("POST", "/v2/models/income/infer", {**body, "outputs": asked})
+    params = [{"name": name} for name in ("contributions", "base_value", "raw")]
+    status, found = server.ask("POST", "/v2/models/income/infer", {**body, "outputs": params})
     values, base, raw = (np.reshape(out["data"], out["shape"]) for out in found["outputs"])
     assert values.shape == (5, 3, 3)
     np.testing.assert_allclose(values.sum(axis=1) + base, raw, atol=1e-9)
@@ -233,12 +233,12 @@ def test_metrics_are_counted(server) -> None:
         (line,) = [line for line in text.splitlines() if line.startswith(start)]
         return float(line.split()[-1])
 
-    asked = 'hedgerow_requests_total{route="predict",status="200"}'
+    params = 'hedgerow_requests_total{route="predict",status="200"}'
     server.ask("POST", "/predict", body)
     before = server.ask("GET", "/metrics")[1]
     server.ask("POST", "/predict", body)
     after = server.ask("GET", "/metrics")[1]
-    for start in (asked, "hedgerow_rows_total", 'hedgerow_unseen_categories{column="city"}'):
+    for start in (params, "hedgerow_rows_total", 'hedgerow_unseen_categories{column="city"}'):
         assert count(after, start) == count(before, start) + 1
     assert 'hedgerow_model_info{name="income"' in after
     assert "hedgerow_request_seconds_bucket" in after
@@ -383,7 +383,7 @@ def test_limits(path) -> None:
 
 @pytest.fixture(scope="module")
 def slow_path(tmp_path_factory) -> Path:
-    """Return a model whose explanations take long."""
+    """Return the path of a model whose explanations take long."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 20))
     params = {"n_estimators": 200, "max_leaves": 64, "linear_leaves": False}
@@ -394,7 +394,7 @@ def slow_path(tmp_path_factory) -> Path:
 
 
 def slow_body(n: int = 3000) -> dict:
-    """Return rows of digits: a body that arrives soon."""
+    """Return a request body that is fast to read but slow to answer."""
     X = np.random.default_rng(0).integers(-4, 5, size=(n, 20))
     return {"records": X.tolist(), "explain": True}
 
@@ -502,7 +502,7 @@ def replace(source: Path, target: Path) -> None:
 def hammer(
     server: Server, bodies: list, answers: list[dict], stop: threading.Event, lost: list
 ) -> int:
-    """Ask until told to stop; answers that are none of those that are right are noted."""
+    """Send requests until stopped, and record answers that are not expected."""
     connection = server.connect()
     n_asked = 0
     for k in itertools.count():
@@ -547,7 +547,7 @@ def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
     answers = [right_answers(first, bodies), right_answers(second, bodies)]
     stop, lost = threading.Event(), []
     with serving(live, "--watch", "0.05") as server, ThreadPoolExecutor(16) as pool:
-        asked = [pool.submit(hammer, server, bodies, answers, stop, lost) for _ in range(16)]
+        futures = [pool.submit(hammer, server, bodies, answers, stop, lost) for _ in range(16)]
         try:
             for k in range(10):
                 replace((second, first)[k % 2], live)
@@ -556,7 +556,7 @@ def test_reloads_under_load_lose_nothing(path, tmp_path) -> None:
                 time.sleep(0.2)
         finally:
             stop.set()
-        total = sum(one.result() for one in asked)
+        total = sum(one.result() for one in futures)
         assert not lost, lost[:3]
         assert total > 200
         text = server.ask("GET", "/metrics")[1]
@@ -604,10 +604,10 @@ def test_running_requests_are_answered_before_the_end(slow_path) -> None:
             return float(re.search(r"\nhedgerow_pending (\S+)", text)[1]) >= 3
 
         with ThreadPoolExecutor(3) as pool:
-            asked = [pool.submit(server.ask, "POST", "/predict", body) for _ in range(3)]
+            futures = [pool.submit(server.ask, "POST", "/predict", body) for _ in range(3)]
             wait_for(pending)
             assert server.stop(signal.SIGTERM) == 0
-            for one in asked:
+            for one in futures:
                 status, found = one.result()
                 assert status == 200
                 assert len(found["explanations"]) == 700

@@ -1,4 +1,4 @@
-"""Models in the servers and tools of others: MLflow, FastAPI, BentoML, Triton's client, Optuna."""
+"""Models in other servers and tools: MLflow, FastAPI, BentoML, Triton's client, Optuna."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_mlflow_takes_arrays_and_logs_models(tmp_path, monkeypatch) -> None:
 
 
 def test_mlflow_serves_the_model(classifier, tmp_path) -> None:
-    """MLflow's own scoring server, asked as its clients ask."""
+    """The test sends requests to MLflow's scoring server like its clients."""
     pytest.importorskip("mlflow", reason="needs mlflow")
     client = pytest.importorskip("fastapi.testclient", reason="needs fastapi and httpx")
     import mlflow.pyfunc
@@ -116,9 +116,9 @@ def test_mlflow_serves_the_model(classifier, tmp_path) -> None:
 
     mlflow_model.save_model(classifier, str(tmp_path / "model"))
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    asked = client.TestClient(scoring_server.init(loaded))
+    http = client.TestClient(scoring_server.init(loaded))
     body = {"dataframe_records": records(6), "params": {"kind": "probability"}}
-    answer = asked.post("/invocations", json=body)
+    answer = http.post("/invocations", json=body)
     assert answer.status_code == 200, answer.text
     assert answer.json()["predictions"] == classifier.predict_proba(rows().head(6)).tolist()
 
@@ -127,7 +127,7 @@ def test_mlflow_serves_the_model(classifier, tmp_path) -> None:
 
 
 def example(name: str):
-    """Return a module of the examples, under a name of its own."""
+    """Import a module of the examples with a unique name."""
     spec = importlib.util.spec_from_file_location(f"examples_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -140,15 +140,15 @@ def example(name: str):
 def test_the_example_of_fastapi(classifier, path, monkeypatch) -> None:
     client = pytest.importorskip("fastapi.testclient", reason="needs fastapi and httpx")
     monkeypatch.setenv("MODEL", str(path))
-    with client.TestClient(example("fastapi_app").app) as asked:
+    with client.TestClient(example("fastapi_app").app) as http:
         body = {"records": records(5), "kind": "probability"}
-        answer = asked.post("/predict", json=body)
+        answer = http.post("/predict", json=body)
         assert answer.status_code == 200, answer.text
         assert answer.json()["predictions"] == classifier.predict_proba(rows().head(5)).tolist()
         bad = {"records": [{**records(1)[0], "size": "large"}]}
-        answer = asked.post("/predict", json=bad)
+        answer = http.post("/predict", json=bad)
         assert (answer.status_code, "'size'" in answer.json()["detail"]) == (400, True)
-        assert asked.post("/predict", json={"records": []}).status_code == 422
+        assert http.post("/predict", json={"records": []}).status_code == 422
 
 
 def test_the_example_of_bentoml(classifier, path, monkeypatch) -> None:
@@ -156,12 +156,12 @@ def test_the_example_of_bentoml(classifier, path, monkeypatch) -> None:
     client = pytest.importorskip("starlette.testclient", reason="needs starlette and httpx")
     monkeypatch.setenv("MODEL", str(path))
     service = example("bentoml_service").HedgerowService
-    with client.TestClient(service.to_asgi()) as asked:
-        answer = asked.post("/predict", json={"records": records(5)})
+    with client.TestClient(service.to_asgi()) as http:
+        answer = http.post("/predict", json={"records": records(5)})
         assert answer.status_code == 200, answer.text
         assert answer.json() == classifier.predict(rows().head(5)).tolist()
         bad = [{**records(1)[0], "size": "large"}]
-        answer = asked.post("/predict", json={"records": bad})
+        answer = http.post("/predict", json={"records": bad})
         assert answer.status_code == bentoml.exceptions.InvalidArgument.error_code
         assert "'size'" in answer.text
 
@@ -176,12 +176,12 @@ def test_the_client_of_triton_asks_our_server(classifier, path) -> None:
 
     X = rows().head(7)
     with serving(path) as server:
-        asked = client.InferenceServerClient(f"{server.host}:{server.port}")
-        assert asked.is_server_live()
-        assert asked.is_server_ready()
-        assert asked.is_model_ready("income")
-        assert asked.get_server_metadata()["name"] == "hedgerow"
-        about = asked.get_model_metadata("income")
+        http = client.InferenceServerClient(f"{server.host}:{server.port}")
+        assert http.is_server_live()
+        assert http.is_server_ready()
+        assert http.is_model_ready("income")
+        assert http.get_server_metadata()["name"] == "hedgerow"
+        about = http.get_model_metadata("income")
         inputs = []
         for described in about["inputs"]:
             tensor = client.InferInput(described["name"], [7], described["datatype"])
@@ -196,7 +196,7 @@ def test_the_client_of_triton_asks_our_server(classifier, path) -> None:
             client.InferRequestedOutput(name, binary_data=False)
             for name in ("prediction", "probability")
         ]
-        found = asked.infer("income", inputs, outputs=wanted)
+        found = http.infer("income", inputs, outputs=wanted)
         known = X.assign(size=X["size"].fillna(0.0))
         assert found.as_numpy("prediction").astype(str).tolist() == (
             classifier.predict(known).tolist()
@@ -205,7 +205,7 @@ def test_the_client_of_triton_asks_our_server(classifier, path) -> None:
             found.as_numpy("probability"), classifier.predict_proba(known)
         )
         with pytest.raises(Exception, match="city"):
-            asked.infer("income", inputs[:2], outputs=wanted)
+            http.infer("income", inputs[:2], outputs=wanted)
 
 
 # -- skops ----------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_skops_keeps_models_with_categories(more) -> None:
 
 
 class Trial:
-    """As much of a trial as the callback asks; prunes once a number of scores was reported."""
+    """The part of a trial that the callback uses; prunes after a number of reported scores."""
 
     def __init__(self, direction: str = "MINIMIZE", most: int = 10**6) -> None:
         self.reported: list[tuple[int, float]] = []
