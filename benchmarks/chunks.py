@@ -102,13 +102,13 @@ def main() -> None:
             matrix, target, params, options.threads, chunk_rows, options.trees, clock
         )
         median, least = 1e3 * np.median(times, axis=0), 1e3 * times.min(axis=0)
-        passes, splits, vain = (
+        passes, splits, unused = (
             np.mean([getattr(tree, name) for tree in traffic])
             for name in ("passes", "splits", "wasted_rows")
         )
         print(f"{chunk_rows:10d} {median[0]:11.1f} {median[1]:10.1f} "
               f"{median[1] / median[0]:18.2f} {least[1] / least[0]:10.2f} "
-              f"{passes:8.1f} {splits:7.1f} {vain / options.rows:12.2f}")  # fmt: skip
+              f"{passes:8.1f} {splits:7.1f} {unused / options.rows:12.2f}")  # fmt: skip
     small = rows_of(matrix, 0, min(options.rows, 50_000))
     for n_ranks in options.ranks:
         for mode in ("data", "features"):

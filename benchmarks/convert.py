@@ -168,11 +168,11 @@ def compare_with_lleaves(
             "5",
             paths[2],
         ]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        if told.returncode:
-            print(f"{name:<34} lleaves        {told.stderr.strip().splitlines()[-1]}")
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode:
+            print(f"{name:<34} lleaves        {answer.stderr.strip().splitlines()[-1]}")
             return
-        theirs = json.loads(told.stdout.strip().splitlines()[-1])
+        theirs = json.loads(answer.stdout.strip().splitlines()[-1])
         found = np.load(paths[2])
     booster.predict(X, n_jobs=options.threads)
     seconds = []

@@ -177,7 +177,7 @@ def test_every_bit_counts(some_rounds) -> None:
                 read(data[:place])
 
 
-def test_other_fits_and_files_are_told_apart(some_rounds) -> None:
+def test_other_fits_and_files_are_distinguished(some_rounds) -> None:
     data = b"".join(rounds_to_bytes(some_rounds, "aa"))
     with pytest.raises(OtherFitError, match="another fit"):
         rounds_from_bytes(data, "ab")
@@ -423,13 +423,13 @@ def test_parts_are_written_when_it_is_time(some_rounds) -> None:
     assert len(store.saved) == 5
 
 
-def test_every_round_is_written_if_asked_for_at_any_cost(some_rounds) -> None:
+def test_every_round_is_written_on_request_at_any_cost(some_rounds) -> None:
     store = Store(cost=3.0)
     run_rounds(some_rounds, store, 0.0, 4, 0.5)
     assert [end for _, _, end in store.saved] == [1, 2, 3, 4]
 
 
-def test_a_slow_store_is_asked_less_often(some_rounds) -> None:
+def test_a_slow_store_is_written_less_often(some_rounds) -> None:
     store = Store(cost=4.0)
     run_rounds(some_rounds, store, 10.0, 4000, 0.5)
     time_of_writes = 4.0 * len(store.saved)

@@ -138,12 +138,12 @@ def test_turns_keep_tasks_abreast(n_threads: int) -> None:
         steps[task] += 1
         return steps[task] == lengths[task]
 
-    def settle() -> bool:
+    def resolve() -> bool:
         alive = [done for done, length in zip(steps, lengths, strict=True) if done < length]
         worst.append(max(alive) - min(alive) if alive else 0)
         return False
 
-    take_turns(advance, 4, n_threads, settle)
+    take_turns(advance, 4, n_threads, resolve)
     assert steps == lengths
     assert max(worst) <= 2  # a step done, and one in the making
 
@@ -417,7 +417,7 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
         (TreeGrower, "_begin", 45),
     ],
 )
-def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
+def test_an_interrupt_of_the_folds_trains_with_their_best_round_so_far(
     owner: Any, name: str, at: int, after: bool, n_jobs: int, rows: Any, whole: Any,
     monkeypatch: Any,
 ) -> None:  # fmt: skip

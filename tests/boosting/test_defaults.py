@@ -42,7 +42,7 @@ def _log_loss(y: Any, p: Any) -> float:
     return float(-np.mean(np.log(np.where(y == 1, p, 1.0 - p))))
 
 
-def test_defaults_are_automatic_and_told() -> None:
+def test_defaults_are_automatic_and_reported() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     model = HedgerowClassifier(random_state=0).fit(X, y)
     expected = recipe(DataSize(len(y)))
@@ -212,7 +212,7 @@ def test_tiny_tables_of_counted_rounds_take_every_kind_of_trees(
     assert model.booster_.model.training["parameters"]["max_leaves"] == leaves
 
 
-def test_what_is_chosen_is_what_could_be_asked_for() -> None:
+def test_chosen_parameters_give_the_same_model_if_passed() -> None:
     X, y = load_diabetes(return_X_y=True)
     chosen = HedgerowRegressor(random_state=0).fit(X, y)
     chosen_params = chosen.chosen_params_

@@ -47,7 +47,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("objective", ["cox", "aft"])
 @pytest.mark.parametrize("form", EVENTS)
-def test_event_and_time_are_told_by_names_and_types(objective, form) -> None:
+def test_event_and_time_are_recognised_by_names_and_types(objective, form) -> None:
     params = {"objective": objective, **SHORT}
     known = train(params, Dataset(X, SIGNED)).predict(X)
     for y in EVENTS[form]():

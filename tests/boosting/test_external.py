@@ -381,7 +381,7 @@ def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
         train(aimed(objective="logistic", eval_metric="auc"), TableData(Dataset(**data), 50))
 
 
-def test_faults_of_a_metric_are_told_with_the_round() -> None:
+def test_errors_of_a_metric_name_the_round() -> None:
     def broken(y, prediction, weight):
         raise ValueError("no")
 

@@ -271,7 +271,7 @@ def test_ranks(case, n_ranks, mode, tmp_path) -> None:
     assert on_ranks(n_ranks, mode, settings, data, tmp_path) == [expected] * n_ranks
 
 
-def test_no_newton_step_is_told_on_every_rank(tmp_path) -> None:
+def test_no_newton_step_is_an_error_on_every_rank(tmp_path) -> None:
     def bent(y, raw):
         return -((raw - y) ** 2)
 

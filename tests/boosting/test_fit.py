@@ -231,7 +231,7 @@ def test_threads_do_not_change_the_model() -> None:
 # -- history and callbacks -----------------------------------------------------
 
 
-def test_nothing_is_evaluated_unless_asked_for() -> None:
+def test_nothing_is_evaluated_unless_requested() -> None:
     assert fit(sample(), OBJECTIVE, PARAMS).training["history"] == {}
 
 

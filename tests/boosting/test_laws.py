@@ -297,7 +297,7 @@ def test_softmax_of_two_classes_is_about_the_logistic_one() -> None:
 # -- training and serving agree -------------------------------------------------------------
 
 
-def separates(column, dtype=None):
+def assert_separates(column, dtype=None):
     """Assert that predictions distinguish every value of a column from its neighbours."""
     values = np.asarray(column) if dtype is None else np.array(column, dtype=dtype)
     rng = np.random.default_rng(0)
@@ -319,29 +319,29 @@ def steps(start, n=12, dtype=np.float64):
 
 
 @pytest.mark.parametrize("start", [1.0, -1.0, 0.1, 1e-300, -1e300, 2.0**52, 2.0**53, -3e-320, 0.0])
-def test_adjacent_float64_are_told_apart(start) -> None:
-    separates(steps(start))
+def test_adjacent_float64_are_separated(start) -> None:
+    assert_separates(steps(start))
 
 
 @pytest.mark.parametrize("start", [1.0, -1.0, 0.1, 1e-38, 3e38, 2.0**23, 2.0**24, -1e-44, 0.0])
-def test_adjacent_float32_are_told_apart(start) -> None:
-    separates(steps(start, dtype=np.float32))
+def test_adjacent_float32_are_separated(start) -> None:
+    assert_separates(steps(start, dtype=np.float32))
 
 
-def test_subnormals_zero_and_infinities_are_told_apart() -> None:
+def test_subnormals_zero_and_infinities_are_separated() -> None:
     tiny = 5e-324
     values = [-np.inf, -1.7e308, -1.0, -tiny, 0.0, tiny, 2 * tiny, 1.0, 1.7e308, np.inf, np.nan]
-    separates(values)
-    separates(np.float32([-np.inf, -3e38, -1e-45, 0.0, 1e-45, 3e38, np.inf, np.nan]))
+    assert_separates(values)
+    assert_separates(np.float32([-np.inf, -3e38, -1e-45, 0.0, 1e-45, 3e38, np.inf, np.nan]))
 
 
 @pytest.mark.parametrize("start", [0, 2**53, 2**60, 2**62 + 1, -(2**62), -(2**63) + 1, 2**63 - 13])
-def test_adjacent_int64_are_told_apart(start) -> None:
-    separates(np.arange(12, dtype=np.int64) + start)
+def test_adjacent_int64_are_separated(start) -> None:
+    assert_separates(np.arange(12, dtype=np.int64) + start)
 
 
-def test_time_stamps_of_adjacent_nanoseconds_are_told_apart() -> None:
-    separates(1_700_000_000_123_456_789 + np.arange(40, dtype=np.int64))
+def test_time_stamps_of_adjacent_nanoseconds_are_separated() -> None:
+    assert_separates(1_700_000_000_123_456_789 + np.arange(40, dtype=np.int64))
 
 
 def test_negative_zero_is_zero() -> None:

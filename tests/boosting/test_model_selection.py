@@ -612,7 +612,7 @@ def reported(mean: float, n_rows: int = 50) -> Difference:
     return Difference(mean, 0.1, n_rows)
 
 
-def test_folds_that_contradict_each_other_are_told() -> None:
+def test_folds_that_contradict_each_other_are_reported() -> None:
     rng = np.random.default_rng(0)
     group, X = rng.integers(0, 6, 600), rng.normal(size=(600, 3))
     y = 3.0 * np.where(group < 4, 1.0, -1.0) * X[:, 0] + 0.3 * rng.normal(size=600)
@@ -752,7 +752,7 @@ def test_the_same_bytes_for_any_threads(kind: Any, monkeypatch: pytest.MonkeyPat
     assert len(found) == 1
 
 
-ASKED: list[dict[str, Any]] = [
+USER_PARAMS: list[dict[str, Any]] = [
     {"grow_policy": "depthwise"},
     {"grow_policy": "symmetric"},
     {"multi_strategy": "multi_output_tree"},
@@ -771,8 +771,8 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@crossed(params={str(one): one for one in ASKED}, n_classes={str(n): n for n in (2, 3, 9)})
-def test_whatever_is_asked_for_the_alternatives_go_with_it(
+@crossed(params={str(one): one for one in USER_PARAMS}, n_classes={str(n): n for n in (2, 3, 9)})
+def test_candidates_are_compatible_with_the_users_parameters(
     params: dict[str, Any], n_classes: int
 ) -> None:
     rng = np.random.default_rng(6)
@@ -807,9 +807,9 @@ def test_folds_of_few_values_are_grown_by_one_thread(
 ) -> None:
     real, at_once = fold_pool.take_turns, []
 
-    def turns(step: Any, n_tasks: int, n_threads: int, settle: Any) -> None:
+    def turns(step: Any, n_tasks: int, n_threads: int, resolve: Any) -> None:
         at_once.append(n_threads)
-        real(step, n_tasks, n_threads, settle)
+        real(step, n_tasks, n_threads, resolve)
 
     monkeypatch.setattr(fold_pool, "take_turns", turns)
     for fewest in (901, 900):  # the sample has 300 x 3

@@ -667,7 +667,7 @@ def test_an_estimate_is_near_the_growth_of_the_process(params) -> None:
     assert abs(estimate - measured) < 0.3 * measured
 
 
-def test_estimates_grow_with_what_is_asked() -> None:
+def test_estimates_grow_with_the_parameters() -> None:
     shape = (100_000, 30)
     off = {"early_stopping": False}
     plain = estimate_memory(shape, off)

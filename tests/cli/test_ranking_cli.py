@@ -65,7 +65,7 @@ def test_each_file_is_read_once(table, monkeypatch) -> None:
         (("--position", "a"), "--position is for rankings"),
     ],
 )
-def test_wrong_use_is_told(table, more, message, capsys) -> None:
+def test_wrong_use_is_an_error(table, more, message, capsys) -> None:
     assert main(["train", str(table), "--target", "grade", *more]) != 0
     assert message in capsys.readouterr().err
 

@@ -114,7 +114,7 @@ def test_models_of_several_targets_are_continued(table: str) -> None:
         (("--target", "price", "--target", "nobody"), "no column 'nobody'"),
     ],
 )
-def test_wrong_use_is_told(
+def test_wrong_use_is_an_error(
     table: str, more: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(table, *more) != 0

@@ -47,12 +47,12 @@ def test_sums_and_maxima_are_those_of_all_ranks(size: int, length: int, seed: in
     starts = [0, *places.tolist(), length]
 
     def rank(ranks: Communicator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        mine = parts[ranks.rank]
+        own_part = parts[ranks.rank]
         ranks.barrier()
         return (
-            ranks.allreduce(mine),
-            ranks.allreduce(mine, "max"),
-            ranks.reduce_scatter(mine, starts),
+            ranks.allreduce(own_part),
+            ranks.allreduce(own_part, "max"),
+            ranks.reduce_scatter(own_part, starts),
         )
 
     with np.errstate(over="ignore"):
@@ -141,14 +141,14 @@ def test_collectives_in_steps_give_what_they_should(size: int, data: Any) -> Non
     starts = [0, *np.sort(rng.integers(0, length + 1, size - 1)).tolist(), length]
 
     def rank(ranks: Communicator) -> None:
-        mine = arrays[ranks.rank]
+        own_part = arrays[ranks.rank]
         for _ in range(2):
-            part = ranks.reduce_scatter(mine, starts)
+            part = ranks.reduce_scatter(own_part, starts)
             own = slice(starts[ranks.rank], starts[ranks.rank + 1])
             np.testing.assert_array_equal(part, arrays.sum(axis=0)[own])
-            np.testing.assert_array_equal(ranks.allreduce(mine, "max"), arrays.max(axis=0))
+            np.testing.assert_array_equal(ranks.allreduce(own_part, "max"), arrays.max(axis=0))
             ranks.barrier()
-            gathered = ranks.allgather(mine[own].tobytes())
+            gathered = ranks.allgather(own_part[own].tobytes())
             assert gathered == [arrays[k, starts[k] : starts[k + 1]].tobytes() for k in range(size)]
 
     run_ranks(size, rank)
@@ -236,7 +236,7 @@ def test_nothing_is_done_after_a_failure() -> None:
         (lambda ranks: ranks.allreduce(np.arange(3)), "out of step"),
     ],
 )
-def test_ranks_that_call_different_things_are_told_so(second: object, message: str) -> None:
+def test_different_calls_of_ranks_are_errors(second: object, message: str) -> None:
     def rank(ranks: Communicator) -> None:
         if ranks.rank == 0:
             ranks.barrier()
@@ -251,7 +251,7 @@ def test_ranks_that_call_different_things_are_told_so(second: object, message: s
 
 
 @pytest.mark.parametrize("by_parts", [False, True])
-def test_arrays_of_different_lengths_are_told_so(by_parts: bool) -> None:
+def test_arrays_of_different_lengths_are_errors(by_parts: bool) -> None:
     def rank(ranks: Communicator) -> None:
         length = 10 + ranks.rank
         if by_parts:

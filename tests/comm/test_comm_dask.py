@@ -122,7 +122,7 @@ def test_results_are_those_of_ranks_in_threads(client: Any, shares_memory: bool)
             assert found[3] == right[3]
 
 
-def test_an_error_of_one_rank_is_told_to_the_other(client: Any) -> None:
+def test_an_error_of_one_rank_is_raised_on_the_other(client: Any) -> None:
     futures = start(client, fail)
     with pytest.raises(KeyError, match="of its own"):
         futures[1].result(timeout=LIMIT)

@@ -94,18 +94,18 @@ def all_collectives(ranks: Collectives) -> list[Any]:
     rng, found = np.random.default_rng(0), []
     for length in (1, 100_003, 7, 0, 40_000, 300_001, 12):
         everyone = rng.integers(-(2**40), 2**40, (ranks.size, length))
-        mine = everyone[ranks.rank].copy()
+        own = everyone[ranks.rank].copy()
         starts = np.sort(np.append(rng.integers(0, length + 1, ranks.size - 1), [0, length]))
-        part = ranks.reduce_scatter(mine, starts)
+        part = ranks.reduce_scatter(own, starts)
         right = everyone.sum(axis=0)
         np.testing.assert_array_equal(part, right[starts[ranks.rank] : starts[ranks.rank + 1]])
         out = np.empty(len(part), dtype=np.int64)
-        assert ranks.reduce_scatter(mine, starts, out) is out
+        assert ranks.reduce_scatter(own, starts, out) is out
         np.testing.assert_array_equal(out, part)
-        np.testing.assert_array_equal(ranks.allreduce(mine), right)
-        np.testing.assert_array_equal(ranks.allreduce(mine, "max"), everyone.max(axis=0))
-        gathered = ranks.allgather(mine.tobytes())
-        mine[:] = 0
+        np.testing.assert_array_equal(ranks.allreduce(own), right)
+        np.testing.assert_array_equal(ranks.allreduce(own, "max"), everyone.max(axis=0))
+        gathered = ranks.allgather(own.tobytes())
+        own[:] = 0
         ranks.barrier()
         assert gathered == [one.tobytes() for one in everyone]
         found.append(part)

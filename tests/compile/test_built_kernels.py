@@ -296,7 +296,7 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
 
 @needs_library
 @pytest.mark.parametrize(
-    "spoil",
+    "alter",
     mostly_slow(
         [
             truncate,
@@ -311,11 +311,11 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
         n_fast=2,
     ),
 )
-def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
+def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
     folder = tmp_path / "built"
     shutil.copytree(manifest_file.FOLDER, folder)
     manifest = json.loads((folder / manifest_file.MANIFEST).read_text())
-    reason = spoil(folder, manifest)
+    reason = alter(folder, manifest)
     (folder / manifest_file.MANIFEST).write_text(json.dumps(manifest))
     # Whether anything can be compiled afterwards is not asked here.
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")

@@ -308,7 +308,7 @@ def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
     assert "pip install 'hedgerow[jit]'" in done.stderr
 
 
-def test_compilation_is_announced_unless_told_to_be_quiet(compiled, tmp_path) -> None:
+def test_compilation_is_announced_unless_it_is_quiet(compiled, tmp_path) -> None:
     """The kernels of ``compiled`` were compiled without a message."""
     loud = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_QUIET="")
     assert loud.stdout == "20\n"

@@ -163,8 +163,8 @@ def test_xgboost(tmp_path: Path, params: dict[str, Any], target: np.ndarray, suf
     expected = theirs.predict(xgboost.DMatrix(table), output_margin=True)
     np.testing.assert_allclose(ours.predict(table, "raw"), expected, rtol=2e-5, atol=2e-5)
     leaves = theirs.predict(xgboost.DMatrix(table), pred_leaf=True)
-    mine = ours.predict(table, "leaf")
-    for theirs_of, ours_of in zip(leaves.T, mine.T, strict=True):
+    our_leaves = ours.predict(table, "leaf")
+    for theirs_of, ours_of in zip(leaves.T, our_leaves.T, strict=True):
         pairs = set(zip(theirs_of.tolist(), ours_of.tolist(), strict=True))
         assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 

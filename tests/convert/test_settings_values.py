@@ -233,7 +233,7 @@ def test_metrics_with_options_that_do_not_exist_are_refused() -> None:
     ],
     ids=_named,
 )
-def test_differences_are_told(function, given, words) -> None:
+def test_differences_are_reported(function, given, words) -> None:
     assert any(words in line for line in function(given).differences)
 
 

@@ -170,7 +170,7 @@ def test_order_of_rows_and_threads_change_nothing(random, max_bins):
 
 
 @given(st.integers(2, 255), st.integers(1, 3), st.floats(0.1, 3), st.integers(0, 2**20))
-def test_never_more_bins_than_asked_for(max_bins, digits, skew, seed):
+def test_never_more_bins_than_requested(max_bins, digits, skew, seed):
     rng = np.random.default_rng(seed)
     values = np.round(rng.standard_normal(3000) ** 2, digits) ** skew
     spec = fit_column(values, max_bins)

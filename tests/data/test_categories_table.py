@@ -758,7 +758,7 @@ def test_adult_by_every_library(shared_data: Any) -> None:
     assert loss < 0.33  # the share of the classes alone gives 0.55
 
 
-def test_columns_of_few_categories_are_asked_few_questions() -> None:
+def test_columns_of_few_categories_need_few_lookups() -> None:
     """Prediction looks up each column once per row, for any number of nodes."""
     rng = np.random.default_rng(0)
     town = rng.integers(0, 5, 600)

@@ -660,18 +660,18 @@ def test_folders_are_private_and_leftovers_are_removed(tmp_path):
     for path in (young, old):
         path.mkdir()
     os.utime(old, (time.time() - 4000,) * 2)
-    mine = tmp_path / "hedgerow-notes.scratch"
-    mine.mkdir()
+    notes = tmp_path / "hedgerow-notes.scratch"
+    notes.mkdir()
     link = tmp_path / f"hedgerow-{'c' * 16}.scratch"
-    link.symlink_to(mine)
+    link.symlink_to(notes)
     assert sorted(scratch.remove_leftovers(tmp_path)) == sorted([left, old])
     folder.close()
     folder.close()
     del other
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, mine.name, link.name])
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, notes.name, link.name])
 
 
-def test_where_files_cannot_be_locked_processes_are_asked_for(tmp_path, monkeypatch):
+def test_without_file_locks_processes_are_looked_up(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch, "_lock", lambda descriptor: None)
     folder = scratch.ScratchFolder(tmp_path)
     host = scratch.socket.gethostname()

@@ -260,7 +260,7 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
 
 
-def test_what_is_rare_is_told_by_the_number_of_rows():
+def test_rare_categories_depend_on_the_number_of_rows():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     rare = rng.random(3000) < 0.5
@@ -702,8 +702,8 @@ def test_offsets_go_with_their_rows():
     params = {"n_estimators": 30, "learning_rate": 0.3, "target_statistics": True}
     booster = train(params, Dataset(X, y + offset, offset=offset))
     plain = train({**params}, Dataset(X, y))
-    mine = booster.predict(X)
-    assert np.corrcoef(mine, plain.predict(X))[0, 1] > 0.95
+    prediction = booster.predict(X)
+    assert np.corrcoef(prediction, plain.predict(X))[0, 1] > 0.95
 
 
 def test_integer_columns_beside_categories():

@@ -58,7 +58,7 @@ def test_the_schema_knows_dates_times_and_durations(model: HedgerowRegressor) ->
     assert loaded.model.schema == model.booster_.model.schema
 
 
-def test_older_readers_are_told_that_they_cannot_read_the_file(model: HedgerowRegressor) -> None:
+def test_older_readers_refuse_the_file(model: HedgerowRegressor) -> None:
     assert b'"schema_version":"8"' in model.booster_.to_bytes()
     plain = train(PARAMS, Dataset(FRAME[["size"]], Y))
     assert b'"schema_version":"1"' in plain.to_bytes()

@@ -66,7 +66,7 @@ def test_a_file_gives_the_estimator_back(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "tree").read_bytes()
 
 
-def test_files_of_other_classes_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_other_classes_are_distinguished(tmp_path: Path) -> None:
     ESTIMATORS["regressor"].save(tmp_path / "tree")
     with pytest.raises(ModelFormatError, match="a tree of CARTRegressor, not of CARTClassifier"):
         CARTClassifier.load(tmp_path / "tree")

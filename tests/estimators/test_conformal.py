@@ -590,7 +590,7 @@ def test_classes_that_the_model_does_not_know_are_never_covered() -> None:
         model.calibrate(p, np.full(200, 9))
 
 
-def test_several_targets_are_told_to_be_fitted_apart() -> None:
+def test_several_targets_need_an_estimator_each() -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(DataError, match="takes one target, but y has several columns"):
         ConformalRegressor().fit(X, X)

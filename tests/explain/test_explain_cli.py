@@ -123,7 +123,7 @@ def test_a_column_is_not_written_twice(run: Run) -> None:
     assert "written twice" in err
 
 
-def test_unseen_categories_are_told(run: Run) -> None:
+def test_unseen_categories_are_reported(run: Run) -> None:
     frame = people()[0]
     frame.loc[:4, "city"] = "Atlantis"
     frame.to_csv("new.csv", index=False)

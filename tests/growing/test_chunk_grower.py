@@ -397,7 +397,7 @@ def test_a_real_table(shared_data, trees) -> None:
 
 @pytest.mark.parametrize("edges", [[0, 900], [0, 500, 900], [0, 0, 300, 310, 900]])
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_lines_of_leaves_that_were_split_in_vain(monkeypatch, share, edges) -> None:
+def test_lines_of_leaves_whose_split_was_dropped(monkeypatch, share, edges) -> None:
     monkeypatch.setattr(chunk_tree, "_CHILD_SHARE", share)
     problem = make_problem(900, linear_leaves=True, max_leaves=12)
     ways = {"edges": edges, "chunk_rows": 130, "n_threads": 2, "kind": StrictStore}

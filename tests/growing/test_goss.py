@@ -345,8 +345,8 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
     assert sorted([*rows, *outside]) == list(range(len(y)))
     assert tree.count[0] == len(rows)
     for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
-        mine = rows[start:stop]
-        g, h = ((values[mine] * weights[start:stop]).sum() for values in (exact.g, exact.h))
+        part = rows[start:stop]
+        g, h = ((values[part] * weights[start:stop]).sum() for values in (exact.g, exact.h))
         assert tree.count[leaf] == stop - start
         assert tree.cover[leaf] == pytest.approx(h, rel=1e-6)
         assert tree.value[leaf] == pytest.approx(-0.1 * g / (h + 1.0), rel=1e-5, abs=1e-8)
@@ -419,14 +419,14 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
         weights = grower.row_weights(rows)
     assert weights.max() > 1.5 * weights.min()
     for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
-        mine = rows[start:stop]
-        mass = own[mine] * weights[start:stop]
+        part = rows[start:stop]
+        mass = own[part] * weights[start:stop]
 
-        def total(step, mine=mine, mass=mass):
-            return objective.loss(y[mine], raw[:, mine] + step, mass)
+        def total(step, part=part, mass=mass):
+            return objective.loss(y[part], raw[:, part] + step, mass)
 
         best = total(forest.value[leaf])
-        for step in (*(y[mine] - base[0]), *np.linspace(-3, 3, 61)):
+        for step in (*(y[part] - base[0]), *np.linspace(-3, 3, 61)):
             assert best <= total(step) + 1e-9
 
 
@@ -605,7 +605,7 @@ def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "exact", "categories"])
-def test_threads_settle_ties_alike_whatever_a_row_stands_for(monkeypatch, kind) -> None:
+def test_threads_break_ties_alike_for_rows_of_any_weight(monkeypatch, kind) -> None:
     # A row stands for 10: times that, scores that differ may round to one.
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
     params = {

@@ -502,7 +502,7 @@ def test_automatic_trees_with_lines_or_constraints_have_one_output(given) -> Non
     assert model.booster_.model.forest.vectors is None
 
 
-def test_recipes_keep_to_what_is_asked() -> None:
+def test_recipes_keep_the_users_parameters() -> None:
     """Automatic settings choose only trees that support the user's settings."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3200, 3))

@@ -589,7 +589,7 @@ def test_what_does_not_go_with_symmetric_trees_is_named(params, named) -> None:
         content(X, y, **params)
 
 
-def test_vectors_are_grown_where_they_are_asked_for(tmp_path) -> None:
+def test_vectors_are_grown_on_request(tmp_path) -> None:
     X, y = data(400, 3, missing=0.1)
     several, path = np.column_stack([y, -y, np.nan_to_num(X[:, 2])]), tmp_path / "model"
     few = {"grow_policy": "symmetric", "n_estimators": 20, "early_stopping": False, "max_depth": 3}

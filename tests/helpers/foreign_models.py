@@ -46,7 +46,7 @@ def rows_near_cuts(
 
 
 def leaf_numbers(booster: Any) -> np.ndarray:
-    """Return the number of inner nodes of each tree: LightGBM numbers leaves only, we number both."""
+    """Return the number of inner nodes of each tree: LightGBM numbers only leaves."""
     forest = booster.model.forest
     inner = np.concatenate(([0], np.cumsum(forest.feature >= 0)))
     return inner[forest.tree_start[1:]] - inner[forest.tree_start[:-1]]

@@ -264,12 +264,12 @@ def test_a_batch_without_rows(booster: Booster, table: Any, kind: Any) -> None:
 def test_unseen_categories_add_up(booster: Booster, table: Any, tmp_path: Path) -> None:
     place = table.column_names.index("city")
     strange = table.set_column(place, "city", pa.array(["?!"] * N_ROWS))
-    mine = fresh(booster)
-    put_together(mine.predict_batches(strange, batch_rows=7))
-    assert mine.unseen_categories == {"city": N_ROWS}
+    copy = fresh(booster)
+    put_together(copy.predict_batches(strange, batch_rows=7))
+    assert copy.unseen_categories == {"city": N_ROWS}
     write_file(tmp_path / "t.parquet", strange)
-    mine.predict_files(tmp_path / "t.parquet", tmp_path / "o.csv", batch_rows=9)
-    assert mine.unseen_categories == {"city": 2 * N_ROWS}
+    copy.predict_files(tmp_path / "t.parquet", tmp_path / "o.csv", batch_rows=9)
+    assert copy.unseen_categories == {"city": 2 * N_ROWS}
 
 
 def test_first_rounds_only(booster: Booster, table: Any) -> None:
@@ -434,20 +434,20 @@ def test_columns_without_names_go_by_position(tmp_path: Path) -> None:
 
 # ---- what goes wrong -----------------------------------------------------------
 
-Spoil = Callable[[Path, Any], None]
+Alter = Callable[[Path, Any], None]
 
 
-def _rewrite(name: str, change: Callable[[Any], Any]) -> Spoil:
+def _rewrite(name: str, change: Callable[[Any], Any]) -> Alter:
     return lambda folder, table: write_file(folder / name, change(table)) and None
 
 
-def _bytes(name: str, change: Callable[[bytes], bytes]) -> Spoil:
+def _bytes(name: str, change: Callable[[bytes], bytes]) -> Alter:
     return lambda folder, table: (
         (folder / name).write_bytes(change((folder / name).read_bytes())) and None
     )
 
 
-BAD_FILES: dict[str, tuple[str, Spoil, str]] = {
+BAD_FILES: dict[str, tuple[str, Alter, str]] = {
     "cut Parquet": (
         "parquet",
         _bytes("1.parquet", lambda b: b[:-20]),
@@ -495,10 +495,10 @@ BAD_FILES: dict[str, tuple[str, Spoil, str]] = {
 def test_a_bad_file_in_the_middle_is_named(
     regressor: Booster, table: Any, tmp_path: Path, case: str
 ) -> None:
-    ending, spoil, message = BAD_FILES[case]
+    ending, alter, message = BAD_FILES[case]
     for number in range(3):
         write_file(tmp_path / f"{number}.{ending}", table.slice(40 * number, 40))
-    spoil(tmp_path, table.slice(40, 40))
+    alter(tmp_path, table.slice(40, 40))
     before = sorted(os.listdir(tmp_path))
     for output in ("_o.csv", "_o.parquet"):
         with pytest.raises(HedgerowError, match=message):

@@ -37,7 +37,7 @@ def test_a_file_keeps_the_lines(booster: Booster, tmp_path: Any) -> None:
         assert f'"schema_version":"{version}"'.encode() in written
 
 
-EXTRAS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "trees in parallel": {"num_parallel_tree": 2, "subsample": 0.7},
     "crosses": {"feature_crosses": [(0, 1, "product"), (2, 3, "ratio")]},
     "statistics": {"target_statistics": True},
@@ -45,14 +45,14 @@ EXTRAS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXTRAS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_files_of_lines_beside_other_features(name: str) -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(X)), unit="D")
     frame["town"] = pd.Categorical(np.resize([f"t{k}" for k in range(40)], len(X)))
     rows = X if name == "crosses" else frame
     y = Y[:, 0] if name == "two parameters" else Y
-    booster = train({**FEW, **EXTRAS[name]}, Dataset(rows, y))
+    booster = train({**FEW, **OPTIONS[name]}, Dataset(rows, y))
     assert b'"schema_version":"9"' in bytes_of(booster)[:8000]
     back = Booster(model_from_bytes(bytes_of(booster))[0])
     assert bytes_of(back) == bytes_of(booster)

@@ -523,11 +523,11 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
-def test_spoiled_slopes_are_refused(spoil, booster) -> None:
+@pytest.mark.parametrize("alter", SPOILED.values(), ids=SPOILED)
+def test_spoiled_slopes_are_refused(alter, booster) -> None:
     model, _ = model_from_bytes(bytes(model_to_bytes(booster.model)))
     slopes = model.forest.slopes._make(np.array(part) for part in model.forest.slopes)
-    spoil(slopes, model.forest)
+    alter(slopes, model.forest)
     object.__setattr__(model.forest, "slopes", slopes)
     with pytest.raises(ModelFormatError, match="slope"):
         model_to_bytes(model)

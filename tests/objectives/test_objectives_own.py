@@ -122,19 +122,19 @@ def test_constants_of_a_function_are_looked_at_again() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_own_losses_are_those_that_are_built_in(function, name, y, weighted) -> None:
     weight = RNG.integers(1, 4, 400) if weighted else None
-    mine = HedgerowRegressor(objective=function, **SHORT).fit(X, y, weight)
+    custom = HedgerowRegressor(objective=function, **SHORT).fit(X, y, weight)
     known = HedgerowRegressor(objective=name, **SHORT).fit(X, y, weight)
-    np.testing.assert_allclose(mine.predict(X), known.predict(X), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(custom.predict(X), known.predict(X), rtol=1e-7, atol=1e-9)
 
 
 def test_own_loss_of_two_classes(tmp_path) -> None:
-    mine = HedgerowClassifier(objective=own.logistic, **SHORT).fit(X, LABELS)
+    custom = HedgerowClassifier(objective=own.logistic, **SHORT).fit(X, LABELS)
     known = HedgerowClassifier(**SHORT).fit(X, LABELS)
-    np.testing.assert_allclose(mine.predict_proba(X), known.predict_proba(X), rtol=1e-7)
-    np.testing.assert_array_equal(mine.predict(X), known.predict(X))
-    mine.save(tmp_path / "model")
+    np.testing.assert_allclose(custom.predict_proba(X), known.predict_proba(X), rtol=1e-7)
+    np.testing.assert_array_equal(custom.predict(X), known.predict(X))
+    custom.save(tmp_path / "model")
     again = HedgerowClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_proba(X), mine.predict_proba(X))
+    np.testing.assert_array_equal(again.predict_proba(X), custom.predict_proba(X))
     with pytest.raises(ParameterError, match="for 3 classes objective 'logistic' is called with"):
         HedgerowClassifier(objective=own.logistic).fit(X, np.arange(400) % 3)
     raw = HedgerowClassifier(objective=own.squared, **SHORT).fit(X, LABELS)
@@ -152,7 +152,7 @@ def test_object_by_way_of_the_base_class() -> None:
     assert abs(g.mean()) < 1e-9
 
 
-def test_an_object_without_slopes_is_told_what_it_lacks() -> None:
+def test_an_error_names_the_missing_slopes() -> None:
     class Bare(RowLoss):
         def losses(self, target, raw):
             return (raw[0] - target) ** 2

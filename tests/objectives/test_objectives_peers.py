@@ -72,8 +72,8 @@ def test_deviances_of_claims(claims, objective, score) -> None:
     X, y, X_test, y_test = halves(X, y)
     more = {"tweedie_variance_power": 1.5} if objective == "tweedie" else {}
     peer = lightgbm(objective, X, y, **more).predict(X_test)
-    mine = HedgerowRegressor(objective=objective, **EQUAL).fit(X, y).predict(X_test)
-    assert score(y_test, mine) <= 1.01 * score(y_test, peer)
+    prediction = HedgerowRegressor(objective=objective, **EQUAL).fit(X, y).predict(X_test)
+    assert score(y_test, prediction) <= 1.01 * score(y_test, peer)
 
 
 @pytest.mark.slow
@@ -84,8 +84,8 @@ def test_poisson_of_scikit_learn(claims) -> None:
     peer = HistGradientBoostingRegressor(loss="poisson", max_iter=ROUNDS, max_leaf_nodes=LEAVES,
                                          l2_regularization=1.0, early_stopping=False)  # fmt: skip
     peer.fit(X, y)
-    mine = HedgerowRegressor(objective="poisson", **EQUAL).fit(X, y)
-    scores = [metrics.mean_poisson_deviance(y_test, m.predict(X_test)) for m in (mine, peer)]
+    prediction = HedgerowRegressor(objective="poisson", **EQUAL).fit(X, y)
+    scores = [metrics.mean_poisson_deviance(y_test, m.predict(X_test)) for m in (prediction, peer)]
     assert scores[0] == pytest.approx(scores[1], rel=0.01)
 
 
@@ -107,9 +107,9 @@ def test_losses_of_lightgbm(houses, objective, peer, more, peers, score) -> None
     X, y = houses
     y = np.clip(y / 10.0, 0.01, 0.99) if objective == "cross_entropy" else np.maximum(y, 1.0)
     X, y, X_test, y_test = halves(X, y)
-    mine = HedgerowRegressor(objective=objective, **EQUAL, **more).fit(X, y).predict(X_test)
+    prediction = HedgerowRegressor(objective=objective, **EQUAL, **more).fit(X, y).predict(X_test)
     theirs = lightgbm(peer, X, y, **peers).predict(X_test)
-    assert score(y_test, mine) <= 1.02 * score(y_test, theirs)
+    assert score(y_test, prediction) <= 1.02 * score(y_test, theirs)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,10 @@ def test_losses_of_xgboost(houses, objective, peer, more, peers, score) -> None:
     model = xgboost.XGBRegressor(objective=peer, n_estimators=ROUNDS, learning_rate=RATE,
                                  max_leaves=LEAVES, max_depth=0, grow_policy="lossguide",
                                  min_child_weight=1e-3, n_jobs=1, **peers).fit(X, y)  # fmt: skip
-    mine = HedgerowRegressor(objective=objective, **EQUAL, **more).fit(X, y).predict(X_test)
-    assert score(y_test, mine) <= 1.02 * score(y_test, np.maximum(model.predict(X_test), 1e-6))
+    prediction = HedgerowRegressor(objective=objective, **EQUAL, **more).fit(X, y).predict(X_test)
+    assert score(y_test, prediction) <= 1.02 * score(
+        y_test, np.maximum(model.predict(X_test), 1e-6)
+    )
 
 
 def test_one_vs_all_of_lightgbm(houses) -> None:
@@ -139,8 +141,8 @@ def test_one_vs_all_of_lightgbm(houses) -> None:
     X, y = houses
     X, y, X_test, y_test = halves(X, np.digitize(y, [1.5, 2.5]))
     peer = module.LGBMClassifier(objective="multiclassova", **LIGHT).fit(X, y)
-    mine = HedgerowClassifier(objective="one_vs_all", **EQUAL).fit(X, y)
-    losses = [metrics.log_loss(y_test, m.predict_proba(X_test)) for m in (mine, peer)]
+    prediction = HedgerowClassifier(objective="one_vs_all", **EQUAL).fit(X, y)
+    losses = [metrics.log_loss(y_test, m.predict_proba(X_test)) for m in (prediction, peer)]
     assert losses[0] <= 1.02 * losses[1]
 
 

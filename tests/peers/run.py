@@ -49,7 +49,7 @@ def run_suite(
 ) -> Outcomes:
     """Return how each test ended."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "outcomes.json"
+        reported = Path(folder) / "outcomes.json"
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         command = [sys.executable, "-m", "pytest", "-p", "tests.peers.plugin", "-q", "-ra"]
         command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(files[0].parent)]
@@ -60,13 +60,13 @@ def run_suite(
             cwd=folder if source is None else source,
             stdout=None if verbose else subprocess.PIPE, stderr=subprocess.STDOUT,
             env={
-                **os.environ, "PYTHONPATH": path, "PEER_SUITE": name, "PEER_OUTCOMES": str(told),
+                **os.environ, "PYTHONPATH": path, "PEER_SUITE": name, "PEER_OUTCOMES": str(reported),
                 "MPLBACKEND": "agg",
             },
         )  # fmt: skip
-        if not told.is_file():
+        if not reported.is_file():
             raise SystemExit(f"the tests did not end: exit code {done.returncode}\n{done.stdout}")
-        return dict(json.loads(told.read_text(encoding="utf-8")))
+        return dict(json.loads(reported.read_text(encoding="utf-8")))
 
 
 def explanations(name: str) -> list[tuple[str, str]]:
@@ -102,9 +102,9 @@ def matches(test: str, pattern: str) -> bool:
 def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
     """Print the counts; 1 if a failure has no explanation, or too few pass."""
     known = explanations(name)
-    failed = [test for test, told in outcomes.items() if told["outcome"] == "failed"]
-    passed = [told for told in outcomes.values() if told["outcome"] == "passed"]
-    used = [told for told in passed if told.get("used")]
+    failed = [test for test, reported in outcomes.items() if reported["outcome"] == "failed"]
+    passed = [reported for reported in outcomes.values() if reported["outcome"] == "passed"]
+    used = [reported for reported in passed if reported.get("used")]
     reasons = {
         test: next((why for each, why in known if matches(test, each)), "") for test in failed
     }
@@ -115,17 +115,17 @@ def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
     unused = [each for each, _ in known if not any(matches(test, each) for test in failed)]
     if whole and unused:
         print("explained, but not failing: " + ", ".join(unused))
-    asked, counted = SUITES[name].wanted, len(used) + len(failed)
+    required, counted = SUITES[name].wanted, len(used) + len(failed)
     share = len(used) / max(1, counted - private)
     print(
         f"{name}: {len(used)} of {counted} pass ({len(used) / max(1, counted):.1%}); without the "
-        f"{private} of private functions and words {share:.1%} (asked {asked:.0%}). "
-        f"{sum('words' in told for told in used)} with error messages of our own; "
+        f"{private} of private functions and words {share:.1%} (required {required:.0%}). "
+        f"{sum('words' in reported for reported in used)} with error messages of our own; "
         f"{len(failed) - len(open_ones)} failures explained, {len(open_ones)} not\n"
         f"not counted: {len(outcomes) - len(failed) - len(passed)} skipped, "
-        f"{len(passed) - len(used)} that pass and ask Hedgerow for nothing"
+        f"{len(passed) - len(used)} that pass without calling Hedgerow"
     )
-    return 1 if open_ones or (whole and share < asked) else 0
+    return 1 if open_ones or (whole and share < required) else 0
 
 
 if __name__ == "__main__":

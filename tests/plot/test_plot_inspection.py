@@ -109,7 +109,7 @@ def check_no_overlap(figure: Any) -> None:
                 assert box.x1 <= whole.x1 + 1
 
 
-def test_names_are_short_and_told_apart() -> None:
+def test_names_are_short_and_distinct() -> None:
     assert short("plain") == "plain"
     assert len(short(LONG)) == LETTERS
     assert short(LONG).startswith("a_very_long")
@@ -473,7 +473,7 @@ def test_estimators_draw() -> None:
         fitted.plot_importance(most=0)
 
 
-def test_panels_of_long_names_that_begin_and_end_alike_can_be_told_apart() -> None:
+def test_panels_of_similar_long_names_have_distinct_titles() -> None:
     rng = np.random.default_rng(0)
     X = {
         f"a rather long name of a column, number {k}, in units": rng.normal(size=300)

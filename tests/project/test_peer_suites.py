@@ -38,9 +38,9 @@ def test_a_failure_without_a_reason_fails(monkeypatch, capsys) -> None:
     assert run.report("sklearn-hgb", outcomes) == 0
     said = capsys.readouterr().out
     assert "30 of 32 pass (93.8%)" in said
-    assert "without the 1 of private functions and words 96.8% (asked 90%)" in said
+    assert "without the 1 of private functions and words 96.8% (required 90%)" in said
     assert "1 with error messages of our own; 2 failures explained, 0 not" in said
-    assert "not counted: 1 skipped, 1 that pass and ask Hedgerow for nothing" in said
+    assert "not counted: 1 skipped, 1 that pass without calling Hedgerow" in said
     outcomes["a.py::t3"] = {"outcome": "failed", "error": "broken"}
     assert run.report("sklearn-hgb", outcomes) == 1
     assert "FAILED a.py::t3\n    broken" in capsys.readouterr().out

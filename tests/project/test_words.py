@@ -49,15 +49,28 @@ def parts_of_identifiers(path: Path) -> set[str]:
     return {part.lower() for name in names for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
 
 
-def test_identifiers_have_no_private_words() -> None:
+def private_parts(folder: Path, *, allowed: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Return the private words in identifiers of the files of a folder, and the words to use."""
+    private = set(PRIVATE_PARTS) - allowed
+    any_of_them = re.compile("|".join(private), re.IGNORECASE)
     found = {}
-    any_of_them = re.compile("|".join(PRIVATE_PARTS), re.IGNORECASE)
-    for path in SOURCES.rglob("*.py"):
+    for path in folder.rglob("*.py"):
         if not any_of_them.search(path.read_text("utf-8")):
             continue  # takes a hundredth of the time of tokens
-        for part in parts_of_identifiers(path) & set(PRIVATE_PARTS):
-            found[f"{path.relative_to(SOURCES)}: {part}"] = PRIVATE_PARTS[part]
-    assert found == {}
+        for part in parts_of_identifiers(path) & private:
+            found[f"{path.relative_to(folder)}: {part}"] = PRIVATE_PARTS[part]
+    return found
+
+
+def test_identifiers_have_no_private_words() -> None:
+    assert private_parts(SOURCES) == {}
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "examples"])
+def test_programs_around_the_package_have_no_private_words(folder: str) -> None:
+    # Comparisons with another library call its values theirs.
+    assert private_parts(ROOT / folder, allowed=frozenset({"theirs"})) == {}
 
 
 def test_no_module_has_a_private_word_for_its_name() -> None:

@@ -440,7 +440,7 @@ def test_requests_that_take_too_long(slow_path) -> None:
 # -- token ----------------------------------------------------------------------------
 
 
-def test_a_token_is_asked(path, tmp_path) -> None:
+def test_a_token_is_required(path, tmp_path) -> None:
     token = "correct horse battery staple"
     (tmp_path / "token").write_text(token + "\n")
     with serving(path, "--token-file", str(tmp_path / "token")) as server:
@@ -504,7 +504,7 @@ def hammer(
 ) -> int:
     """Send requests until stopped, and record answers that are not expected."""
     connection = server.connect()
-    n_asked = 0
+    n_requests = 0
     for k in itertools.count():
         if stop.is_set():
             break
@@ -521,9 +521,9 @@ def hammer(
         )
         if not right:
             lost.append((status, found))
-        n_asked += 1
+        n_requests += 1
     connection.close()
-    return n_asked
+    return n_requests
 
 
 def right_answers(path: Path, bodies: list) -> dict:

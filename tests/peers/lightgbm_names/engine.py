@@ -72,9 +72,9 @@ class Rounds:
             sets["train" if same else name] = (
                 rows if same else data.rows(self.train_set, binary=self.binary)
             )
-        self.asked = dict(zip(self.metrics, self._measures(said), strict=True))
+        self.measures = dict(zip(self.metrics, self._measures(said), strict=True))
         if self.metrics and sets:
-            said["eval_metric"] = list(self.asked.values())
+            said["eval_metric"] = list(self.measures.values())
         elif self.custom is not None or not self.metrics:
             sets = {}
         self._sets = sets
@@ -94,12 +94,14 @@ class Rounds:
 
     def reset(self, params: dict[str, Any]) -> None:
         said = ours(by_name({**self.params, **params}))
-        asked = ours(by_name(params))
+        settings = ours(by_name(params))
         base = ours({})
         changed = {
             name: said[name]
             for name in said
-            if name in CHANGEABLE and name in asked and asked.get(name) != base.get(name, object())
+            if name in CHANGEABLE
+            and name in settings
+            and settings.get(name) != base.get(name, object())
         }
         names = by_name(params)
         if "learning_rate" in names:
@@ -147,7 +149,7 @@ class Rounds:
         said = self._scores.get("train" if data is self.train_set else label, {})
         return [
             (label, theirs, score, is_higher_better(theirs))
-            for theirs, score in zip(self.asked, said.values(), strict=False)
+            for theirs, score in zip(self.measures, said.values(), strict=False)
         ]
 
     def score(self, data: Dataset, name: str, feval: Any) -> list[Any]:
@@ -156,9 +158,9 @@ class Rounds:
         if self.metrics:
             self.booster()
             said = self.booster().eval(
-                data.rows(self.train_set, binary=self.binary), list(self.asked.values())
+                data.rows(self.train_set, binary=self.binary), list(self.measures.values())
             )
-            for theirs, value in zip(self.asked, said.values(), strict=True):
+            for theirs, value in zip(self.measures, said.values(), strict=True):
                 found.append((name, theirs, value, is_higher_better(theirs)))
         return found + self.own(name, data, feval)
 
@@ -173,16 +175,16 @@ class Rounds:
         preds = model.predict(data.data, raw_score=custom or start is not None)
         found: list[Any] = []
         for function in functions:
-            told = function(preds, data)
-            for metric, value, higher in told if isinstance(told, list) else [told]:
+            reported = function(preds, data)
+            for metric, value, higher in reported if isinstance(reported, list) else [reported]:
                 found.append((name, metric, value, higher))
         return found
 
 
 def _rounds_of(params: dict[str, Any], num_boost_round: int) -> int:
     given = by_name(params).get("num_iterations")
-    asked = {params[alias] for alias in ALIASES["num_iterations"] if alias in params}
-    if len(asked) > 1 and not {*params} & {"n_estimators"}:
+    counts = {params[alias] for alias in ALIASES["num_iterations"] if alias in params}
+    if len(counts) > 1 and not {*params} & {"n_estimators"}:
         warnings.warn(
             f"Found conflicting parameters. LightGBM will perform up to {given} boosting rounds.",
             UserWarning,
@@ -283,20 +285,20 @@ def _run(booster: Booster, rounds: Rounds, count: int, callbacks: list[Any], fev
     before, after = _ordered(callbacks)
     begin = rounds.n_first
     end = begin + count
-    told: list[Any] = []
+    reported: list[Any] = []
     for number in range(begin, end):
         for each in before:
             each(CallbackEnv(booster, rounds.params, number, begin, end, None))
         rounds.update()
-        told = rounds.scores_of(None, feval)
+        reported = rounds.scores_of(None, feval)
         try:
             for each in after:
-                each(CallbackEnv(booster, rounds.params, number, begin, end, told))
+                each(CallbackEnv(booster, rounds.params, number, begin, end, reported))
         except EarlyStopException as stop:
             booster.best_iteration = stop.best_iteration + 1
-            told = stop.best_score
+            reported = stop.best_score
             break
-    for rows, metric, score, *_ in told or ():
+    for rows, metric, score, *_ in reported or ():
         booster.best_score.setdefault(rows, {})[metric] = score
 
 
@@ -424,16 +426,16 @@ def _run_folds(
             booster._training.update()
             for rows, metric, value, higher in booster._training.scores_of(None, feval):
                 scores.setdefault((f"{rows} {metric}", higher), []).append(value)
-        told = [
+        reported = [
             ("cv_agg", name, float(np.mean(values)), higher, float(np.std(values)))
             for (name, higher), values in scores.items()
         ]
-        for _, name, mean, _, deviation in told:
+        for _, name, mean, _, deviation in reported:
             curves.setdefault(f"{name}-mean", []).append(mean)
             curves.setdefault(f"{name}-stdv", []).append(deviation)
         try:
             for each in after:
-                each(CallbackEnv(models, params, number, begin, begin + count, told))
+                each(CallbackEnv(models, params, number, begin, begin + count, reported))
         except EarlyStopException as stop:
             models.best_iteration = stop.best_iteration + 1
             for booster in models.boosters:

@@ -295,14 +295,14 @@ class LGBMModel(BaseEstimator):
         from .scores import default_metric
 
         given = by_name(params)
-        asked = given.get("metric")
+        metric = given.get("metric")
         objective = objective_of(given)
         if objective == "custom":
             objective = self._default_objective()
-        if asked in (None, "", []):
+        if metric in (None, "", []):
             first = default_metric(objective)
         else:
-            first = asked.split(",") if isinstance(asked, str) else list(asked)
+            first = metric.split(",") if isinstance(metric, str) else list(metric)
         return [self._own_metric(name) for name in [*texts, *first]] or ["None"]
 
     def _own_metric(self, name: str) -> str:

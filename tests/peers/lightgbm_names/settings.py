@@ -35,29 +35,29 @@ def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def metrics_of(given: Mapping[str, Any], objective: str) -> list[str]:
     """Return names of the metrics that are asked for."""
-    asked = given.get("metric")
+    metric = given.get("metric")
     at = given.get("eval_at", [1, 2, 3, 4, 5])
     at = [at] if isinstance(at, int) else [int(k) for k in at]
-    if asked is None or asked == "" or asked == []:
+    if metric is None or metric == "" or metric == []:
         names = default_metric(objective, at)
         return their_names(names, at, given)
-    names = asked.split(",") if isinstance(asked, str) else list(asked)
+    names = metric.split(",") if isinstance(metric, str) else list(metric)
     return their_names([str(name) for name in names if name], at, given)
 
 
 def objective_of(given: Mapping[str, Any]) -> str:
     """Main name of the objective; ``custom`` for a function."""
-    asked = given.get("objective", "regression")
-    if callable(asked):
+    objective = given.get("objective", "regression")
+    if callable(objective):
         return "custom"
-    if str(asked) in ("none", "None", "null", "custom", "na"):
+    if str(objective) in ("none", "None", "null", "custom", "na"):
         return "custom"
     same = [
         name
         for name, ours in LIGHTGBM_OBJECTIVES.items()
-        if ours == LIGHTGBM_OBJECTIVES.get(str(asked))
+        if ours == LIGHTGBM_OBJECTIVES.get(str(objective))
     ]
-    return same[0] if same else str(asked)
+    return same[0] if same else str(objective)
 
 
 def ours(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -204,8 +204,8 @@ class Booster:
         if not names:
             return []
         levels = model.objective == "quantile" and model.model.forest.n_outputs > 1
-        asked = [our_metric(name, model.objective, levels) for name in names]
-        said = model.eval(data.rows(model.objective == "aft"), asked)
+        metrics = [our_metric(name, model.objective, levels) for name in names]
+        said = model.eval(data.rows(model.objective == "aft"), metrics)
         shown = ["quantile" if name.startswith("quantile@") else name for name in names]
         return list(zip(shown, said.values(), strict=True))
 
@@ -289,12 +289,12 @@ class Booster:
             kind = "probability"
         found = model.predict(X, kind, first_round=first, n_rounds=count,
                               offset=None if leaf else margin)  # fmt: skip
-        asked = str(self.params.get("objective"))
+        requested = str(self.params.get("objective"))
         if model.target_names is not None:
             pass  # a column for each label
-        elif kind == "probability" and asked == "multi:softmax":
+        elif kind == "probability" and requested == "multi:softmax":
             found = found.argmax(axis=1)
-        elif kind == "probability" and objective == "logistic" and asked != "multi:softprob":
+        elif kind == "probability" and objective == "logistic" and requested != "multi:softprob":
             found = found[:, 1]
         found = np.asarray(found, dtype=np.float32)
         if strict and found.ndim == 1:
