@@ -32,7 +32,7 @@ STEPS_FROM = 5
 
 
 def goes_in_steps(size: int) -> bool:
-    """Whether collectives of ``size`` ranks go in steps."""
+    """Return whether collectives of ``size`` ranks go in steps."""
     return size >= STEPS_FROM
 
 
@@ -128,7 +128,7 @@ class Mailbox:
             self._wanted[source] = sequence + 1
 
     def has_left(self, source: int) -> bool:
-        """Whether a rank has announced that it no longer takes part."""
+        """Return whether a rank has announced that it no longer takes part."""
         return source in self._left
 
     def fail(self, reason: str) -> None:

@@ -86,7 +86,7 @@ def load_ptx() -> bytes:
 
 
 def _built() -> bytes | None:
-    """The file of the package, if it is whole and its sources are those that are here."""
+    """Return the file of the package if it is complete and matches the sources."""
     try:
         found = json.loads((manifest.FOLDER / manifest.MANIFEST).read_bytes())
         code = (manifest.FOLDER / FILE).read_bytes()

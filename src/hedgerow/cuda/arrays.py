@@ -259,5 +259,5 @@ def host_array(values: Any) -> npt.NDArray[Any]:
 
 
 def is_cudf(values: object) -> bool:
-    """Whether this is a frame, a column or an index of cuDF."""
+    """Return whether this is a frame, a column or an index of cuDF."""
     return type(values).__module__.partition(".")[0] == "cudf"

@@ -150,7 +150,7 @@ def rows_at_once(n_columns: int, itemsize: int) -> int:
 
 
 def is_sparse(X: object) -> bool:
-    """Whether ``X`` is a sparse matrix or array of scipy; imports scipy only if it may be."""
+    """Return whether ``X`` is a SciPy sparse matrix or array; import SciPy only if it may be."""
     if not (hasattr(X, "tocsr") and hasattr(X, "nnz")):
         return False
     from scipy.sparse import issparse

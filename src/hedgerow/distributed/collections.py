@@ -260,10 +260,10 @@ def _parts_of_frame(frame: Any) -> list[Any]:
 
 
 def is_collection(value: Any) -> bool:
-    """Whether an object is a Dask array, data frame or series."""
+    """Return whether an object is a Dask array, data frame or series."""
     return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
 
 
 def is_array(value: Any) -> bool:
-    """Whether a collection is an array; only data frames have partitions."""
+    """Return whether a collection is an array; only data frames have partitions."""
     return hasattr(value, "chunks") and not hasattr(value, "divisions")

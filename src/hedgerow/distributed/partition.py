@@ -142,7 +142,7 @@ def column_count(values: Any) -> int:
 
 
 def rows_agree(one: Description) -> bool:
-    """Whether all parts of a partition have the same number of rows."""
+    """Return whether all parts of a partition have the same number of rows."""
     return set(one.n_values) <= {one.n_rows}
 
 

@@ -53,7 +53,7 @@ def warn_about_names(X: Any, schema: Schema, name: str, stacklevel: int) -> None
 
 
 def _has_names(X: Any) -> bool:
-    """Whether X is a frame whose column names are text."""
+    """Return whether X is a frame whose column names are text."""
     if is_sparse(X):  # the DOK format is a dict, too
         return False
     if is_named(X):

@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 def has_hooks(callback: object) -> bool:
-    """Whether a callback is a scikit-learn callback."""
+    """Return whether a callback is a scikit-learn callback."""
     return not isinstance(callback, type) and any(hasattr(callback, name) for name in HOOKS[1:3])
 
 

@@ -51,7 +51,7 @@ class Explanation:
     interactions: bool = False
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.values)
 
     def __repr__(self) -> str:

@@ -163,7 +163,7 @@ def check_kind(kind: object, model: Model) -> Kind:
 
 
 def is_identity(background: Background) -> bool:
-    """Whether the prediction is the raw score itself."""
+    """Return whether the prediction equals the raw score."""
     n_outputs = background.model.forest.n_outputs
     probe = np.tile([-7.5, -1.0, 0.0, 0.25, 3.0], (n_outputs, 1))
     try:

@@ -184,7 +184,7 @@ class ExactEffects:
         return a[in_a], b[in_b]
 
     def meet(self, one: int, two: int) -> bool:
-        """Whether a path uses both columns."""
+        """Return whether a path uses both columns."""
         return len(self._entries_of_both(one, two)[0]) > 0
 
     def pair_rows(self, one: int, two: int) -> FloatArray:

@@ -296,14 +296,14 @@ def _line_effects(
 
 
 def is_exact(model: Model, background: Background | None, kind: Kind) -> bool:
-    """Whether the averaged quantity is a sum over constant leaves."""
+    """Return whether the averaged quantity is a sum over constant leaves."""
     if model.forest.slopes is not None:
         return False
     return kind == "raw" or (background is not None and is_identity(background))
 
 
 def is_plain(model: Model, column: int) -> bool:
-    """Whether the trees split the column itself, or do not use it at all."""
+    """Return whether the trees split the column itself, or do not use it at all."""
     if model.inputs is None:
         return True
     inputs = inputs_of_column(model, column)

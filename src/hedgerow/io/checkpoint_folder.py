@@ -152,7 +152,7 @@ class CheckpointFolder:
         )
 
     def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:
-        """Whether the folder has the description of this fit; raise for another fit."""
+        """Return whether the folder has the description of this fit; raise for another fit."""
         if FIT_FILE not in names:
             return False
         try:

@@ -216,5 +216,5 @@ def _entry(name: str, value: object) -> Entry:
 
 
 def _is_sizes(value: object) -> bool:
-    """Whether ``value`` is a list of integers from 0 to 2**63 - 1."""
+    """Return whether ``value`` is a list of integers from 0 to 2**63 - 1."""
     return isinstance(value, list) and all(type(v) is int and 0 <= v < 2**63 for v in value)

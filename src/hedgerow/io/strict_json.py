@@ -124,7 +124,7 @@ def _plain(value: Any, name: str, depth: int) -> Any:
 
 
 def _are_plain_numbers(values: Sequence[Any]) -> bool:
-    """Whether all values are Python's finite floats, or all are integers of 64 bits.
+    """Return whether all values are Python's finite floats, or all are integers of 64 bits.
 
     Lists with a number for each row are long; to go through them item by item takes seconds.
     """

@@ -29,19 +29,19 @@ _MOST = 2**63 - 1
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is a list in JSON (a list, tuple or array)."""
+    """Return whether a value is a list in JSON (a list, tuple or array)."""
     return isinstance(value, list | tuple | np.ndarray)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, including infinities and NaN."""
+    """Return whether a value is a number, including infinities and NaN."""
     if type(value) is float:  # most are, and questions about abstract classes take a microsecond
         return True
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
 def is_finite(value: object) -> bool:
-    """Whether a value is a finite number."""
+    """Return whether a value is a finite number."""
     if type(value) is float:
         return math.isfinite(value)
     if isinstance(value, numbers.Integral):  # may have hundreds of digits
@@ -50,13 +50,13 @@ def is_finite(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is an integer of at least 0."""
+    """Return whether a value is an integer of at least 0."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return whole and 0 <= value <= _MOST  # type: ignore[operator]
 
 
 def all_of(values: Any, rule: Callable[[Any], bool]) -> bool:
-    """Whether a value is a list whose items all satisfy a rule."""
+    """Return whether a value is a list whose items all satisfy a rule."""
     return is_list(values) and all(map(rule, values))
 
 

@@ -81,7 +81,7 @@ class CategoryReader:
         return self._row_of_set.astype(np.int64), self._sets
 
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
-        """Arguments of :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`."""
+        """Return arguments of :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`."""
         return rows.bins.reshape(-1), self._row_of_set * rows.n_rows, self._sets
 
     @property

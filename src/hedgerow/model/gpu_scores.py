@@ -102,7 +102,7 @@ class GpuScorer:
         self._held: dict[tuple[int, int], HeldForest] = {}
 
     def covers(self, X: GpuArray) -> bool:
-        """Whether the kernels can score this table, by its type, shape and the model."""
+        """Return whether the kernels can score this table, by its type, shape and the model."""
         if X.ndim != 2 or self._levels is None or X.shape[0] < LEAST_ROWS:
             return False
         steps = (*X.strides, X.address)
@@ -283,7 +283,7 @@ def _rows_of(X: GpuArray, first: int, count: int, is_kept: bool, columns: Any) -
 
 
 def has_host_rules(model: Model) -> bool:
-    """Whether only the processor can compute the scores of a model."""
+    """Return whether only the processor can compute the scores of a model."""
     schema, forest = model.schema, model.forest
     return (
         model.inputs is not None

@@ -14,7 +14,7 @@ ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
 
 
 def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArray:
-    """Sum gain, number or cover over the splits of each column.
+    """Return the sum gain, number or cover over the splits of each column.
 
     A split of a target statistic of two columns counts half for each.
 

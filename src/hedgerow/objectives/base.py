@@ -186,7 +186,7 @@ def log_odds(rate: float) -> float:
 
 
 def sum_of_outputs(values: FloatArray) -> FloatArray:
-    """Sum over outputs in order, as the order of NumPy's sum depends on the number of columns."""
+    """Sum over outputs in order (the order of NumPy's sum depends on the number of columns)."""
     total = values[0].copy()
     for row in values[1:]:
         total += row

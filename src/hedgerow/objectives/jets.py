@@ -98,7 +98,7 @@ def _value_of(x: Any) -> Any:
 
 
 def _has_jet(*kinds: Any) -> bool:
-    """Whether all arguments are numbers or jets, and at least one is a jet."""
+    """Return whether all arguments are numbers or jets, and at least one is a jet."""
     known = all(isinstance(kind, JetType | types.Number | types.Boolean) for kind in kinds)
     return known and any(isinstance(kind, JetType) for kind in kinds)
 

@@ -100,7 +100,7 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
 
 
 def starts_with_round(objective: Objective) -> bool:
-    """Whether gradients of all outputs are those at the scores before the round.
+    """Return whether gradients of all outputs are those at the scores before the round.
 
     Otherwise the gradients of an output are at the scores that include the trees of the outputs
     before it, if these join the scores at once.

@@ -134,7 +134,7 @@ class SeveralQuantiles(RowLoss):
 
 
 def is_several(level: object) -> bool:
-    """Whether ``level`` is a sequence of levels."""
+    """Return whether ``level`` is a sequence of levels."""
     return isinstance(level, np.ndarray) or (
         isinstance(level, Sequence) and not isinstance(level, str | bytes)
     )

@@ -62,7 +62,7 @@ class Division:
         return list(compress(self.levels, self.goes_left.tolist()))
 
     def other_left(self, missing_left: bool) -> bool:
-        """Whether values that are not a level go left (False if they stop)."""
+        """Return whether values that are not a level go left (False if they stop)."""
         return missing_left if self.other == "missing" else self.other == "left"
 
     def other_way(self, missing_left: bool) -> str:
@@ -161,7 +161,7 @@ def level_text(level: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a level needs no quotes: it has no special mark, keyword or number."""
+    """Return whether a level needs no quotes: it has no special mark, keyword or number."""
     if text != text.strip() or not text or not text.isprintable() or _AMBIGUOUS & set(text):
         return False
     if text.lower() in _RESERVED or "…" in text or "->" in text:

@@ -191,7 +191,7 @@ class _Pages:
         return walk, stubs
 
     def _fits(self, node: int, x: float) -> bool:
-        """Whether a node and its children, at least as stubs, fit at ``x``."""
+        """Return whether a node and its children, at least as stubs, fit at ``x``."""
         if self.kinds[node] != "split" or x + self.extent[node] <= PAGE_WIDTH + SLACK:
             return True
         least = max(

@@ -104,7 +104,7 @@ def _constant(objective: Objective, rows: Rows) -> FloatArray:
 
 
 def _is_among(objective: Objective, names: Sequence[str]) -> bool:
-    """Whether the loss is already one of the scores."""
+    """Return whether the loss is already one of the scores."""
     same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
     return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
 

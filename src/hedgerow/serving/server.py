@@ -75,5 +75,5 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reachable only from this machine."""
+    """Return whether an address is reachable only from this machine."""
     return ipaddress.ip_address(host).is_loopback

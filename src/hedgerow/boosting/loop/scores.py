@@ -205,7 +205,7 @@ class MeanScores:
 def rows_left_out(
     seed: int, number: int, subsample: float, n_rows: int, first_row: int = 0
 ) -> RowArray:
-    """Places, from ``first_row`` on, of rows that uniform sampling leaves out of a round.
+    """Return the places, counted from ``first_row``, of rows that a round's sample leaves out.
 
     They are what growers draw (:func:`hedgerow.growing.sampling.draws.sample_rows`).
     """

@@ -98,7 +98,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
 
 
 def labels_from_record(record: Any, n_classes: int) -> AnyArray:
-    """Inverse of :func:`labels_to_record`, for a record from any source.
+    """Return labels from a record of any source: the inverse of :func:`labels_to_record`.
 
     Raise ``ModelFormatError`` if the record does not hold ``n_classes`` different labels.
     """

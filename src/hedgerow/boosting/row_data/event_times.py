@@ -258,7 +258,7 @@ def _event_of(
 
 
 def _is_truth(values: AnyArray) -> bool:
-    """Whether all values are True or False."""
+    """Return whether all values are True or False."""
     if values.dtype.kind != "O":
         return values.dtype.kind == "b"
     return len(values) > 0 and all(isinstance(value, bool | np.bool_) for value in values)

@@ -54,7 +54,7 @@ class Dialect:
     decimal: str = "."
 
     def is_plain(self, path: str) -> bool:
-        """Whether every reader can read the file without conversion."""
+        """Return whether every reader can read the file without conversion."""
         known = self.encoding in ("utf-8", "utf-8-sig")
         return known and self.separator == delimiter_of(path) and self.decimal == "."
 
@@ -173,7 +173,7 @@ def _width(lines: Sequence[str], separator: str) -> int:
 
 
 def _has_commas(lines: Sequence[str], separator: str) -> bool:
-    """Whether a column holds numbers with decimal commas."""
+    """Return whether a column holds numbers with decimal commas."""
     rows = [row for row in csv.reader(lines, delimiter=separator) if row]
     return any(decimal_columns(rows[1:], len(rows[0]))) if rows else False
 

@@ -228,7 +228,7 @@ def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArra
 
 
 def holds_text(column: AnyArray) -> bool:
-    """Whether a column holds text, or may hold it as all values are missing."""
+    """Return whether a column holds text, or may hold it because all values are missing."""
     if column.dtype != object:
         return False
     return not isinstance(next((item for item in column if item is not None), ""), dt.time)

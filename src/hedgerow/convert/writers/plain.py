@@ -108,7 +108,7 @@ class PlainTree:
         return len(self.column)
 
     def is_leaf(self) -> BoolArray:
-        """Whether each node is a leaf."""
+        """Return whether each node is a leaf."""
         return self.column < 0
 
 

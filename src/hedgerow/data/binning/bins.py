@@ -161,7 +161,7 @@ class BinSpec:
         )
 
     def bins_of(self, feature: int) -> BinArray:
-        """Bin of each level of a category column."""
+        """Return the bin of each level of a category column."""
         return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
     def lookup(self, dtype: np.dtype) -> AnyArray:

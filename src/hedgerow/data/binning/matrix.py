@@ -314,7 +314,7 @@ def bin_unseen(
 
 
 def _backs_off(table: Table) -> bool:
-    """Whether the table has unknown categories, with ``unknown="backoff"``."""
+    """Return whether the table has unknown categories, with ``unknown="backoff"``."""
     if table.schema.unknown != "backoff":
         return False
     return any(

@@ -31,7 +31,7 @@ _ROWS_PER_THREAD = 10_000
 
 
 def can_pair(matrix: BinnedMatrix) -> bool:
-    """Whether the bins of two features fit in a byte and no features are bundled."""
+    """Return whether the bins of two features fit in a byte and no features are bundled."""
     return (
         matrix.stride == PAIR_STRIDE
         and matrix.layout is None
@@ -41,7 +41,7 @@ def can_pair(matrix: BinnedMatrix) -> bool:
 
 
 def may_pay(matrix: BinnedMatrix) -> bool:
-    """Whether a fit on the matrix is faster with pairs."""
+    """Return whether a fit on the matrix is faster with pairs."""
     return can_pair(matrix) and matrix.n_rows >= FEWEST_ROWS
 
 

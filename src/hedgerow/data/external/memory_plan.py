@@ -76,7 +76,7 @@ class RowShape:
         return (n_rows + PAD) * row_bytes + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:
-        """All rows as a single chunk, with what a fit computes of all of them at once."""
+        """Return the bytes of a single chunk of all rows, and of the fit's arrays for it."""
         at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.work.n_outputs
         return self.chunk_bytes(n_rows) + n_rows * at_once
 
@@ -151,7 +151,7 @@ def divide_memory(
 
 
 def fits_in_one_chunk(limit: int, shape: RowShape, sizes: Sequence[int]) -> bool:
-    """Whether all chunks, of so many rows, fit as a single one into a memory limit.
+    """Return whether all chunks with this many rows fit into a memory limit as a single one.
 
     They are copied one at a time to where the single one is.
     """

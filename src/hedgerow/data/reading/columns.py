@@ -128,7 +128,7 @@ def _refuse(bad: AnyArray, values: AnyArray, names: Sequence[str]) -> None:
 
 
 def is_exact(number: int | np.integer[Any]) -> bool:
-    """Whether float64 holds an integer exactly."""
+    """Return whether float64 holds an integer exactly."""
     try:
         return int(float(number)) == int(number)
     except OverflowError:

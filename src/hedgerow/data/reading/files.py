@@ -42,7 +42,7 @@ _SPARSE_BYTES = 1 << 26
 
 
 def has_pyarrow() -> bool:
-    """Whether pyarrow is installed, without importing it."""
+    """Return whether pyarrow is installed, without importing it."""
     return find_spec("pyarrow") is not None
 
 

@@ -122,7 +122,7 @@ class RowReader:
         return found, unseen
 
     def _holds_numbers(self, values: list[Any]) -> bool:
-        """Whether there are numbers where dates were in training: the general reader raises."""
+        """Return whether a column has numbers instead of dates: the general reader raises."""
         return any(values[j] is not None for j in self._temporal)
 
     def _check_floats(self, values: list[Any]) -> bool:

@@ -16,7 +16,7 @@ from hedgerow.errors import DataError, DataTypeError
 
 
 def is_named(X: object) -> bool:
-    """Whether X is a dict, or a list of dicts."""
+    """Return whether X is a dict, or a list of dicts."""
     return isinstance(X, Mapping) or (
         isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
     )

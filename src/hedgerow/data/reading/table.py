@@ -323,7 +323,7 @@ def _as_array(X: Any) -> AnyArray:
 
 
 def _has_rounded(X: Any, array: AnyArray) -> bool:
-    """Whether NumPy has rounded an integer in a list of rows: it does beside floats."""
+    """Return whether NumPy has rounded an integer in a list of rows, because of floats in it."""
     if array.dtype != _FLOAT64 or array.ndim != 2:
         return False
     large = np.argwhere(np.abs(array) >= LARGEST_EXACT).tolist()

@@ -88,7 +88,7 @@ def _is_text(part: PlainOrEncoded) -> bool:
 
 
 def _is_empty(part: PlainOrEncoded) -> bool:
-    """Whether all values are missing."""
+    """Return whether all values are missing."""
     if isinstance(part, Encoded):
         assert isinstance(part.values, np.ndarray)
         used = part.codes[part.codes >= 0]

@@ -217,7 +217,7 @@ def cast_or_none(array: Any, kind: Any) -> Any:
 
 
 def has_hexadecimals(array: Any) -> bool:
-    """Whether a text is hexadecimal, such as 0x1F, which Arrow but not Python accepts."""
+    """Return whether a text is hexadecimal, such as 0x1F, which Arrow but not Python accepts."""
     import pyarrow.compute as pc
 
     return any(pc.any(pc.match_substring(array, letter)).as_py() for letter in "xX")
@@ -275,5 +275,5 @@ def _minutes(zone: str) -> int:
 
 
 def is_zoned(text: str) -> bool:
-    """Whether a text is a time with a zone."""
+    """Return whether a text is a time with a zone."""
     return _ZONED.fullmatch(text) is not None

@@ -111,11 +111,11 @@ class LevelCounts:
         return numbers
 
     def values(self) -> list[Level]:
-        """Levels in the order of their numbers."""
+        """Return the levels in the order of their numbers."""
         return list(self._places)
 
     def mass(self) -> FloatArray:
-        """Sum of weights of each level, in the order of the numbers."""
+        """Return the sum of weights of each level, in the order of the numbers."""
         return self._mass[: len(self._places)]
 
     def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[Level], IntArray]:

@@ -153,7 +153,7 @@ class ConformalRegressor(HostScores, RegressorMixin, ConformalEstimator):
             self._fit_scale(data)
 
     def _predicts_spread(self) -> bool:
-        """Whether the estimator itself predicts the spread of targets."""
+        """Return whether the estimator itself predicts the spread of targets."""
         if self.scale_estimator is not None:
             return False
         return getattr(self._inner(), "objective", None) in DISTRIBUTIONAL and hasattr(

@@ -108,7 +108,7 @@ def sort_column(values: AnyArray, cells: AnyArray) -> IntArray:
 
 
 def thresholds_between(low: IntArray, high: IntArray, kind: ColumnKind) -> IntArray:
-    """Keys of the middles between neighbouring values ``low < high``, given as keys.
+    """Return keys of the middles between neighbouring values ``low < high``, given as keys.
 
     ``low <= middle < high`` as keys, however close the values are.
     """
@@ -128,7 +128,7 @@ def node_thresholds(
     first_right: IntArray,
     drawn: FloatArray,
 ) -> IntArray:
-    """Thresholds of splits whose ranks are given; 0 where there is no numeric split.
+    """Return thresholds of splits whose ranks are given; 0 where there is no numeric split.
 
     Those that were drawn are taken as they are, but for columns of wide integers.
     """
@@ -148,7 +148,7 @@ def node_thresholds(
 
 
 def rank_rows(data: SortedTable, feature: int) -> IntArray:
-    """Rank of each row in a column; ``MISSING_RANK`` where the value is missing."""
+    """Return the rank of each row in a column; ``MISSING_RANK`` where the value is missing."""
     n_rows = int(data.columns.n_rows)
     cells = data.columns.cells[feature * n_rows : (feature + 1) * n_rows]
     ranks = np.empty(n_rows, dtype=np.int64)

@@ -96,7 +96,7 @@ def search_columns(
     first: int,
     last: int,
 ) -> None:
-    """Best cut of the node's chosen features ``first .. last``, or one that is drawn of each."""
+    """Find the best cut of the node's features ``first .. last``, among all or drawn cuts."""
     for i in range(first, last):
         feature = work.chosen[i]
         column = node_column(columns, tree.table, node, feature)
@@ -202,7 +202,7 @@ def divide_columns(
 
 @kernel(inner=True)
 def goes_before(tree: Tree, a: int, b: int) -> bool:
-    """Best first: node a is split before node b."""
+    """Return whether node a is split before node b (best first)."""
     of_a, of_b = tree.numbers[a, NUMBER_DECREASE], tree.numbers[b, NUMBER_DECREASE]
     return of_a > of_b or (of_a == of_b and a < b)
 

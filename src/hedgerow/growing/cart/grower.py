@@ -184,7 +184,7 @@ def _make_scratch(rules: CartRules, n_rows: int, most_categories: int) -> Scratc
 
 
 def _make_tree(room: int, old: Tree | None) -> Tree:
-    """A tree with room for so many nodes, those of ``old`` first."""
+    """Return a tree with room for this many nodes, and copy the nodes of ``old``."""
     tree = Tree(
         np.empty((room, NODE_FIELDS), dtype=np.int64),
         np.empty((room, NUMBERS)),

@@ -34,13 +34,13 @@ from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impur
 
 @kernel(inner=True)
 def weight_of(weight: FloatArray, row: int) -> float:
-    """Weight of a row; 1 where there are none."""
+    """Return the weight of a row, or 1 without weights."""
     return weight[row] if len(weight) > 0 else 1.0
 
 
 @kernel(inner=True)
 def measure_classes(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
-    """Weight, impurity and purity of a node in classification."""
+    """Compute weight, impurity and purity of a node in classification."""
     start, counts = tree.table[node, NODE_START], work.counts
     counts[:] = 0.0
     total = 0.0
@@ -66,7 +66,7 @@ def measure_classes(samples: Samples, rules: CartRules, work: Work, tree: Tree, 
 
 @kernel(inner=True)
 def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
-    """Weighted median of the targets of a node; the middle of two if it lies between."""
+    """Return the weighted median of a node's targets; the midpoint if it lies between two."""
     total = 0.0
     for i in range(start, stop):
         total += weight_of(work.read.mass, work.by_target[i])
@@ -83,7 +83,7 @@ def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
 
 @kernel(inner=True)
 def measure_targets(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
-    """Weight, value, impurity and purity of a node in regression."""
+    """Compute weight, value, impurity and purity of a node in regression."""
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     lowest = highest = base = samples.target[work.rows[start]]
@@ -117,7 +117,7 @@ def measure_targets(samples: Samples, rules: CartRules, work: Work, tree: Tree, 
 
 @kernel(inner=True)
 def measure_several(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
-    """Weight, impurity and purity of a node with several targets."""
+    """Compute weight, impurity and purity of a node with several targets."""
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     n_rows, first = len(work.rows), work.rows[start]
@@ -144,7 +144,7 @@ def measure_several(samples: Samples, rules: CartRules, work: Work, tree: Tree, 
 
 @kernel(inner=True)
 def exponent_of(bound: float) -> Any:
-    """Least e with ``bound < 2^e``."""
+    """Return the least e with ``bound < 2^e``."""
     return np.int64(math.frexp(bound)[1])
 
 
@@ -192,7 +192,7 @@ def share_targets(
 
 @kernel(inner=True)
 def range_of(target: FloatArray, work: Work, at: int, start: int, stop: int) -> tuple[float, float]:
-    """Lowest and highest target of the rows of a node."""
+    """Return the lowest and highest target of the rows of a node."""
     lowest = highest = target[at + work.rows[start]]
     for i in range(start, stop):
         y = target[at + work.rows[i]]
@@ -204,7 +204,7 @@ def range_of(target: FloatArray, work: Work, at: int, start: int, stop: int) -> 
 def place_targets(
     samples: Samples, work: Work, start: int, stop: int, centre: float, scale: float
 ) -> None:
-    """Places and heights of the rows of a node in the order of their targets."""
+    """Compute places and heights of the rows of a node in the order of their targets."""
     mass = work.totals[0]
     coarse = math.ldexp(3.0, exponent_of(max(mass, 1.0)))
     for i in range(start, stop):
@@ -215,7 +215,7 @@ def place_targets(
 
 @kernel(inner=True)
 def sum_node(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
-    """Totals of a node; in regression also shares, and places for the absolute error."""
+    """Compute totals of a node; in regression also shares, and places for the absolute error."""
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     totals, read = work.totals, work.read

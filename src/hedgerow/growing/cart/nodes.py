@@ -70,7 +70,7 @@ _EPSILON = 2.220446049250313e-16
 
 @kernel(inner=True)
 def node_column(columns: Columns, table: IntArray, node: int, feature: int) -> Column:
-    """The cells of a feature in a node."""
+    """Return the cells of a feature in a node."""
     start = feature * columns.n_rows + table[node, NODE_START]
     count = table[node, NODE_COUNT]
     n_missing = find_missing(columns.cells, start, count)
@@ -79,7 +79,7 @@ def node_column(columns: Columns, table: IntArray, node: int, feature: int) -> C
 
 @kernel(inner=True)
 def is_terminal(rules: CartRules, tree: Tree, node: int) -> bool:
-    """Whether a node stays a leaf, whatever its features are."""
+    """Return whether a node stays a leaf for any features."""
     row = tree.table[node]
     return (
         row[NODE_PURE] == 1
@@ -144,7 +144,7 @@ def limits_of(columns: Columns, rules: CartRules, work: Work, tree: Tree, node: 
 
 @kernel(inner=True)
 def is_constant(columns: Columns, table: IntArray, node: int, feature: int) -> bool:
-    """Whether a feature has one value in a node, or none."""
+    """Return whether a feature has one value in a node, or none."""
     first = feature * columns.n_rows + table[node, NODE_START]
     last = first + table[node, NODE_COUNT] - 1
     return rank_of(columns.cells[first]) == rank_of(columns.cells[last])
@@ -222,7 +222,7 @@ def record_cut(
 
 @kernel(inner=True)
 def bound_children(tree: Tree, left: int, right: int, sign: int) -> None:
-    """Part what may come below two nodes at the middle of their means, if they are in order."""
+    """Bound the values below two ordered nodes by the midpoint of their means."""
     numbers = tree.numbers
     middle = 0.5 * numbers[left, NUMBER_VALUE] + 0.5 * numbers[right, NUMBER_VALUE]
     lower, upper = (left, right) if sign > 0 else (right, left)

@@ -62,7 +62,7 @@ class Exchange:
         return self._gather(local, "measures of gradients") if self.adds else local[None]
 
     def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
-        """The part of this rank of the sum of all messages; may be written to ``out``."""
+        """Return the part of this rank of the sum of all messages; may be written to ``out``."""
         if not self.adds:
             return message
         first, last = int(starts[self.rank]), int(starts[self.rank + 1])
@@ -76,7 +76,7 @@ class Exchange:
         return block
 
     def splits(self, found: IntArray) -> IntArray:
-        """Best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS).
+        """Return the best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS).
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Exchange:
         return self._gather(local, "the split of a level")[owner]
 
     def sums(self, local: IntArray) -> IntArray:
-        """The sum of the arrays of all ranks."""
+        """Return the sum of the arrays of all ranks."""
         if not self.adds:
             return local
         return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
@@ -153,7 +153,7 @@ class Exchange:
 
 
 def sums_of_parts(counts: IntArray) -> IntArray:
-    """Sums of ``|g|`` and h of each part: int64 (parts, 2), of counts (parts, threads, COUNTS)."""
+    """Return sums of ``|g|`` and h per part, int64 (parts, 2), of (parts, threads, COUNTS)."""
     return np.asarray(counts[:, :, OF_SUMS].sum(axis=1))
 
 

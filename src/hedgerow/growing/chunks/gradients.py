@@ -73,7 +73,7 @@ class ChunkGradients:
         self._largest: dict[int, float] = {}
 
     def begin(self, outputs: Iterable[int]) -> None:
-        """A pass over all chunks begins, for the trees of these outputs."""
+        """Begin a pass over all chunks, for the trees of these outputs."""
         self._largest = dict.fromkeys(outputs, 0.0)
 
     def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
@@ -97,7 +97,7 @@ class ChunkGradients:
         return found
 
     def finish(self, exchange: Exchange) -> None:
-        """All chunks have been seen.
+        """End the pass after all chunks.
 
         Raises
         ------

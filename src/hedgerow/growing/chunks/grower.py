@@ -234,7 +234,7 @@ class ChunkGrower:
         self._pending.clear()
 
     def rows_outside(self, chunk: Chunk) -> RowArray:
-        """Places in the chunk of the rows that the last tree was not grown on."""
+        """Return places in the chunk of the rows that the last tree was not grown on."""
         return rows_outside(chunk, self._segments, self._team.n_threads)
 
     def row_weights(self, chunk: Chunk, rows: RowArray) -> FloatArray | None:
@@ -242,7 +242,7 @@ class ChunkGrower:
         return chunk.work.weights[rows] if self._weighs_sample else None
 
     def leaf_segments(self, chunk: Chunk) -> tuple[RowArray, IntArray, IntArray]:
-        """Rows of the chunk by leaf of the last tree: rows, leaves, starts.
+        """Return the chunk's rows by leaf of the last tree: rows, leaves, starts.
 
         As :func:`hedgerow.growing.core.setup.segments_of`, but leaves without a row in the
         chunk are there too, with two equal starts.  The rows of a leaf are ascending.
@@ -258,7 +258,7 @@ class ChunkGrower:
     # -- linear leaves ------------------------------------------------------------------
 
     def _with_slopes(self, tree: GrownTree) -> GrownTree:
-        """The last tree, with leaves that are lines if these are asked for."""
+        """Return the last tree, with linear leaves if requested."""
         if self._slopes is None:
             return tree
         rate = float(self._nodes.settings.learning_rate)
@@ -266,7 +266,7 @@ class ChunkGrower:
         return tree.with_slopes(self._slopes.slopes(self._tree.table, rate, outputs))
 
     def _rows_in_order(self, chunk: Chunk, leaves: IntArray) -> tuple[RowArray, IntArray]:
-        """Ascending rows of some leaves of the last tree in a chunk, and where each leaf starts."""
+        """Return sorted rows of some leaves of the last tree in a chunk, and leaf starts."""
         found = self._nodes.found[leaves]
         rows, starts = rows_of_nodes(chunk, self._segments, found, self._team.n_threads)
         # A split in vain has put the rows of a leaf in another order.
@@ -307,7 +307,7 @@ class ChunkGrower:
         self._team.run_pass(plan, self._tree.building_vectors, visit)
 
     def _start_tree(self, output: int, round_: int) -> int:
-        """Gradients of all rows, and the best split of the root; return how many were redone."""
+        """Compute gradients and the root; return how often gradients were computed again."""
         n_redone = 0
         while True:
             building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
@@ -347,7 +347,7 @@ class ChunkGrower:
         return building, self._exchange.measures(self._of_sample()).sum(axis=0)
 
     def _join_outputs(self) -> None:
-        """Sums of the sizes of all outputs' gradients, by which keys are scaled."""
+        """Sum the sizes of all outputs' gradients, which scale the keys."""
         self._counts[passes.OF_SIZES] = 0
         if self._sampler.method == layout.GOSS:  # keys are the sizes
             return
@@ -372,7 +372,7 @@ class ChunkGrower:
         return self._tree.check_words(sums, self.n_rows)
 
     def _of_sample(self) -> IntArray:
-        """Number and sums of the rows of the root on this rank."""
+        """Return the number and sums of the rows of the root on this rank."""
         n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
         return np.concatenate(([n_inside], self._sums.sum(axis=0))).astype(np.int64)
 
@@ -392,7 +392,7 @@ class ChunkGrower:
         self._tree.close(jobs, building)
 
     def _leaf_sums(self) -> IntArray:
-        """Exact sums of the rows of each leaf, of each part: int64 (parts, n_leaves, 2)."""
+        """Return exact sums of the rows of each leaf, of each part: int64 (parts, n_leaves, 2)."""
         leaves = self._nodes.found_leaves
         shape = (self._n_parts, self._team.n_threads, len(leaves), 2)
         sums = np.zeros(shape, dtype=np.int64)
@@ -401,7 +401,7 @@ class ChunkGrower:
         return self._exchange.sums(sums.sum(axis=1))
 
     def _measure(self, building: Building, output: int, round_: int) -> IntArray:
-        """Gradients at the present units, and the root's histogram; number and sums of its rows.
+        """Compute gradients with the current units, and the root's histogram, size and sums.
 
         What all ranks have measured is in the counts then.
         """
@@ -463,7 +463,7 @@ class ChunkGrower:
         )
 
     def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """Numbers of the chunks that have rows of some leaves of the last tree."""
+        """Return numbers of the chunks that have rows of some leaves of the last tree."""
         return chunks_with(self._segments, self._nodes.found[leaves], self._team.n_threads)
 
 

@@ -103,12 +103,12 @@ class LevelTree(ChunkTree):
             yield parents, False
 
     def _parents(self) -> IntArray:
-        """Nodes whose rows are divided next."""
+        """Return the nodes whose rows are divided next."""
         parents = self._part()[:, batch.JOB_PARENT]
         return parents[parents >= 0]
 
     def open(self, parents: IntArray, is_full: bool) -> tuple[IntArray, Building]:
-        """The jobs of ``parents``, whose children are made, and what to build for them."""
+        """Create the children of ``parents``; return their jobs and the histograms to build."""
         jobs = self._part()
         return jobs, self._plan_builds(jobs)
 
@@ -120,7 +120,7 @@ class LevelTree(ChunkTree):
             self._search_levels()
 
     def _part(self) -> IntArray:
-        """Jobs of the batch that are next: as many as can be built in one pass."""
+        """Return the next jobs of the batch, as many as one pass can build."""
         n_jobs = self.nodes.scalars[layout.IS_N_JOBS]
         stop = min(self._n_divided + self._space.sizes.n_builds, n_jobs)
         return self.nodes.arrays.batch[self._n_divided : stop]
@@ -146,7 +146,7 @@ class LevelTree(ChunkTree):
         nodes.left = nodes.table[: nodes.n_nodes, layout.NODE_LEFT].copy()
 
     def _choose(self) -> None:
-        """The best cut in the block of columns, then of all ranks."""
+        """Find the best cut in the block of columns, then of all ranks."""
         self._team.run(
             level_stages.search_chunk_level, self._state, self._level, self._block, self.vectors
         )

@@ -43,7 +43,7 @@ class Leaves:
     found: IntArray
 
     def values(self) -> FloatArray:
-        """Values of the leaves, a row for each output that they are added to."""
+        """Return leaf values, one row for each output that they are added to."""
         leaves, vectors = self.tree.left == 0, self.tree.vectors
         if vectors is None:
             return self.tree.value[None, leaves]

@@ -16,7 +16,7 @@ from hedgerow.data.external.row_store import Chunk
 def rows_of_nodes(
     chunk: Chunk, segments: np.ndarray, nodes: IntArray, n_pieces: int
 ) -> tuple[RowArray, IntArray]:
-    """Places of the rows of some nodes in a chunk, node by node, and where those of each start.
+    """Return the places of the rows of some nodes in a chunk, and the starts of the nodes.
 
     ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
     """
@@ -29,14 +29,14 @@ def rows_of_nodes(
 
 
 def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
-    """Places of the rows that are in no node; ``segments`` are those of all chunks."""
+    """Return the places of rows that are in no node; ``segments`` are those of all chunks."""
     first = chunk.number * n_pieces
     n_inside = int(segments[0, first : first + n_pieces, 1].sum())
     return chunk.work.rows[n_inside : chunk.n_rows]
 
 
 def chunks_with(segments: np.ndarray, nodes: IntArray, n_pieces: int) -> list[int]:
-    """Numbers of the chunks that have rows of the nodes."""
+    """Return numbers of the chunks that have rows of the nodes."""
     in_piece = segments[nodes, :, 1].any(axis=0)
     in_chunk = in_piece.reshape(-1, n_pieces).any(axis=1)
     numbers: list[int] = np.flatnonzero(in_chunk).tolist()
@@ -44,7 +44,7 @@ def chunks_with(segments: np.ndarray, nodes: IntArray, n_pieces: int) -> list[in
 
 
 def with_room(segments: np.ndarray, n_nodes: int, emptied: IntArray) -> np.ndarray:
-    """Segments for ``n_nodes`` or more, empty for some nodes: chunks may be passed over."""
+    """Return segments for at least ``n_nodes`` nodes; skipped chunks leave empty ones."""
     n_kept = len(segments)
     if n_nodes > n_kept:
         larger = np.zeros((max(n_nodes, 2 * n_kept), *segments.shape[1:]), np.int32)

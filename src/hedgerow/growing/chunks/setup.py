@@ -122,7 +122,7 @@ def sizes_for(
     facts: RankFacts, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
     max_leaves: int, n_vectors: int, constant: bool,
 ) -> Sizes:  # fmt: skip
-    """Room for histograms."""
+    """Return the room for histograms."""
     n_columns, kept = spec.n_features, spec.n_features
     if exchange.size > 1 and params.colsample_bytree >= 1.0:
         kept = -(-n_columns // exchange.size)
@@ -162,5 +162,5 @@ def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns
 
 
 def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
-    """Columns by their numbers; chunks have a byte for each."""
+    """Return the numbers of the columns; chunks have a byte for each."""
     return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)

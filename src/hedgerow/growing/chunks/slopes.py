@@ -88,7 +88,7 @@ class ChunkSlopes:
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
     def slopes(self, table: IntArray, rate: float, outputs: Sequence[LineOutput]) -> Slopes:
-        """The slopes of the last tree.
+        """Return the slopes of the last tree.
 
         Parameters
         ----------

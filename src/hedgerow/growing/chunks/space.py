@@ -31,7 +31,7 @@ _BYTES = 24
 
 
 def cell_bytes(width: int) -> int:
-    """Bytes of a cell of ``width`` words; 0: of one output."""
+    """Return the bytes of a cell of ``width`` words; 0 means one output."""
     return 4 * (width + 1) if width > 0 else _BYTES
 
 
@@ -82,13 +82,13 @@ class Sizes:
 
 
 def slots_for(kept_columns: int, stride: int, max_leaves: int, width: int) -> int:
-    """Histograms that are kept, of cells of ``width`` words."""
+    """Return the number of stored histograms with cells of ``width`` words."""
     fit = _SLOT_BYTES // (cell_bytes(width) * kept_columns * stride)
     return int(min(2 * max_leaves + 2, max(4, fit)))
 
 
 def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int, width: int) -> int:
-    """Histograms that are built in a pass, of cells of ``width`` words."""
+    """Return the number of histograms that a pass builds, with cells of ``width`` words."""
     packed = 0 if width > 0 else 16 * SPACING
     fit = _BUILD_BYTES // (n_threads * n_columns * (packed + cell_bytes(width) * stride))
     return int(min(2 * max_leaves, max(4, fit)))
@@ -125,7 +125,7 @@ class Space:
         self._filled = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
 
     def place_of(self, slot: IntArray) -> IntArray:
-        """Where column 0 of kept histograms would begin."""
+        """Return where column 0 of kept histograms would begin."""
         return self.before + slot * self.sizes.slot_size
 
     def plan(self, nodes: IntArray, slots: IntArray, columns: tuple[int, int]) -> Building:
@@ -176,7 +176,7 @@ class Spaces:
 
 
 def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
-    """Sums of one output, or of several: beside these the row counts alone are read."""
+    """Return sums of one output, or of several, which need only the row counts in addition."""
     width = sizes.width
     vectors = Sums(
         cells=aligned_empty(n_cells * width, np.int32),

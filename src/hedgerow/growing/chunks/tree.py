@@ -218,7 +218,7 @@ class ChunkTree:
             self._search(jobs)
 
     def _needed(self, parents: IntArray) -> IntArray:
-        """Histograms to build, and slots to fill, for the split of each node."""
+        """Return histograms to build, and slots to fill, for the split of each node."""
         return np.where(self.nodes.table[parents, layout.NODE_SLOT] >= 0, 1, 2)
 
     def _free_slots(self, kept: int, needed: int) -> None:
@@ -238,11 +238,11 @@ class ChunkTree:
     # -- histograms ---------------------------------------------------------------------
 
     def _built_columns(self) -> tuple[int, int]:
-        """Columns that this rank builds: all, or with the features divided its own."""
+        """Return the columns that this rank builds: all, or its share of the features."""
         return (0, len(self.columns.feature)) if self._exchange.adds else self._block
 
     def _end_builds(self, building: Building) -> None:
-        """Sums of all ranks, in the slots of their nodes; those of all parts are in part 0."""
+        """Write the sums of all ranks to their nodes' slots; part 0 has those of all parts."""
         exchange, columns, stride = self._exchange, self.columns, self._stride
         if len(building.nodes) == 0 or not exchange.adds:
             return
@@ -264,7 +264,7 @@ class ChunkTree:
         )  # fmt: skip
 
     def _fields_of_message(self) -> int:
-        """Numbers of a cell that are sent."""
+        """Return the number of fields of a cell that are sent."""
         if self.vectors is not None:
             return 1 + self._space.sizes.width // 2
         return 2 if self.nodes.settings.constant_hessian == 1 else 3
@@ -275,13 +275,13 @@ class ChunkTree:
         return fields_found(self.nodes, self.vectors)
 
     def _message_of(self, length: int, own: int) -> tuple[IntArray, IntArray]:
-        """Space for a message and for a part; fresh memory would take longer than to fill it."""
+        """Return space for a message and a part; reuse is faster than new memory."""
         if length + own > len(self._message):
             self._message = np.empty(2 * (length + own), dtype=np.int64)
         return self._message[:length], self._message[length : length + own]
 
     def _search(self, jobs: IntArray) -> None:
-        """Best splits in the block of columns, then of all ranks."""
+        """Find the best splits in the block of columns, then of all ranks."""
         shape = (len(jobs), self._team.n_threads, 2, self._n_fields)
         found, nodes = np.zeros(shape, dtype=np.int64), self.nodes
         for own in self._own:
@@ -312,7 +312,7 @@ class ChunkTree:
     # -- the end ------------------------------------------------------------------------
 
     def finish(self, leaf_sums: IntArray | None) -> GrownTree:
-        """The finished tree.
+        """Return the finished tree.
 
         ``leaf_sums`` are the exact ones of each part, int64 (parts, n_leaves, 2); None:
         histograms have them.

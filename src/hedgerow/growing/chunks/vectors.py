@@ -28,7 +28,7 @@ OF_TREE = [layout.IS_TREE, layout.IS_ROUND, layout.IS_N_COLUMNS]
 def make_vectors(
     nodes: SpeculativeTree, params: BoostParams, sums: Sums, n_outputs: int, n_threads: int
 ) -> layout.Vectors:
-    """Arrays for trees of ``n_outputs`` outputs; the tree then has the scalars of the first.
+    """Return arrays for trees of ``n_outputs`` outputs; the tree then has the scalars of the first.
 
     ``n_threads`` is the number of threads, or that of ranks if it is larger.
     """
@@ -53,7 +53,7 @@ def make_vectors(
 
 
 def fields_found(nodes: SpeculativeTree, vectors: layout.Vectors | None) -> int:
-    """Number of fields of what is found for a node."""
+    """Return the number of fields of a node's best split."""
     if vectors is None:
         return layout.FOUND_FIELDS
     n_outputs, n_kept = len(vectors.outputs.scalars), vectors.outputs.vectors.shape[1]
@@ -62,7 +62,7 @@ def fields_found(nodes: SpeculativeTree, vectors: layout.Vectors | None) -> int:
 
 
 def weighs_rows(params: BoostParams, n_vectors: int) -> bool:
-    """Whether the weights of sampled rows are kept: several outputs share them."""
+    """Return whether the weights of sampled rows are kept: several outputs share them."""
     return weighs_sample(params) or (n_vectors > 1 and follows_gradients(params))
 
 

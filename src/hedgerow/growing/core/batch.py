@@ -74,7 +74,7 @@ class Member(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def member(job: IntArray, child: int) -> Member:
-    """The smaller (0) or the larger (1) child of a job."""
+    """Return the smaller (0) or the larger (1) child of a job."""
     return Member(
         job[JOB_SMALL + child], job[JOB_SMALL_SLOT + child], job[JOB_SEARCH_SMALL + child]
     )
@@ -93,7 +93,7 @@ def start_job(job: IntArray, parent: int) -> None:
 
 @kernel(inner=True)
 def count_searched(job: IntArray) -> int:
-    """Nodes of the job of which a split is looked for."""
+    """Return the number of nodes of the job that need a search."""
     return job[JOB_SEARCH_SMALL] + job[JOB_SEARCH_LARGE]
 
 
@@ -120,14 +120,14 @@ def note_split(
 
 @kernel(inner=True)
 def is_better(score: float, feature: int, found: IntArray) -> bool:
-    """Whether a split beats the one found: larger score, then lower feature."""
+    """Return whether a split beats the one found: larger score, then lower feature."""
     held = float_of_bits(found[FOUND_SCORE])
     return score > held or (score == held and score >= 0.0 and feature < found[FOUND_FEATURE])
 
 
 @kernel(inner=True)
 def best_thread(found: IntArray, child: int) -> int:
-    """The thread that found the best split of a child."""
+    """Return the thread that found the best split of a child."""
     best = 0
     for t in range(1, found.shape[0]):
         score = float_of_bits(found[t, child, FOUND_SCORE])

@@ -60,7 +60,7 @@ class CompiledGrower(ABC):
         """Copy the last tree out of the arrays of the next one."""
 
     def _work(self, thread: int, order: int) -> None:
-        """The compiled stages of one thread."""
+        """Run the compiled stages of one thread."""
         if self._compiled is None:
             self._compiled = entry_of(work, thread, self._state, order)
         self._compiled(thread, self._state, order)
@@ -107,16 +107,16 @@ class CompiledGrower(ABC):
         self._derivatives.fill(data, output, round_ // self._params.num_parallel_tree)
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
-        """Rows that the last tree was not grown on (empty without row sampling)."""
+        """Return rows that the last tree was not grown on (empty without row sampling)."""
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._state.settings.n_rows]
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        """Return weights of some rows in the last tree's sample; see :func:`weights_of`."""
         return weights_of(self._state.options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
+        """Return the last tree's rows by leaf (:func:`hedgerow.growing.core.setup.segments_of`)."""
         return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
 
     def close(self) -> None:

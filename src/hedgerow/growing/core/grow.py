@@ -86,7 +86,7 @@ def search_member(
     options: Options,
     vectors: Vectors | None,
 ) -> None:
-    """Best split of a node of the batch in columns ``span``."""
+    """Find the best split of a node of the batch in columns ``span``."""
     settings, rules, bins, search = state.settings, state.rules, state.bins, state.search
     node, slot, _ = member(state.tree.batch[0], child)
     slot_start = slot * settings.n_columns * bins.stride
@@ -113,7 +113,7 @@ def search_histograms(
     vectors: Vectors | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Histograms and best splits of the children of the batch, in columns ``span``."""
+    """Compute histograms and best splits of the batch's children in columns ``span``."""
     job = state.tree.batch[0]
     for child in range(2):
         make_histogram(thread, span, bare(state), job, child, options.lists, vectors, gpu)
@@ -124,7 +124,7 @@ def search_histograms(
 
 @kernel(inline=True, inner=True)
 def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
-    """Gradients of all rows, as integers."""
+    """Compute the integer gradients of all rows."""
     team, settings, data = state.team, state.settings, state.loss_data
     rows, threads = state.rows, state.threads
     if vectors is None:
@@ -137,7 +137,7 @@ def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
 def draw_sample(
     thread: int, state: State, vectors: Vectors | None, gpu: GpuCommands | None
 ) -> None:
-    """The rows of the tree."""
+    """Draw the rows of the tree."""
     team, settings, rows, threads = state.team, state.settings, state.rows, state.threads
     if vectors is None:
         draw_rows(thread, team, settings, rows, threads.counts, state.scalars, state.options)
@@ -153,7 +153,7 @@ def draw_sample(
 def finish(
     thread: int, state: State, options: Options, vectors: Vectors | None, gpu: GpuCommands | None
 ) -> None:
-    """Leaf values and new raw scores."""
+    """Compute leaf values and new raw scores."""
     team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
     rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
     if vectors is None:
@@ -189,7 +189,7 @@ def open_tree(
 def own_columns(
     thread: int, team: ThreadTeam, n_columns: int, sorted_columns: Sorted | None
 ) -> tuple[int, int]:
-    """First and last column of those that the thread searches."""
+    """Return the first and last column of those that the thread searches."""
     span = share(n_columns, thread, team.n_threads)
     if sorted_columns is not None:
         span = share_entries(thread, team, sorted_columns, n_columns)
@@ -244,7 +244,7 @@ def search_bins(
     level: Level | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Best splits in histograms: one of each node, or one of the level."""
+    """Find the best splits in histograms: one per node, or one per level."""
     if level is None:
         search_histograms(thread, span, state, options, vectors, gpu)
     else:
@@ -264,7 +264,7 @@ def search_batch(
     level: Level | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Best splits of the nodes of the batch in columns ``span``."""
+    """Find the best splits of the nodes of the batch in columns ``span``."""
     if bins is not None:
         search_bins(thread, span, state, n_jobs, options, vectors, level, gpu)
     if sorted_columns is not None:

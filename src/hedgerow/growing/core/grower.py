@@ -117,7 +117,7 @@ class TreeGrower(CompiledGrower):
         return self._with_slopes(super().grow(tree, output), output)
 
     def _with_slopes(self, grown: GrownTree, output: int) -> GrownTree:
-        """The last tree, which is for ``output`` and maybe more, with lines if these are asked for.
+        """Return the last tree (of ``output`` and maybe more), with linear leaves if requested.
 
         Lines are added to the raw scores if ``adds_scores``.
         """
@@ -129,7 +129,7 @@ class TreeGrower(CompiledGrower):
         return grown.with_slopes(self._slopes.slopes(self._state, quantized, outputs, scores))
 
     def _n_lines(self, fit: Fit) -> int:
-        """Lines of a leaf."""
+        """Return the number of lines of a leaf."""
         return 1
 
     def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
@@ -213,7 +213,7 @@ class TreeGrower(CompiledGrower):
 
 
 def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
-    """The tree, or several one behind the other, of these nodes; copies of a row count once."""
+    """Return one or several concatenated trees of these nodes; copies of a row count once."""
     feature, bins, missing_left, column, left, right = nodes.splits
     inner, numbers = left != 0, nodes.numbers
     feature = np.where(inner, feature, np.int32(-1))
@@ -235,7 +235,7 @@ def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
 
 
 def rows_without_copies(count: IntArray, n_copies: int) -> IntArray:
-    """How many rows each node has, each of which is there ``n_copies`` times."""
+    """Return the number of rows of each node, if the table has ``n_copies`` copies of each row."""
     return count if n_copies == 1 else np.rint(count / n_copies).astype(np.int64)
 
 
@@ -284,12 +284,12 @@ def _make_histograms(matrix: BinnedMatrix, n_sums: int, pool: SumsPool | None) -
 
 
 def has_all_bins(matrix: BinnedMatrix) -> bool:
-    """Whether a histogram writes all its cells, or clears them before."""
+    """Return whether a histogram writes all its cells, or clears them before."""
     return matrix.layout is not None or bool(matrix.spec.bin_counts.min() >= matrix.stride - 1)
 
 
 def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:
-    """Histograms of so many cells that are kept for reuse."""
+    """Return how many histograms with this number of cells are kept for reuse."""
     return int(min(max_leaves, max(2, _SLOT_BYTES // (cell_bytes * slot_cells))))
 
 
@@ -370,13 +370,13 @@ def _bins(matrix: BinnedMatrix) -> Bins:
 
 
 def _tile_cells(matrix: BinnedMatrix) -> int:
-    """Packed sums of a thread."""
+    """Return packed sums of a thread."""
     margins = matrix.features_per_tile * matrix.stride if matrix.paired else 0
     return matrix.bytes_per_tile * SPACING + margins
 
 
 def thresholds_of(feature: np.ndarray, bins: np.ndarray, edges: Edges) -> IntArray:
-    """Key of the cut behind each split's bin; 0 in leaves."""
+    """Return the key of the cut after each split's bin; 0 for leaves."""
     keys, first, last = edges
     place = np.minimum(first[feature] + bins, last[feature])
     return np.where(feature >= 0, keys[place], 0)

@@ -154,7 +154,7 @@ def add_leaf_lines(
     lines: LeafLines,
     batch: Batch,
 ) -> int:
-    """The same for a tree whose leaves are lines, and its sample; return its number of terms."""
+    """Add a tree with linear leaves, and its sample; return its number of terms."""
     (outside, unseen), whole, turn = rest, lines.slopes, batch.turn[0]
     n_nodes, output = scalars[IS_N_NODES], scalars[IS_OUTPUT]
     first, start = batch.places[NEXT_NODE, turn], batch.places[NEXT_START, turn]
@@ -286,7 +286,7 @@ class TreeJoiner:
         return self._batch.after
 
     def trees(self) -> list[GrownTree]:
-        """The trees of the batch."""
+        """Return the trees of the batch."""
         nodes, turn, places, _ = self._batch
         n_trees = int(turn[0])
         first, start, term = places[:, : n_trees + 1].tolist()

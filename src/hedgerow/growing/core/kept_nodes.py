@@ -45,7 +45,7 @@ class Nodes(NamedTuple):
     numbers: FloatArray
 
     def part(self, first: int, stop: int) -> Nodes:
-        """Views of nodes ``first .. stop``."""
+        """Return views of the nodes ``first .. stop``."""
         return Nodes(
             self.splits[:, first:stop],
             self.sets[first:stop],
@@ -85,7 +85,7 @@ class NodeStore:
 
 
 def empty_block(n_nodes: int) -> Nodes:
-    """Space for nodes."""
+    """Return space for nodes."""
     return Nodes(
         np.empty((_SPLIT_FIELDS, n_nodes), dtype=np.int32),
         np.empty((n_nodes, SET_WORDS), dtype=np.uint64),

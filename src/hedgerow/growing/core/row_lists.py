@@ -22,7 +22,7 @@ three to four times as much as one of a whole row."""
 
 
 def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
-    """Lists of the tiles that are worth it, of a matrix with a layout."""
+    """Return lists for the tiles where they pay off, of a matrix with a layout."""
     n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
     assert matrix.layout is not None
     default_bin = matrix.layout.default_row(matrix.spec)

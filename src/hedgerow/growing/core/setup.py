@@ -59,7 +59,7 @@ class Fit(NamedTuple):
         return has_constant_hessian(self.objective, self.weight, self.params)
 
     def derivatives(self) -> RowDerivatives:
-        """Gradients and hessians that are computed before each tree."""
+        """Return gradients and hessians that are computed before each tree."""
         newton = self.params.leaf_estimation not in FIRST_ORDER
         return RowDerivatives.of(self.objective, self.target, self.weight, self.n_threads, newton)
 
@@ -139,7 +139,7 @@ def settings_of(
     constant_hessian: bool,
     n_slots: int,
 ) -> layout.Settings:
-    """The parameters as the compiled stages need them."""
+    """Return the parameters in the form of the compiled stages."""
     return layout.Settings(
         loss=objective.kernel_id,
         n_rows=n_rows,
@@ -187,7 +187,7 @@ def limit_in_grower(params: BoostParams, objective: Objective) -> float:
 
 
 def most_leaves(params: BoostParams, n_rows: int) -> int:
-    """Upper bound for the leaves of a tree, from every limit that is set."""
+    """Return the upper bound for the leaves of a tree, from every limit that is set."""
     bound = max(1, n_rows // params.min_samples_leaf)
     if params.max_leaves is not None:
         bound = min(bound, params.max_leaves)
@@ -209,7 +209,7 @@ def split_rules(params: BoostParams) -> SplitRules:
 
 
 def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
-    """Space for the nodes of a tree, and for batches of one job."""
+    """Return space for the nodes of a tree, and for batches of one job."""
     return layout.Tree(
         table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
         numbers=np.zeros((max_nodes, layout.NUMBERS)),
@@ -219,7 +219,7 @@ def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
 
 
 def make_batch(n_jobs: int) -> IntArray:
-    """Space for the jobs of a batch."""
+    """Return space for the jobs of a batch."""
     return np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64)
 
 
@@ -237,7 +237,7 @@ def loss_data_of(
 
 
 def row_arrays(n_rows: int, padding: int) -> layout.Rows:
-    """Arrays with an entry per row; ``padding`` zeros follow the row ids."""
+    """Return arrays with an entry per row; ``padding`` zeros follow the row ids."""
     return layout.Rows(
         rows=np.zeros(n_rows + padding, dtype=np.uint32),
         scratch=np.empty(n_rows, dtype=np.uint32),
@@ -247,7 +247,7 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
 
 
 def thread_arrays(n_threads: int, tile_cells: int, max_nodes: int) -> layout.Threads:
-    """Scratch space of each thread."""
+    """Return scratch space of each thread."""
     return layout.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
         blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
@@ -257,7 +257,7 @@ def thread_arrays(n_threads: int, tile_cells: int, max_nodes: int) -> layout.Thr
 
 
 def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntArray:
-    """The cells of ``scalars`` before the first tree."""
+    """Return the cells of ``scalars`` before the first tree."""
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     scalars[layout.IS_N_COLUMNS] = n_columns
     scalars[layout.IS_N_FEATURES] = n_features
@@ -268,14 +268,14 @@ def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntAr
 def has_constant_hessian(
     objective: Objective, weight: FloatArray | None, params: BoostParams
 ) -> bool:
-    """Whether every row's hessian is 1 (or the same for all rows of any sample)."""
+    """Return whether every row's hessian is 1 (or the same for all rows of any sample)."""
     first_order = params.leaf_estimation in FIRST_ORDER
     constant = (objective.constant_hessian or first_order) and weight is None
     return constant and not follows_gradients(params)
 
 
 def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArray[np.int32]:
-    """The columns that a tree may use, ascending."""
+    """Return the columns that a tree may use, ascending."""
     n_taken = max(1, round(params.colsample_bytree * n_features))
     order = hash_range(params.seed, _COLUMN_STREAM + tree, 0, n_features)
     if params.feature_weights is not None and n_taken < n_features:
@@ -299,7 +299,7 @@ def draw_columns(
 
 
 def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns:
-    """The columns ``chosen``, ascending, and the bytes of a row that hold them."""
+    """Return the sorted columns ``chosen``, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
     if not matrix.paired:
         return Columns(chosen, position, None)
@@ -326,7 +326,7 @@ def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> int
 
 
 def tree_without_bins(arrays: layout.Tree, n_nodes: int, threshold: IntArray) -> GrownTree:
-    """The tree in the table of nodes, which was not grown on bins."""
+    """Return the tree in the table of nodes, for growth without bins."""
     table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
     left = table[:, layout.NODE_LEFT].astype(np.int32)
     inner = left != 0
@@ -347,7 +347,7 @@ def tree_without_bins(arrays: layout.Tree, n_nodes: int, threshold: IntArray) ->
 
 
 def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
-    """Column of the split of each node, -1 in leaves."""
+    """Return the split column of each node, -1 for leaves."""
     table = arrays.table[:n_nodes]
     inner = table[:, layout.NODE_LEFT] != 0
     return np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
@@ -356,7 +356,7 @@ def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
 def segments_of(
     arrays: layout.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-    """Rows of the last tree by leaf.
+    """Return rows of the last tree by leaf.
 
     Returns
     -------

@@ -264,7 +264,7 @@ class SlopeFinder:
         outputs: Sequence[LineOutput],
         scores: FloatArray,
     ) -> Slopes:
-        """The slopes of the last tree that was grown with ``state``.
+        """Return the slopes of the last tree that was grown with ``state``.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class SumsPool:
         self._free: defaultdict[tuple[int, bool], list[HistogramSums]] = defaultdict(list)
 
     def take(self, n_cells: int, filled: bool) -> HistogramSums:
-        """Sums that nobody else has until they are given back; see :func:`make_histogram_sums`."""
+        """Lend sums to one caller until it gives them back; see :func:`make_histogram_sums`."""
         try:
             # One instruction of the interpreter: threads need no lock.
             return self._free[n_cells, filled].pop()
@@ -33,11 +33,11 @@ class SumsPool:
             return make_histogram_sums(n_cells, filled)
 
     def give_back(self, histograms: HistogramSums, filled: bool) -> None:
-        """The tree has grown."""
+        """Give back the sums after the tree has grown."""
         self._free[len(histograms.g), filled].append(histograms)
 
 
 def make_histogram_sums(n_cells: int, filled: bool = True) -> HistogramSums:
-    """Sums of all slots; 0 unless all are ``filled``: what no row can be in is never written to."""
+    """Return sums of all slots, 0 unless ``filled``: cells without rows are never written."""
     make = aligned_empty if filled else aligned_zeros
     return HistogramSums(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))

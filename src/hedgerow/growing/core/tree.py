@@ -75,17 +75,17 @@ class GrownTree:
         return len(self.values_of_lines)
 
     def with_values_of_lines(self, values: FloatArray) -> GrownTree:
-        """The same tree with other values of its lines."""
+        """Return the tree with other values of its lines."""
         if self.vectors is None:
             return self.with_values(values)
         return self.with_vectors(values.reshape(self.vectors.shape))
 
     def with_values(self, value: FloatArray) -> GrownTree:
-        """The same tree with other node values."""
+        """Return the tree with other node values."""
         return replace(self.finished(), value=value)
 
     def scaled(self, factor: float) -> GrownTree:
-        """A tree that adds ``factor`` times as much."""
+        """Return a tree that adds ``factor`` times as much."""
         if factor == 1.0:
             return self
         tree = self.with_values(factor * self.value)
@@ -94,15 +94,15 @@ class GrownTree:
         return replace(tree, vectors=vectors, slopes=slopes)
 
     def with_slopes(self, slopes: Slopes) -> GrownTree:
-        """The same tree with leaves that are lines."""
+        """Return the tree with linear leaves."""
         return replace(self.finished(), slopes=slopes)
 
     def with_counts(self, count: IntArray) -> GrownTree:
-        """The same tree with other numbers of rows."""
+        """Return the tree with other numbers of rows."""
         return replace(self.finished(), count=count)
 
     def with_vectors(self, vectors: FloatArray) -> GrownTree:
-        """The same tree with a value for each output in place of one."""
+        """Return the tree with a value per output instead of one value."""
         return replace(self.finished(), value=np.zeros(len(vectors)), vectors=vectors)
 
     def steps(self) -> Steps:
@@ -110,7 +110,7 @@ class GrownTree:
         return self.column, self.left_bins, self.left, self.right
 
     def finished(self) -> GrownTree:
-        """The same tree, all of whose fields are there."""
+        """Return the tree with all of its fields."""
         return self
 
 
@@ -196,7 +196,7 @@ _NODES_AT_ONCE = 4096
 
 
 def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
-    """The nodes of the trees in the same order, in as few pieces as may be.
+    """Return the nodes of the trees in the same order, in as few pieces as possible.
 
     Vectors and slopes are those of the trees: pieces have none.
     """
@@ -220,7 +220,7 @@ def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
 
 
 def _runs(trees: Sequence[TreeOfTable]) -> Iterator[Nodes]:
-    """The nodes of the trees in the same order; those of neighbours in a block together."""
+    """Yield the nodes of the trees in order; join trees that are adjacent in a block."""
     block, first, stop = trees[0].block, trees[0].first, trees[0].first
     for tree in trees:
         if tree.block is not block or tree.first != stop:
@@ -278,7 +278,7 @@ def add_vectors(
     scores: FloatArray,
     n_threads: int,
 ) -> None:
-    """The same for a tree with vectors, to scores of all outputs, in one walk.
+    """Add a tree with vector leaves to the scores of all outputs, in one walk.
 
     ``scores`` have shape (n_outputs, n_rows).
     """
@@ -302,7 +302,7 @@ def add_lines(
     scores: FloatArray,
     n_threads: int,
 ) -> None:
-    """The same for a tree whose leaves are lines in the ``numbers`` of the rows.
+    """Add a tree with linear leaves in the ``numbers`` of the rows.
 
     ``scores`` have shape (n_outputs, n_rows), with the outputs that the tree is for.
     """

@@ -105,7 +105,7 @@ def add_lines(
     stop: int,
     space: AnyArray,
 ) -> None:
-    """The same for a tree whose leaves are lines."""
+    """Add a tree with linear leaves."""
     ends, scores = lines.ends, walked.raw[output]
     for i in range(np.uint64(start), np.uint64(stop)):
         ends[np.uint64(rows[i]) if len(rows) > 0 else i] = 0.0

@@ -83,7 +83,7 @@ _GIVEN = 2
 
 @kernel(inline=True, inner=True)
 def n_parts(count: int, size: int) -> int:
-    """How many parts of ``size`` hold ``count``."""
+    """Return the number of parts of ``size`` that ``count`` needs."""
     return (count + size - 1) // size
 
 
@@ -144,14 +144,14 @@ def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
 
 @kernel(inner=True)
 def builds_child(settings: Settings, least_rows: int, row: IntArray) -> bool:
-    """Whether the histogram of the smaller child of a node will be needed."""
+    """Return whether the histogram of the smaller child of a node will be needed."""
     n_larger = max(row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT])
     return n_larger >= 2 * least_rows and row[NODE_DEPTH] + 1 < settings.max_depth
 
 
 @kernel(inner=True)
 def are_certain(settings: Settings, table: IntArray, scalars: IntArray, depth: int) -> bool:
-    """Whether all open nodes of a depth will be split."""
+    """Return whether all open nodes of a depth will be split."""
     n_open = np.int64(0)
     for node in range(scalars[IS_N_NODES]):
         if table[node, NODE_OPEN] == _GIVEN:
@@ -232,7 +232,7 @@ def write_orders(words: IntArray, listed: IntArray, first: int, n: int, per_bloc
 
 @kernel(inner=True)
 def rows_per_block(orders: IntArray, gpu: GpuCommands) -> int:
-    """Rows that a block adds to a histogram.
+    """Return the number of rows that a block adds to a histogram.
 
     No sum may exceed its bits; else, enough blocks for the whole GPU.
     """

@@ -73,7 +73,7 @@ class CudaGrower(TreeGrower):
         self._on_gpu.read_ids(self._state.rows.rows[:n_inside])
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
+        """Return the last tree's rows by leaf (:func:`hedgerow.growing.core.setup.segments_of`)."""
         self._read_rows()
         return super().leaf_segments()
 

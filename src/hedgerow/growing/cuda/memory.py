@@ -193,7 +193,7 @@ class RowsOnGpu:
         stream.wait()
 
     def _ahead(self, n_nodes: int) -> commands.Ahead:
-        """The list of orders, and what the host has not taken yet."""
+        """Return the orders, and the results that the host has not read yet."""
         return commands.Ahead(
             listed=self._stream.pinned(self._orders.length, np.int64).reshape(-1, ORDER_FIELDS),
             counts=aligned_zeros(commands.COUNTS, np.int64),
@@ -208,7 +208,7 @@ class RowsOnGpu:
     def _kernels(
         self, n_words: int, state: layout.State
     ) -> dict[int, tuple[Any, int, int, tuple[Any, ...]]]:
-        """Kernels with their threads, words of shared memory, and arguments."""
+        """Return kernels with their threads, words of shared memory, and arguments."""
         ids, scratch, columns, counts = self._ids, self._scratch, self._columns, self._counts
         settings, n_rows = state.settings, self._n_rows
         orders = Orders(Order(*[0] * ORDER_FIELDS), 0, 0, 0, self._orders)
@@ -236,7 +236,7 @@ class RowsOnGpu:
         }  # fmt: skip
 
     def _packing(self, settings: layout.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
-        """The kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
+        """Return the kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
         constant, threads = int(settings.constant_hessian), tables.THREADS
         if self.vectors is None:
             of_rows = (self._on_gpu[tables.SCALARS], self._ids, self._quantized, self._packed)
@@ -291,5 +291,5 @@ def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
 
 
 def _sums(make: Any) -> Any:
-    """Sums of g and h, and numbers of rows, of arrays of these types."""
+    """Return sums of g and h, and numbers of rows, of arrays of these types."""
     return HistogramSums(make(np.int64), make(np.int64), make(np.int32))

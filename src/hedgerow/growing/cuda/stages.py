@@ -72,7 +72,7 @@ def upload_array(gpu: GpuCommands, which: int, n_bytes: int) -> None:
 
 @kernel(inner=True)
 def set_packing(scalars: IntArray, gpu: GpuCommands) -> None:
-    """How the rows of this tree are packed: g apart is added up in a launch of its own."""
+    """Set the packing of this tree's rows; a separate launch sums g if it is stored apart."""
     gpu.n_parts[0] = 1 + scalars[IS_G_APART]
     for part in range(2):
         gpu.parts[part, PART_COUNT_BITS] = scalars[IS_COUNT_BITS]

@@ -146,17 +146,17 @@ class ExternalExactGrower:
         return self._finish(output)
 
     def rows_outside(self) -> RowArray:
-        """Rows that the last tree was not grown on (empty without row sampling)."""
+        """Return rows that the last tree was not grown on (empty without row sampling)."""
         if self._nodes.settings.subsample >= 1.0:
             return np.zeros(0, dtype=np.uint32)
         return np.flatnonzero(self._rows.node == 0).astype(np.uint32)
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        """Return weights of some rows in the last tree's sample; see :func:`weights_of`."""
         return weights_of(self._nodes.options, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
+        """Return the last tree's rows by leaf (:func:`hedgerow.growing.core.setup.segments_of`)."""
         table = self._final.table
         leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
         leaves = leaves[np.argsort(table[leaves, layout.NODE_START], kind="stable")]
@@ -181,13 +181,13 @@ class ExternalExactGrower:
     # ---- the parts of a tree -----------------------------------------------------
 
     def _n_gradients(self, fit: Fit) -> int:
-        """Pairs of g and h that are kept of a row."""
+        """Return the number of pairs of g and h per row."""
         return 1
 
     def _row_arrays(
         self, n_rows: int, n_gradients: int, memory_limit: int | None
     ) -> tuple[AnyArray, AnyArray]:
-        """Fixed gradients (n_gradients, 2 * n_rows) and nodes of all rows, in memory or mapped."""
+        """Return fixed gradients (n_gradients, 2 * n_rows) and nodes of rows, or memory maps."""
         size = (_BYTES_OF_NODE + _BYTES_OF_GRADIENTS * n_gradients) * n_rows
         if memory_limit is None or 2 * size <= memory_limit:
             gradients = aligned_empty((n_gradients, 2 * n_rows), np.int32)
@@ -207,7 +207,7 @@ class ExternalExactGrower:
         self._derivatives.fill(self._loss_data, output, number // self._params.num_parallel_tree)
 
     def _compute_gradients(self) -> None:
-        """Fixed gradients of all rows, and marks of a sample that follows them."""
+        """Compute fixed-point gradients of all rows, and marks of a gradient-based sample."""
         rows = self._rows_outside_nodes()
         team, settings, scalars = self._team, self._nodes.settings, self._nodes.scalars
         stages.compute_gradients(team, settings, self._loss_data, rows, self._threads, scalars)
@@ -217,7 +217,7 @@ class ExternalExactGrower:
             stages.mark_by_gradient(team, settings, sampler, rows, counts, scalars)
 
     def _rows_outside_nodes(self) -> layout.Rows:
-        """Rows before any is in a node: keys and marks take the place of the numbers of nodes."""
+        """Return the rows before growth: keys and marks take the place of node numbers."""
         node, quantized = self._rows
         ids, packed = np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
         return layout.Rows(ids, node.view(np.uint32), quantized, packed)
@@ -297,7 +297,7 @@ class ExternalExactGrower:
         return self._nodes.table[searched][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
 
     def _constrained(self, searched: IntArray) -> ConstrainedNodes | None:
-        """Constraints on the cuts of nodes; None where gains are not constrained."""
+        """Return constraints on the cuts of nodes, or None where gains are not constrained."""
         nodes = self._nodes
         constraints = nodes.options.constraints
         if constraints.scored == 0:
@@ -318,7 +318,7 @@ class ExternalExactGrower:
         return tree
 
     def _finished(self, final: layout.Tree) -> GrownTree:
-        """The tree of these nodes, of which it is kept which rows are in its leaves."""
+        """Return the tree of these nodes, and keep the rows of its leaves."""
         self._final, n_nodes, found = final, len(final.table), self._nodes.found
         self._leaf_of = self._leaves_of_found(found)
         feature = features_of(final, n_nodes)
@@ -351,7 +351,7 @@ class ExternalExactGrower:
         )
 
     def _thresholds(self, feature: npt.NDArray[np.int32], cuts: IntArray) -> IntArray:
-        """Keys of the thresholds of all nodes; 0 for leaves."""
+        """Return keys of the thresholds of all nodes; 0 for leaves."""
         inner = np.flatnonzero(feature >= 0)
         below = np.zeros(len(inner), dtype=np.int64)
         above = np.zeros(len(inner), dtype=np.int64)
@@ -370,14 +370,14 @@ class ExternalExactGrower:
 
 
 def _searched_children(jobs: IntArray) -> IntArray:
-    """Numbers of the children that are worth a search, ascending."""
+    """Return the sorted numbers of the children that need a search."""
     small = jobs[jobs[:, JOB_SEARCH_SMALL] == 1, JOB_SMALL]
     large = jobs[jobs[:, JOB_SEARCH_LARGE] == 1, JOB_LARGE]
     return np.sort(np.concatenate((small, large)))
 
 
 def searched_nodes(slot_of: npt.NDArray[np.int32], sums: IntArray, limits: Limits) -> SearchedNodes:
-    """Nodes with these sums, int64 (nodes, SUM_FIELDS), and what limits the cuts of all.
+    """Return nodes with these sums, int64 (nodes, SUM_FIELDS), and the limits on cuts.
 
     Parameters
     ----------
@@ -391,5 +391,5 @@ def searched_nodes(slot_of: npt.NDArray[np.int32], sums: IntArray, limits: Limit
 
 
 def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:
-    """Values of a table of this type from their keys."""
+    """Return values of a table of this type from their keys."""
     return keys if dtype == np.int64 else floats_of_keys(keys).astype(dtype)

@@ -97,7 +97,7 @@ class Passes:
         constraints: ConstrainedNodes | None,
         outputs: SearchedOutputs | None = None,
     ) -> IntArray:
-        """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
+        """Return the best cuts of some nodes, int64 (nodes, CUT_FIELDS).
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Passes:
         constraints: ConstrainedNodes | None,
         outputs: SearchedOutputs | None,
     ) -> IntArray:
-        """The best cuts in some columns."""
+        """Return the best cuts in some columns."""
         scan, found = _new_scan(sums), _no_cuts(sums)
         longest = self._longest_piece(columns)
         choice = ColumnCandidates(self.sketch, len(sums), longest, len(scan.cut))
@@ -189,7 +189,7 @@ class Passes:
         return found
 
     def _longest_piece(self, columns: Sequence[int]) -> int:
-        """Entries of the longest piece of some columns."""
+        """Return the number of entries of the longest piece of some columns."""
         pieces = (piece for column in columns for piece in self.columns.pieces[column])
         return max((piece.n_entries for piece in pieces), default=0)
 
@@ -201,7 +201,7 @@ class Passes:
             yield from (_Task(column, number, False) for number in range(n_pieces))
 
     def _read(self, tasks: Sequence[_Task]) -> Iterator[tuple[_Task, RowArray]]:
-        """Pieces in order, fetched ahead by a thread for each folder."""
+        """Yield pieces in order; a thread for each folder reads ahead."""
         read, n_folders = self.columns.read, self.columns.n_folders
         if len(tasks) < 2:
             for task in tasks:
@@ -224,7 +224,7 @@ def _no_cuts(sums: IntArray) -> IntArray:
 
 
 def _more_fields(sums: IntArray) -> int:
-    """Fields of several outputs."""
+    """Return fields of several outputs."""
     return sums.shape[1] - SUM_FIELDS
 
 

@@ -56,7 +56,7 @@ def compute_gradients(
     threads: Threads,
     scalars: IntArray,
 ) -> None:
-    """Fixed gradients of all rows; by one thread."""
+    """Compute fixed-point gradients of all rows with one thread."""
     gradient_pass(0, team, settings, loss_data, rows, threads, scalars)
 
 

@@ -80,7 +80,7 @@ def compute_outputs(
     outputs: Outputs,
     sampler: Sampler,
 ) -> None:
-    """Fixed gradients of all outputs and, in ``rows``, the mean hessians; by one thread.
+    """Compute fixed-point gradients of all outputs and, in ``rows``, mean hessians; one thread.
 
     Rows of a sample that follows gradients are marked in ``rows.scratch``, and their numbers are
     multiplied by their weights.
@@ -107,7 +107,7 @@ def node_of_slot(
     constraints: Constraints,
     space: SlotOutputs,
 ) -> VectorNode:
-    """A searched node, with the arrays of its slot; ``place`` as in :func:`node_of`."""
+    """Return a searched node, with the arrays of its slot; ``place`` as in :func:`node_of`."""
     node = node_of(0, settings, place, vectors, constraints)
     return VectorNode(
         node.start,

@@ -111,7 +111,7 @@ class ExactVectorGrower(ExactGrower):
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
-    """Keys of the thresholds of all nodes; 0 for leaves.
+    """Return keys of the thresholds of all nodes; 0 for leaves.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def thresholds_between(
     apart: BoolArray,
     kinds: Sequence[ColumnKind],
 ) -> IntArray:
-    """Keys of the thresholds between values of a table; the highest ones where ``apart``."""
+    """Return keys of the thresholds between values of a table; the highest ones where ``apart``."""
     is_int = np.array([kind == "int" for kind in kinds])[column]
     if below.dtype == np.int64:
         halves = midpoints(floats_of_keys(below), floats_of_keys(above))

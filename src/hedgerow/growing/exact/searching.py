@@ -72,7 +72,7 @@ def search_bounded(
     constraints: Constraints | None,
     outputs: OutputCuts | None,
 ) -> ExactSplit:
-    """The better of ``best`` and the best cut of a column whose gains are constrained."""
+    """Return the better of ``best`` and the best cut of a column whose gains are constrained."""
     if constraints is None:
         return best
     sums, limits, bounds = node
@@ -116,7 +116,7 @@ def search_columns(
     sorted_columns: Sorted,
     outputs: OutputCuts | None,
 ) -> ExactSplit:
-    """The best cut of a node in columns ``span``; ``place``: which child it is, number and slot.
+    """Return the best cut of a node in columns ``span``; ``place``: child (0, 1), number and slot.
 
     ``aim`` are its sums and what limits its cuts.
     """
@@ -304,7 +304,7 @@ def search_lists(
     sorted_columns: Sorted,
     vectors: Vectors | None,
 ) -> None:
-    """Best splits of the nodes of the batch."""
+    """Find the best splits of the nodes of the batch."""
     lists = sorted_columns.lists
     if vectors is not None:
         outputs, nodes = vectors.outputs, sorted_columns.outputs.nodes

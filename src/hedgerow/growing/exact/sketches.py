@@ -42,7 +42,7 @@ class Sketch:
         self._places.clear()
 
     def places(self, column: int) -> IntArray | None:
-        """Places of the candidates that all nodes share, or None if they are not chosen yet."""
+        """Return places of the candidates that all nodes share, or None before they are chosen."""
         return self._places.get(column)
 
     def keep(self, column: int, places: IntArray) -> None:
@@ -52,7 +52,7 @@ class Sketch:
 
 
 def make_sketch(params: BoostParams) -> Sketch | None:
-    """The sketch of a fit; None if every cut is scored."""
+    """Return the sketch of a fit, or None if every cut is scored."""
     if params.tree_method != "approx":
         return None
     return Sketch(float(params.sketch_eps), params.sketch == "global")

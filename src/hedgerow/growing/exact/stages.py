@@ -84,7 +84,7 @@ _COLUMN_COST = 32
 def first_column(
     starts: IntArray, choice: Choice, n_columns: int, team: ThreadTeam, thread: int
 ) -> int:
-    """First column of ``thread`` when entries are divided evenly; ascending with threads."""
+    """Return the first column of ``thread`` if entries are divided evenly; it never decreases."""
     total = np.int64(0)
     for k in range(n_columns):
         column = choice.columns[k]
@@ -103,7 +103,7 @@ def first_column(
 def share_entries(
     thread: int, team: ThreadTeam, sorted_columns: Sorted, n_columns: int
 ) -> tuple[int, int]:
-    """First and last column that ``thread`` divides and searches."""
+    """Return the first and last column that ``thread`` divides and searches."""
     starts, choice = sorted_columns.lists.starts, sorted_columns.choice
     first = first_column(starts, choice, n_columns, team, thread)
     if thread + 1 == team.n_threads:
@@ -113,7 +113,7 @@ def share_entries(
 
 @kernel(inner=True)
 def reads_entries(node: int, settings: Settings, choice: Choice) -> bool:
-    """Whether the node's lists are the blocks themselves: the root's, if it leaves out none."""
+    """Return whether the node's lists are the blocks: those of a root without left-out rows."""
     return node == 0 and not (settings.subsample < 1.0 or choice.sketch == GLOBAL)
 
 

@@ -127,7 +127,7 @@ def _by_column(
     default: _Value,
     read: Callable[[Any, str], _Value],
 ) -> tuple[_Value, ...] | None:
-    """A mapping or a sequence as one value for each column; None stays None."""
+    """Return one value for each column from a mapping or a sequence; None stays None."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -231,7 +231,7 @@ def _bin_count(value: Any, where: str) -> int:
 
 
 def _interactions(given: Any, schema: Schema) -> str | tuple[tuple[int, ...], ...] | None:
-    """Sets of positions; columns in none of them are one more set."""
+    """Return sets of positions; columns in none of them are one more set."""
     name = "interaction_constraints"
     if given is None:
         return None
@@ -370,13 +370,13 @@ def _monotone_columns(params: BoostParams, schema: Schema) -> set[str]:
 
 
 def _forced_splits(params: BoostParams, schema: Schema) -> Splits | None:
-    """The splits that trees begin with: of nodes, or of whole levels."""
+    """Return the forced splits, of nodes or of whole levels."""
     splits = read_forced_splits(params.forced_splits, schema)
     return splits_of_levels(splits, schema) if params.grow_policy == "symmetric" else splits
 
 
 def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
-    """The forced bins, with a cut at each threshold of forced splits."""
+    """Return the forced bins, with a cut at each threshold of forced splits."""
     splits, given = read_forced_splits(params.forced_splits, schema), params.forced_bins
     if splits is None or not (given is None or isinstance(given, Mapping)):
         return given
@@ -391,7 +391,7 @@ def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
 
 
 def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
-    """Finite, ascending; rounded down in a column of integers, which decides them alike."""
+    """Return sorted finite cuts, rounded down in integer columns, which changes no decision."""
     if not _is_sequence(cuts):
         raise ParameterError(f"{where} must be a list of ascending numbers; got {cuts!r}.")
     read: list[float] = []

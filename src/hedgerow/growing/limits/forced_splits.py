@@ -31,7 +31,7 @@ _NAME = "forced_splits"
 
 
 def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
-    """The splits in the order in which they are met, a parent before its children.
+    """Return the splits in preorder: a parent before its children.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
 
 
 def splits_of_levels(splits: Splits | None, schema: Schema) -> Splits | None:
-    """The splits as a chain, of which each is for all nodes of a level of a symmetric tree.
+    """Return the splits as a chain, one split for each level of a symmetric tree.
 
     Parameters
     ----------

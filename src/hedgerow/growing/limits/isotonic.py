@@ -37,7 +37,7 @@ def split_signs(tree: GrownTree, monotone: Sequence[int], schema: Schema) -> Int
 
 
 def order_leaves(tree: GrownTree, value: FloatArray, sign: IntArray) -> FloatArray:
-    """Values of all nodes, in the order that ``sign`` asks for.
+    """Return values of all nodes in the order of ``sign``.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def order_leaves(tree: GrownTree, value: FloatArray, sign: IntArray) -> FloatArr
 
 
 def _leaves_below(left: AnyArray, right: AnyArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Leaves from left to right, and the range of them that lies below each node."""
+    """Return leaves from left to right, and the range of them that lies below each node."""
     starts, stops = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
     places: list[int] = []
     stack = [0]
@@ -103,7 +103,7 @@ def _order(value: FloatArray, weight: FloatArray, lower: slice, upper: slice) ->
 def common_bound(
     lower: FloatArray, lower_weight: FloatArray, upper: FloatArray, upper_weight: FloatArray
 ) -> float:
-    """The c with ``sum w (lower - c)+ == sum w (c - upper)+``; some must overlap."""
+    """Return the c with ``sum w (lower - c)+ == sum w (c - upper)+``; some must overlap."""
     values = np.concatenate([lower, upper])
     is_lower = np.arange(len(values)) < len(lower)
     weights = np.concatenate([lower_weight, upper_weight])

@@ -52,7 +52,7 @@ class Branches(NamedTuple):
 
 @kernel(inner=True)
 def alpha_of(branches: Branches, node: int) -> float:
-    """Alpha of a node; infinity if it cannot be pruned."""
+    """Return the alpha of a node; infinity if it cannot be pruned."""
     if node >= len(branches.risk) or branches.alive[node] != 1:
         return np.inf
     gain = branches.risk[node] - branches.branch_risk[node]
@@ -73,7 +73,7 @@ def replay(branches: Branches, node: int) -> None:
 
 @kernel(inner=True)
 def count_branches(branches: Branches) -> None:
-    """Risk and leaves of all branches, and the first tournament.
+    """Compute risk and leaves of all branches, and run the first tournament.
 
     Leaf after leaf, each added to all above it.
     """

@@ -172,7 +172,7 @@ def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
 def takes_all(
     settings: Settings, allowed: np.ndarray, scalars: IntArray, constraints: Constraints
 ) -> bool:
-    """Whether every tree, level and node may use all features: ``allowed`` stays 1."""
+    """Return whether every tree, level and node may use all features: ``allowed`` stays 1."""
     drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
     return not drawn and constraints.together < 0

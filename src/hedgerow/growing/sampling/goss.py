@@ -83,7 +83,7 @@ from hedgerow.params import BoostParams
 
 @kernel(inline=True, inner=True)
 def limit_of(chance: float) -> int:
-    """Hashes below it are drawn, as in :func:`sample_rows`; for chances from 0 to below 1."""
+    """Return the limit of hashes to draw, as in :func:`sample_rows`, for probabilities below 1."""
     return np.uint64(chance * 2.0**63) << np.uint64(1)
 
 
@@ -210,7 +210,7 @@ def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int)
 
 @kernel(inner=True)
 def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
-    """Number of keys equal to the threshold."""
+    """Return the number of keys equal to the threshold."""
     found, wanted = np.int64(0), np.uint32(threshold)
     for i in range(np.uint64(start), np.uint64(stop)):
         found += np.int64(keys[i] == wanted)
@@ -328,7 +328,7 @@ def draw_rows(
 
 
 def follows_gradients(params: BoostParams) -> bool:
-    """Whether the sample depends on the gradients.
+    """Return whether the sample depends on the gradients.
 
     GOSS that keeps no row for sure draws evenly: rows and trees are then, by the
     same code, those of uniform sampling, but for the unit of g and h.
@@ -337,12 +337,12 @@ def follows_gradients(params: BoostParams) -> bool:
 
 
 def weighs_sample(params: BoostParams) -> bool:
-    """Whether the weights of sampled rows are kept: leaves are searched by the loss of rows."""
+    """Return whether the weights of sampled rows are stored, for line searches of leaf values."""
     return follows_gradients(params) and params.leaf_estimation == "line_search"
 
 
 def row_share(params: BoostParams) -> float:
-    """Expected share of the rows in a tree's sample."""
+    """Return the expected share of the rows in a tree's sample."""
     if params.sampling != "goss":
         return float(params.subsample)
     return min(1.0, float(params.goss_top_rate) + float(params.goss_other_rate))
@@ -362,14 +362,14 @@ def unit_scale(params: BoostParams) -> float:
 
 
 def uniform_sampler() -> Sampler:
-    """The sampler of fits whose samples do not follow gradients."""
+    """Return the sampler of fits whose samples do not follow gradients."""
     nothing = np.zeros((0, 0, 0, 0), dtype=np.int64)
     zero = np.float64(0.0)
     return Sampler(np.int64(UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
 
 
 def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
-    """The sampler of a fit."""
+    """Return the sampler of a fit."""
     if not follows_gradients(params):
         return uniform_sampler()
     goss = params.sampling == "goss"

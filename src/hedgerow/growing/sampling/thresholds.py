@@ -158,7 +158,7 @@ def find_threshold(
     goal: float,
     place: tuple[int, int],
 ) -> Found:
-    """All digits of the threshold: each thread tallies the keys at ``place``."""
+    """Return all digits of the threshold: each thread tallies the keys at ``place``."""
     tallies = sampler.tallies
     total = np.int64(0)
     barrier(team)
@@ -188,13 +188,13 @@ def write_keys(
 
 @kernel(inline=True, inner=True)
 def goal_of(sampler: Sampler, n_rows: int) -> float:
-    """How many rows the threshold is to reach: GOSS those kept for sure, MVS all."""
+    """Return the number of rows that the threshold must reach: GOSS the kept rows, MVS all."""
     return np.rint(sampler.top_rate * n_rows) if sampler.method == GOSS else sampler.rate * n_rows
 
 
 @kernel(inner=True)
 def choice_of(method: int, found: Found, goal: float) -> Choice:
-    """The choice that all digits of the threshold make."""
+    """Return the choice that all digits of the threshold determine."""
     if method == GOSS:
         return Choice(np.float64(found.prefix), np.int64(goal) - found.above)
     return Choice(float(found.below) / (goal - float(found.above)), np.int64(0))

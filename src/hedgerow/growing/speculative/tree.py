@@ -172,7 +172,7 @@ class SpeculativeTree:
             yield np.array(nodes, dtype=np.int64), is_full
 
     def last_open(self) -> IntArray:
-        """Nodes that are not split though their split is known; the last in order come first."""
+        """Return nodes with a known split that is not applied, the last in order first."""
         nodes = np.flatnonzero(self.table[: self.n_nodes, layout.NODE_OPEN])
         gain = self.arrays.numbers[nodes, layout.NUMBER_GAIN]
         level = self.settings.depthwise * self.table[nodes, layout.NODE_DEPTH]
@@ -188,13 +188,13 @@ class SpeculativeTree:
         return jobs
 
     def n_rows_split_unused(self) -> int:
-        """Rows of the nodes that were split but are not split in the tree."""
+        """Return the number of rows of nodes whose split is not in the tree."""
         table, taken = self.table[: self.n_nodes], self.found[self.left > 0]
         split = table[:, layout.NODE_LEFT] > 0
         return int(table[split, layout.NODE_COUNT].sum() - table[taken, layout.NODE_COUNT].sum())
 
     def constraints_of(self, found: IntArray) -> Constraints:
-        """Constraints with the bounds of some nodes, by their found numbers."""
+        """Return constraints with the bounds of some nodes, by their found numbers."""
         constraints = self.options.constraints
         return constraints._replace(bounds=constraints.bounds[found])
 

@@ -35,7 +35,7 @@ class Price(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def level_factor(constraints: Constraints, feature: int, level: int) -> float:
-    """Factor on the gains of a column in a level."""
+    """Return the factor on the gains of a column in a level."""
     ordered = 1.0
     if constraints.sign[feature] != 0.0:
         ordered = ordered_factor(constraints.growth.penalty, level)
@@ -44,7 +44,7 @@ def level_factor(constraints: Constraints, feature: int, level: int) -> float:
 
 @kernel(inline=True, inner=True)
 def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) -> float:
-    """The gain of a cut of a column, less its price where columns have factors."""
+    """Return the gain of a cut, minus its price if columns have factors."""
     if constraints.scored == 0:
         return gain
     return level_factor(constraints, feature, price.level) * (gain - price.gamma)
@@ -60,7 +60,7 @@ def keeps_order(
     choice: IntArray,
     constraints: Constraints,
 ) -> bool:
-    """Whether the sides of a cut of node ``number`` lie as the sign of the column asks."""
+    """Return whether the sides of a cut of node ``number`` are in the column's order."""
     if constraints.scored == 0:
         return True
     feature = choice[FOUND_FEATURE]
@@ -87,7 +87,7 @@ def gain_of_node(
     choice: IntArray,
     constraints: Constraints,
 ) -> tuple[bool, float]:
-    """Whether the cut divides node ``number``, whose left sums are known, and what it gains there.
+    """Return whether the cut divides node ``number``, from its left sums, and its gain there.
 
     ``penalty`` as of :func:`split_penalty`.
     """

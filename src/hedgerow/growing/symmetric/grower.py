@@ -56,7 +56,7 @@ def make_level(
     max_leaves: int,
     slot_size: int,
 ) -> layout.Level:
-    """Space for the search of a level of up to ``max_leaves`` nodes."""
+    """Return space for the search of a level of up to ``max_leaves`` nodes."""
     n_features, n_bins = spec.n_features, spec.bin_counts
     # Without bundles threads have as many features each; a bundle may hold nearly all.
     most_features = n_features if options.bundles is not None else -(-n_features // n_threads)
@@ -84,7 +84,7 @@ def make_level(
 
 
 def _make_sets(categories: layout.Categories) -> layout.Sets:
-    """Space for the orders of the category columns."""
+    """Return space for the orders of the category columns."""
     chosen = categories.chosen == 1
     n_columns = int(chosen.sum())
     return layout.Sets(

@@ -105,7 +105,7 @@ OF_ALL, OF_FORCED = range(2)
 
 @kernel(inner=True)
 def start_levels(level: Level, constraints: Constraints) -> None:
-    """The tree has no level yet."""
+    """Start a tree without levels."""
     level.counts[LEVEL] = 0
     level.counts[FORCED_CUT] = 0 if len(constraints.growth.forced) > 0 else -1
 
@@ -127,7 +127,7 @@ def list_nodes(level: Level, tree: Tree, n_jobs: int) -> None:
 
 @kernel(inline=True, inner=True)
 def child_at(job: IntArray, side: int) -> int:
-    """Which child of a job is on the left (0) or on the right (1): the left one was made first."""
+    """Return which child of a job is on the left (0) or right (1); the left one is older."""
     return side if job[JOB_SMALL] < job[JOB_LARGE] else 1 - side
 
 
@@ -160,7 +160,7 @@ def set_number(sets: Sets, feature: int) -> int:
 
 @kernel(inner=True)
 def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> float:
-    """Score of the nodes of the level as leaves."""
+    """Return the score of the nodes of the level as leaves."""
     table, total = tree.table, 0.0
     for k in range(level.counts[N_NODES]):
         row = table[level.nodes[k]]
@@ -229,7 +229,7 @@ def take_best(
 
 @kernel(inline=True, inner=True)
 def price_of_vectors(rules: SplitRules, vectors: Vectors) -> float:
-    """The price of a split of several outputs: gamma for each."""
+    """Return the price of a split of several outputs: gamma for each."""
     return len(vectors.outputs.scalars) * rules.gamma
 
 
@@ -237,7 +237,7 @@ def price_of_vectors(rules: SplitRules, vectors: Vectors) -> float:
 def sum_left(
     histograms: HistogramSums, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
 ) -> tuple[int, int]:
-    """Sums of the left side of the choice in a node; its rows with and without a value there.
+    """Return the left sums of the chosen cut in a node, and its left rows with and without a value.
 
     The sums are written to the row of the node; what is returned is the rows on the left
     that have a value, and those without, on whichever side.

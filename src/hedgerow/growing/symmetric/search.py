@@ -162,7 +162,7 @@ def find_sums(
     at: IntArray,
     bundles: Bundles | None,
 ) -> None:
-    """Where the sums of the features of a group begin; members of bundles are written out."""
+    """Find the starts of the sums of a group's features; write out members of bundles."""
     histograms, slot_start = place
     if bundles is None:
         for j in range(WIDTH):
@@ -284,7 +284,7 @@ def add_node_sets(
 
 @kernel(inner=True)
 def draw_cuts(features: IntArray, seen: np.ndarray, key: int, cuts: IntArray) -> None:
-    """The cut that each of ``WIDTH`` columns offers; where none divides the rows, any."""
+    """Draw a cut of each of ``WIDTH`` columns; any cut if none divides the rows."""
     for j in range(WIDTH):
         feature = features[j]
         n_cuts = np.int64(seen[feature, SEEN_CUTS])

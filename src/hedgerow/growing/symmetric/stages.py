@@ -86,13 +86,13 @@ from hedgerow.kernels.splits.vector_split import gain_of_cut
 
 @kernel(inline=True, inner=True)
 def start_of(level: Level, slot: int) -> int:
-    """First cell of the histogram in a slot."""
+    """Return the first cell of the histogram in a slot."""
     return level.before + slot * level.slot_size
 
 
 @kernel(inline=True, inner=True)
 def sums_of_node(row: IntArray) -> NodeSums:
-    """The sums in the table row of a node."""
+    """Return the sums in the table row of a node."""
     return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
 
 
@@ -142,7 +142,7 @@ def add_gains(
 
 @kernel(inline=True, inner=True)
 def units_of_level(state: State, vectors: Vectors | None) -> Units:
-    """Units of the sums in histograms."""
+    """Return units of the sums in histograms."""
     constant = state.settings.constant_hessian
     if vectors is None:
         return units_of(state.scalars, constant, state.scalars[IS_DROPPED_BITS])
@@ -153,7 +153,7 @@ def units_of_level(state: State, vectors: Vectors | None) -> Units:
 def root_of_vectors(
     thread: int, state: State, start: int, vectors: Vectors, constraints: Constraints
 ) -> NodeSets:
-    """The root, with what orders of categories need."""
+    """Return the root, with the data for the orders of categories."""
     outputs, place = vectors.outputs, (state.tree.table[0, NODE_COUNT], start, np.int64(0))
     node = node_of(thread, state.settings, place, vectors, constraints)
     write_units(state.settings.constant_hessian, outputs, node.units)
@@ -170,7 +170,7 @@ def begin_level(
     constraints: Constraints,
     vectors: Vectors | None,
 ) -> int:
-    """The thread's columns in groups, their gains 0; how many groups.
+    """Group the thread's columns, set their gains to 0, and return the number of groups.
 
     The histogram of the first job is there: in the first level, that of the root.
     """
@@ -228,7 +228,7 @@ def find_best(
     constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
-    """The best cut of the thread's columns, and that which is given to the level."""
+    """Find the best cut of the thread's columns, and the forced cut of the level."""
     allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
     groups, gains = level.groups[thread], level.gains[thread]
     found, forced = state.search.found[thread], level.counts[FORCED_CUT]
@@ -249,7 +249,7 @@ def search_level(
     thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
     constraints: Constraints, vectors: Vectors | None, gpu: GpuCommands | None,
 ) -> None:  # fmt: skip
-    """Histograms of the level's nodes, their common cut, and what it sends left in each."""
+    """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
     units, n_groups = units_of_level(state, vectors), np.int64(0)
     if vectors is not None:

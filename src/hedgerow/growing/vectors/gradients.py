@@ -51,7 +51,7 @@ _ROWS_AT_ONCE = 64
 
 @kernel(inline=True, inner=True)
 def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
-    """The row arrays of one output."""
+    """Return the row arrays of one output."""
     return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
 
 
@@ -120,7 +120,7 @@ def pass_gradients(
     threads: Threads,
     outputs: Outputs,
 ) -> None:
-    """The gradient pass of every output."""
+    """Run the gradient pass of every output."""
     counts = threads.counts[thread]
     for output in range(outputs.scalars.shape[0]):
         target = outputs.target[min(output, outputs.target.shape[0] - 1)]
@@ -134,7 +134,7 @@ def pass_gradients(
 
 @kernel(inner=True)
 def largest_units(constant: int, outputs: Outputs) -> Units:
-    """Powers of two, at least as large as the units of any output, times the scale of all."""
+    """Return powers of two that are at least the units of any output times the common scale."""
     g, h = outputs.scalars[0, IS_G_EXPONENT], outputs.scalars[0, IS_H_EXPONENT]
     for output in range(1, len(outputs.scalars)):
         g = max(g, outputs.scalars[output, IS_G_EXPONENT])

@@ -115,7 +115,7 @@ def numbers_of_node(params: BoostParams, n_outputs: int) -> int:
 
 
 def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> layout.State:
-    """The state with samples that keep the weights of rows, which all outputs share."""
+    """Return the state with samples that keep the weights of rows, which all outputs share."""
     if not follows_gradients(params):
         return state
     n_rows = state.loss_data.raw.shape[1]
@@ -128,7 +128,7 @@ def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> l
 def with_vectors(
     state: layout.State, fit: Fit, words: npt.NDArray[np.int32], sums: Sums
 ) -> layout.State:
-    """The state of a single output, with all that the others need.
+    """Return the state of a single output, extended for several outputs.
 
     ``words`` and ``sums`` are those of histograms; empty where trees have none.
     """
@@ -168,7 +168,7 @@ def with_all_derivatives(data: LossData, objective: Objective) -> LossData:
 def make_trial(
     sets: layout.VectorSets, n_kept: int, n_outputs: int, n_threads: int
 ) -> layout.Trial:
-    """Space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
+    """Return space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
     return layout.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
@@ -191,7 +191,7 @@ def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
 
 
 def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
-    """Space for the search of category columns; almost none if there are no such columns."""
+    """Return space for the search of category columns; almost none if there are no such columns."""
     shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
     groups = Groups(
         g=aligned_zeros(shape, np.int64),

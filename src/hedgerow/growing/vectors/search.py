@@ -51,13 +51,13 @@ from hedgerow.kernels.splits.vector_split import (
 
 @kernel(inline=True, inner=True)
 def is_set(sets: VectorSets, feature: int) -> bool:
-    """Whether a column is searched for sets."""
+    """Return whether a column is searched for sets."""
     return sets.categories.chosen[feature] == 1
 
 
 @kernel(inline=True, inner=True)
 def groups_of(thread: int, sets: VectorSets) -> Groups:
-    """The scratch arrays of a thread."""
+    """Return the scratch arrays of a thread."""
     groups = sets.groups
     return Groups(
         groups.g[thread],
@@ -110,7 +110,7 @@ def node_of(
     vectors: Vectors,
     constraints: Constraints,
 ) -> VectorNode:
-    """A node to be searched.
+    """Return a node to be searched.
 
     ``place`` is its number of rows, where its histogram begins, and its number in the tree.
     """
@@ -151,7 +151,7 @@ def prepare_node(
     constraints: Constraints,
     table: IntArray,
 ) -> tuple[Limits, float]:
-    """The rules in terms of the node, and its score as a leaf.
+    """Return the rules of the node, and its score as a leaf.
 
     Its sums are read off the histogram of ``column``; -1: a thread without columns.  ``table`` has
     the nodes of the tree.

@@ -86,7 +86,7 @@ def words_of_tile(features_per_tile: int, stride: int) -> int:
 
 @kernel(inline=True, inner=True)
 def cell_of(column: int, bin_: int, stride: int) -> int:
-    """Cell of a bin."""
+    """Return the cell of a bin."""
     return column * stride + ((bin_ + column) & (stride - 1))
 
 

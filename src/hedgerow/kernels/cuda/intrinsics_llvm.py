@@ -18,7 +18,7 @@ SHARED = "hedgerow_shared"
 
 
 def _register(builder: Any, name: str) -> Any:
-    """A special register, as a 64-bit number."""
+    """Return a special register, as a 64-bit number."""
     kind = ir.FunctionType(_INT32, [])
     full = f"llvm.nvvm.read.ptx.sreg.{name}"
     function = cgutils.get_or_insert_function(builder.module, kind, full)

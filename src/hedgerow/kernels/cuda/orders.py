@@ -72,7 +72,7 @@ class Orders(NamedTuple):
 
 @kernel(inner=True)
 def nth_order(orders: Orders, number: int) -> Order:
-    """The order with this number in the batch."""
+    """Return the order with this number in the batch."""
     if orders.n == 1:
         return orders.only
     at, listed = (orders.first + number) * _FIELDS, orders.listed
@@ -85,7 +85,7 @@ def nth_order(orders: Orders, number: int) -> Order:
 
 @kernel(inner=True)
 def order_of(orders: Orders, field: int, block: int) -> Order:
-    """The order of a block: the last one whose first block, in ``field``, is not behind it."""
+    """Return the order of a block: the last one whose first block, in ``field``, is not later."""
     low, high = np.int64(0), orders.n
     while high - low > 1:
         middle = (low + high) // 2

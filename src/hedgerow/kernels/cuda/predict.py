@@ -116,7 +116,7 @@ class GpuLevels(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def key_at(bits: AnyArray, rows: GpuRows, at: int) -> int:
-    """Key of a number; the lowest one for a missing value."""
+    """Return the key of a number; the lowest one for a missing value."""
     key = np.int64(bits[np.uint64(at)])
     key = key ^ ((key >> 63) & rows.flip)
     key = np.int64(0) if key == -1 else key  # -0.0
@@ -153,7 +153,7 @@ def find_leaf(
     n_words: int,
     root: int,
 ) -> int:
-    """Node in which a row ends, from the root of a tree on."""
+    """Return the node in which a row ends, from the root of a tree on."""
     start, missing = rows.origin + (rows.first + row) * rows.row_step, -rows.flip - 1
     node, step = root, trees.nodes[np.uint64(2 * root + 1)]
     while step >= 0:

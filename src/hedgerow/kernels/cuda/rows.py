@@ -80,7 +80,7 @@ def count_rows(n_rows: int, rows: RowArray) -> None:
 
 @kernel(inline=True, inner=True)
 def goes_left(columns: Columns, order: Order, row: int) -> int:
-    """Whether a row goes left: 1 or 0."""
+    """Return whether a row goes left: 1 or 0."""
     bin_ = np.int64(columns.bins[order.column * columns.length + row])
     lower = order.set_0 if bin_ < 64 else order.set_1
     upper = order.set_2 if bin_ < 192 else order.set_3
@@ -109,7 +109,7 @@ def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArra
 
 @kernel(inner=True)
 def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
-    """Rows of the blocks from the first on that go left; all threads of the block together.
+    """Return the number of left rows of the previous blocks; all threads of the block cooperate.
 
     ``total`` are two words of shared memory: a sum may exceed 31 bits.
     """
@@ -129,7 +129,7 @@ def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
 
 @kernel(inner=True)
 def lefts_of(order: Order, columns: Columns, rows: RowArray, first: int, stop: int) -> int:
-    """Bits of the rows from place ``first`` on that go left, of a few rows."""
+    """Return the bits of a few rows from place ``first`` on: 1 for rows that go left."""
     lefts = np.int64(0)
     for k in range(_PER_THREAD):  # always as many: LLVM unrolls the loop
         row = np.int64(rows[min(first + k, stop - 1)])
@@ -140,7 +140,7 @@ def lefts_of(order: Order, columns: Columns, rows: RowArray, first: int, stop: i
 
 @kernel(inner=True)
 def count_before(own: int, words: np.ndarray) -> tuple[int, int]:
-    """Sum of ``own`` over the threads of the block before this one, and over all threads."""
+    """Return the sum of ``own`` over the block's earlier threads, and over all of its threads."""
     thread = thread_number()
     lane, warp, n_warps = thread % _WARP, thread // _WARP, block_size() // _WARP
     up_to, step = own, np.int64(1)
@@ -210,7 +210,7 @@ def copy_rows(orders: Orders, rows: RowArray, scratch: RowArray) -> None:
 
 @kernel(inner=True)
 def leaf_at(starts: IntArray, n_leaves: int, place: int) -> int:
-    """The last leaf that starts at ``place`` or before."""
+    """Return the last leaf that starts at ``place`` or before."""
     low, high = np.int64(0), n_leaves
     while high - low > 1:
         middle = (low + high) // 2
@@ -232,7 +232,7 @@ def finish_rows(
     sums: IntArray,
     leaf_of: np.ndarray,
 ) -> None:
-    """Exact sums of the leaves, and the node of the leaf of each row.
+    """Compute exact sums of the leaves, and the leaf node of each row.
 
     ``starts`` are the first places of the leaves, ascending, and ``nodes`` their nodes.
     """

@@ -16,7 +16,7 @@ _MOST = 1e140
 
 
 def is_pair(found: Any) -> bool:
-    """Whether a result is a pair, which may be gradient and hessian."""
+    """Return whether a result is a pair, which may be gradient and hessian."""
     if isinstance(found, tuple | list):
         return len(found) == 2
     return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2

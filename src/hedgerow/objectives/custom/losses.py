@@ -452,7 +452,7 @@ def check_signature(function: Callable[..., Any], label: str) -> bool:
 
 
 def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
-    """Whether a function takes arrays and returns two arrays."""
+    """Return whether a function takes arrays and returns two arrays."""
     try:
         with np.errstate(all="ignore"):
             return is_pair(function(target, np.zeros(len(target))))

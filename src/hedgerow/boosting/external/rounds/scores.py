@@ -247,7 +247,7 @@ class WatchedRows:
         self.validation = tuple(self._sets.values())
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Scores after the last round, by name of the rows and metric."""
+        """Return scores after the last round, by name of the rows and metric."""
         for name, scores in self._sets.items():
             for chunk, raw in scores.visit():
                 self._tallies[name].add(chunk.target, raw, chunk.weight)

@@ -77,7 +77,7 @@ class ChunkAddresses:
 
 
 def _address(array: np.ndarray, dtype: Any) -> int:
-    """Where the elements of an array begin."""
+    """Return where the elements of an array begin."""
     if array.dtype != dtype or not array.flags.c_contiguous:
         raise TypeError(
             f"a chunk has an array of {array.dtype} with strides {array.strides}; C order of "

@@ -39,7 +39,7 @@ def open_batch_of_level(state: State, level: Level) -> None:
 
 @kernel
 def begin_levels(state: State, level: Level) -> None:
-    """The root is the first level."""
+    """Make the root the first level."""
     start_levels(level, state.options.constraints)
     open_batch_of_level(state, level)
 
@@ -53,7 +53,7 @@ def search_chunk_level(
     block: tuple[int, int],
     vectors: Vectors | None,
 ) -> None:
-    """Histograms of the larger children, and the best cut of the level in columns ``block``."""
+    """Compute the larger children's histograms, and the level's best cut in columns ``block``."""
     constraints = state.options.constraints
     first, last = share(block[1] - block[0], thread, team.n_threads)
     span = (block[0] + first, block[0] + last)

@@ -267,7 +267,7 @@ def subtract_job(
     options: Options,
     vectors: Vectors | None,
 ) -> None:
-    """Histogram of the larger child of a job in columns ``span``, if it is to be subtracted."""
+    """Compute the larger child's histogram by subtraction, if the job asks for it, in ``span``."""
     if job[JOB_HISTOGRAMS] == SUBTRACTED:
         histograms, slot_size, before = place
         small = before + job[JOB_SMALL_SLOT] * slot_size
@@ -344,7 +344,7 @@ def search_jobs(
     vectors: Vectors | None,
     own: Own,
 ) -> None:
-    """Histograms of the larger children, and best splits of all, in columns ``block``.
+    """Compute the larger children's histograms and all best splits in columns ``block``.
 
     ``place`` is where slots are: wide sums, cells of a slot, and what stands before column
     0 of slot 0; ``nodes`` are the table of nodes, the jobs and, to be written, what was

@@ -123,7 +123,7 @@ class Plan(NamedTuple):
 
 @kernel(inner=True)
 def bins_at(plan: Plan, where: IntArray) -> Bins:
-    """The bins of a chunk."""
+    """Return the bins of a chunk."""
     return Bins(
         array_at(where[BY_ROW], (where[BY_ROW_CELLS],), np.uint8),
         array_at(where[BY_COLUMN], (where[N_COLUMNS], where[COLUMN_CELLS]), np.uint8),
@@ -161,7 +161,7 @@ def loss_data_at(plan: Plan, where: IntArray) -> LossData:
 
 @kernel(inner=True)
 def sampler_at(plan: Plan, where: IntArray) -> Sampler:
-    """How the rows of a chunk are sampled, and where their weights are written."""
+    """Return the sampler of a chunk's rows, and the place of their weights."""
     sampler = plan.sampler
     weights = array_at(where[SAMPLE_WEIGHTS], (where[N_SAMPLE_WEIGHTS],), np.float64)
     return Sampler(
@@ -171,7 +171,7 @@ def sampler_at(plan: Plan, where: IntArray) -> Sampler:
 
 @kernel(inline=True, inner=True)
 def here(where: IntArray, vectors: Vectors | None) -> Vectors | None:
-    """The arrays of all outputs, with those of the chunk."""
+    """Return the arrays of all outputs, with those of the chunk."""
     if vectors is None:
         return None
     return vectors_at(where[QUANTIZED], where[PACKED], where[N_ROWS], vectors)
@@ -179,7 +179,7 @@ def here(where: IntArray, vectors: Vectors | None) -> Vectors | None:
 
 @kernel(inline=True, inner=True)
 def rows_to_sample(plan: Plan, where: IntArray, vectors: Vectors | None) -> Rows:
-    """The rows of a chunk, with space for the numbers by which they are sampled.
+    """Return the rows of a chunk, with space for the numbers of the sampling.
 
     The words of several outputs, which are written once the sample is known, give their place.
     """
@@ -199,7 +199,7 @@ def begin_rows(
     where: IntArray,
     vectors: Vectors | None,
 ) -> None:
-    """Gradients of the rows of a chunk, their sample, and words of several outputs."""
+    """Compute gradients of a chunk's rows, their sample, and the words of several outputs."""
     settings = with_field(plan.settings, "n_rows", where[N_ROWS])
     if order == START:
         part = where[PART]
@@ -253,7 +253,7 @@ def sample_here(
 
 @kernel(inline=True, inner=True)
 def end_rows(thread: int, team: ThreadTeam, order: int, plan: Plan, where: IntArray) -> None:
-    """Sums of the rows of each leaf, or their values added to the scores of the rows."""
+    """Sum the rows of each leaf, or add the leaf values to the scores of the rows."""
     piece = where[FIRST_PIECE]
     if order == SUM_LEAVES:
         for part in range(len(plan.leaf_sums)):

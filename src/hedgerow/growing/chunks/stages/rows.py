@@ -97,7 +97,7 @@ class Building(NamedTuple):
 
 @kernel(inner=True)
 def packing_of(scalars: IntArray) -> Packing:
-    """How numbers of rows are packed."""
+    """Return the packing of the numbers of rows."""
     return Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
 
 
@@ -142,7 +142,7 @@ def start_chunk(
     counts: IntArray,
     scalars: IntArray,
 ) -> None:
-    """Gradients of an output; ``settings.n_rows`` are those of the chunk."""
+    """Compute gradients of an output; ``settings.n_rows`` are the rows of the chunk."""
     place = share(settings.n_rows, thread, team.n_threads)
     find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, blocks[thread])
     fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
@@ -224,7 +224,7 @@ def sample_chunk(
 def divide_piece(
     bins: Bins, row: IntArray, segments: np.ndarray, node: int, piece: int, rows: Rows
 ) -> None:
-    """Order the rows of a node in one piece, left child first, and note the children's segments."""
+    """Order the rows of a node in one piece, left child first; write the children's segments."""
     start, count = np.int64(segments[node, piece, 0]), np.int64(segments[node, piece, 1])
     ids, scratch, n_left = rows.rows, rows.scratch, np.int64(0)
     if count > 0:
@@ -336,7 +336,7 @@ def fill_build(
 
 @kernel(inner=True)
 def share_columns(thread: int, building: Building) -> tuple[int, int]:
-    """Columns that a thread builds."""
+    """Return the columns that a thread builds."""
     n_columns = building.last - building.first
     first, last = share(n_columns, thread % building.n_groups, building.n_groups)
     return building.first + first, building.first + last

@@ -30,7 +30,7 @@ from hedgerow.kernels.primitives.intrinsics import array_at, float_of_bits
 
 @kernel(inner=True)
 def vectors_at(quantized: int, packed: int, n_rows: int, vectors: Vectors) -> Vectors:
-    """The arrays of all outputs, with those of the rows of a chunk at these addresses."""
+    """Return the arrays of all outputs, with those of the rows of a chunk at these addresses."""
     outputs = vectors.outputs
     return Vectors(
         Outputs(

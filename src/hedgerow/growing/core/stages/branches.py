@@ -55,7 +55,7 @@ SETS_APART = 1
 
 
 def is_constrained(params: BoostParams) -> bool:
-    """Whether anything is asked that concerns the growth of trees."""
+    """Return whether any constraint affects the growth of trees."""
     constraints = (
         params.monotone_constraints,
         params.feature_penalties,
@@ -65,7 +65,7 @@ def is_constrained(params: BoostParams) -> bool:
 
 
 def asks_for_growth(params: BoostParams) -> bool:
-    """Whether leaf values or cuts are not simply the best ones."""
+    """Return whether leaf values or cuts are not simply the best ones."""
     return params.extra_trees or params.path_smooth > 0.0 or params.forced_splits is not None
 
 
@@ -76,7 +76,7 @@ def make_constraints(
     max_nodes: int,
     forced: IntArray = NO_FORCED,
 ) -> Constraints:
-    """Arrays of the constraints of a fit.
+    """Return arrays of the constraints of a fit.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def make_constraints(
 
 
 def forced_cuts(splits: Any, spec: BinSpec) -> IntArray:
-    """The splits that each tree begins with, as cuts between bins; int64 (n_given, 4).
+    """Return the forced first splits of each tree as cuts between bins, int64 (n_given, 4).
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def forced_cuts(splits: Any, spec: BinSpec) -> IntArray:
 
 @kernel(inline=True, inner=True)
 def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
-    """The root of tree number ``tree`` may take any value."""
+    """Let the root of tree number ``tree`` take any value."""
     constraints.parent[0] = -1
     if constraints.scored == 0:
         return
@@ -163,14 +163,14 @@ def bound_root(constraints: Constraints, seed: int, tree: int) -> None:
 def bounded_weight(
     constraints: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules
 ) -> float:
-    """Leaf value of a node with these sums, within its bounds."""
+    """Return the leaf value of a node with these sums, within its bounds."""
     weight = leaf_weight(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
     return value_in_node(constraints, node, weight, row[NODE_COUNT])
 
 
 @kernel(inline=True, inner=True)
 def sets_apart(constraints: Constraints, row: IntArray) -> bool:
-    """Whether the split of a node with this table row only sets missing values apart."""
+    """Return whether the split of a node with this table row only sets missing values apart."""
     if len(constraints.last_bin) > 0:
         return row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]
     return row[NODE_COLUMN] == SETS_APART
@@ -272,7 +272,7 @@ def keep_permitted(
 
 @kernel(inline=True, inner=True)
 def clamp_to_node(constraints: Constraints, node: int, value: float, n: int) -> float:
-    """A leaf value of ``n`` rows, smoothed, within the bounds of its node."""
+    """Return a leaf value of ``n`` rows, smoothed, within the bounds of its node."""
     if constraints.scored == 0:
         return value
     return value_in_node(constraints, node, value, n)

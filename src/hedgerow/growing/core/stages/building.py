@@ -56,7 +56,7 @@ from hedgerow.kernels.primitives.barrier import barrier, share
 
 @kernel(inline=True, inner=True)
 def bare(state: State) -> State:
-    """The state without options: with them each call that takes a state copies 170 words more."""
+    """Return the state without options, which would add 170 words to each call with a state."""
     return State(
         state.team,
         state.settings,
@@ -113,7 +113,7 @@ def build_node(
     lists: RowLists | None,
     vectors: Vectors | None,
 ) -> None:
-    """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
+    """Build the histogram of rows ``place`` (start, count); each thread completes its columns."""
     team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
     columns, rows, histograms = state.columns, state.rows, state.histograms
     start, count = place
@@ -202,7 +202,7 @@ def build_rows(
     vectors: Vectors | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Histogram of a node from its rows, in a slot.
+    """Build the histogram of a node from its rows, in a slot.
 
     ``parent``: the node is the smaller child of this one, whose rows this batch has divided;
     or -1.
@@ -235,7 +235,7 @@ def make_histogram(
     vectors: Vectors | None,
     gpu: GpuCommands | None,
 ) -> None:
-    """Histogram of the smaller (0) or the larger (1) child of a job, as the job says."""
+    """Build or subtract the histogram of the smaller (0) or the larger (1) child of a job."""
     bins, columns, histograms = state.bins, state.columns, state.histograms
     (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
     if node < 0 or how == KEPT:

@@ -51,7 +51,7 @@ from hedgerow.kernels.splits.split import (
 
 @kernel(inner=True)
 def beats(score: float, feature: int, best: Split) -> bool:
-    """Larger score, then lower feature."""
+    """Return whether a score is larger, or equal with a lower feature."""
     tie = score == best.score and score >= 0.0 and feature < best.feature
     return score > best.score or tie
 
@@ -66,7 +66,7 @@ def search_indicators(
     usable: IntArray,
     usable_start: int,
 ) -> tuple[float, int]:
-    """Best score of the features whose cells are ``start`` and those behind it.
+    """Return the best score of the features with the cells from ``start`` on.
 
     ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH``
     places behind the last.  Returns -1 if no split is possible; of equal scores
@@ -93,7 +93,7 @@ def search_indicators(
 
 @kernel(inline=True, inner=True)
 def feature_alone(bundles: Bundles | None, column: int) -> int:
-    """The feature that a column holds by itself, or -1."""
+    """Return the feature that a column holds by itself, or -1."""
     if bundles is None:
         return column
     return np.int64(bundles.alone[column])
@@ -101,7 +101,7 @@ def feature_alone(bundles: Bundles | None, column: int) -> int:
 
 @kernel(inline=True, inner=True)
 def column_of(bundles: Bundles | None, feature: int) -> int:
-    """The column that holds a feature."""
+    """Return the column that holds a feature."""
     if bundles is None:
         return feature
     return np.int64(bundles.column[feature])
@@ -141,7 +141,7 @@ def write_out(
 
 @kernel(inline=True, inner=True)
 def members_of(bundles: Bundles | None, column: int) -> tuple[int, int]:
-    """First and last place, for :func:`member_at`, of the features that a column holds."""
+    """Return the range of places, for :func:`member_at`, of the features that a column holds."""
     if bundles is None:
         return column, column + 1
     return bundles.member_start[column], bundles.member_start[column + 1]
@@ -149,7 +149,7 @@ def members_of(bundles: Bundles | None, column: int) -> tuple[int, int]:
 
 @kernel(inline=True, inner=True)
 def member_at(bundles: Bundles | None, place: int) -> int:
-    """The feature at a place of :func:`members_of`."""
+    """Return the feature at a place of :func:`members_of`."""
     if bundles is None:
         return place
     return np.int64(bundles.members[place])
@@ -157,7 +157,7 @@ def member_at(bundles: Bundles | None, place: int) -> int:
 
 @kernel(inline=True, inner=True)
 def scratch_of(bundles: Bundles | None, thread: int, stride: int) -> int:
-    """Where a thread writes members of bundles as columns."""
+    """Return the place where a thread writes members of bundles as columns."""
     if bundles is None:
         return np.int64(0)
     return np.int64(bundles.scratch_start + thread * WIDTH * stride)
@@ -168,7 +168,7 @@ def sums_of_feature(
     histograms: HistogramSums, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
     bundles: Bundles | None,
 ) -> int:  # fmt: skip
-    """Where the sums of a feature begin; a member of a bundle is written out at ``to``."""
+    """Return the start of a feature's sums; write a member of a bundle to ``to`` first."""
     if bundles is None:
         return slot_start + feature * bins.stride
     column = np.int64(bundles.column[feature])
@@ -196,7 +196,7 @@ def search_written(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of members written out, ascending."""
+    """Return ``best`` or a better cut of the members, written out in ascending order."""
     features, at = lanes[0], lanes[1]
     _, limits, bounds = node
     most_bins = np.int64(0)
@@ -227,7 +227,7 @@ def search_members(
     parts: tuple[Bundles, Constraints | None],
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of ``members[part[0]:part[1]]``, as columns."""
+    """Return ``best`` or a better cut of ``members[part[0]:part[1]]``, written out as columns."""
     bundles, n_lanes = parts[0], 0
     for m in range(part[0], part[1]):
         feature = np.int64(bundles.members[m])
@@ -252,7 +252,7 @@ def best_indicator(
     node: tuple[NodeSums, Limits, Bounds],
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of the indicators in a bundle."""
+    """Return ``best`` or a better cut of the indicators in a bundle."""
     first, n_single = bundles.member_start[column], np.int64(bundles.n_single[column])
     usable_start = np.int64(USABLE_ONES) - n_single
     if bundles.sampled == 1:
@@ -282,7 +282,7 @@ def search_bundles(
     bundles: Bundles | None,
     constraints: Constraints,
 ) -> Split:
-    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``; ``node`` with its number."""
+    """Return the best cut of bundles in ``columns[mine[0]:mine[1]]``; ``node`` has its number."""
     if bundles is None:
         return NO_SPLIT
     histograms, slot_start = place

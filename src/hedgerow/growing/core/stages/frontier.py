@@ -94,7 +94,7 @@ def add_node(tree: Tree, scalars: IntArray, start: int, count: int, depth: int) 
 
 @kernel(inner=True)
 def take_slot(tree: Tree, scalars: IntArray) -> int:
-    """A free histogram slot, or -1."""
+    """Return a free histogram slot, or -1."""
     n_free = scalars[IS_N_FREE]
     if n_free == 0:
         return np.int64(-1)
@@ -114,7 +114,7 @@ def release_slot(tree: Tree, scalars: IntArray, node: int) -> None:
 
 @kernel(inner=True)
 def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> bool:
-    """Whether rows and depth leave room for a split of the node."""
+    """Return whether rows and depth leave room for a split of the node."""
     enough = tree.table[node, NODE_COUNT] >= 2 * least_rows
     return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
 
@@ -236,7 +236,7 @@ def commit_batch(
 
 @kernel(inner=True)
 def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
-    """The open node that comes first in the order of growth, or -1."""
+    """Return the open node that comes first in the order of growth, or -1."""
     table = tree.table
     best = np.int64(-1)
     if scalars[IS_N_LEAVES] >= settings.max_leaves:

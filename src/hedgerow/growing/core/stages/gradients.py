@@ -80,7 +80,7 @@ def power_of_two(exponent: int) -> float:
 
 @kernel(inner=True)
 def exponent_above(x: float) -> int:
-    """Smallest e with ``x <= 2**e`` (0 for x = 0), within the normal numbers."""
+    """Return the smallest e with ``x <= 2**e`` (0 for x = 0), within the normal numbers."""
     if not x > 0.0:
         return 0
     mantissa, e = math.frexp(x)
@@ -130,7 +130,7 @@ def fix_block(
 def narrow_word(
     g: int, h: int, noise: int, dropped: int, hessian_bits: int, count_bits: int
 ) -> int:
-    """Packed upper bits of fixed g and h, the lower ones rounded at random by ``noise``."""
+    """Return packed upper bits of fixed g and h; ``noise`` rounds the lower bits at random."""
     mask = (np.int64(1) << dropped) - 1
     upper_g = (g + (noise & mask)) >> dropped
     upper_h = (h + ((noise >> 31) & mask)) >> dropped
@@ -222,7 +222,7 @@ def find_probabilities(
     place: tuple[int, int],
     block: FloatArray,
 ) -> None:
-    """Probabilities of the classes of rows ``place``, before the first tree of a round."""
+    """Compute class probabilities of rows ``place`` before the first tree of a round."""
     if settings.loss == SOFTMAX and output == 0:
         for first in range(place[0], place[1], BLOCK):
             class_probabilities(loss_data, first, min(first + BLOCK, place[1]), block)

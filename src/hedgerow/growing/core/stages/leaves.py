@@ -127,7 +127,7 @@ def finish_tree(
     options: Options,
     gpu: GpuCommands | None,
 ) -> None:
-    """Values of the leaves and new raw scores of the rows that the tree was grown on."""
+    """Compute leaf values, and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, team.n_threads)
     n_nodes = scalars[IS_N_NODES]
     if gpu is None:
@@ -186,7 +186,7 @@ def finish_vectors(
     options: Options,
     gpu: GpuCommands | None,
 ) -> None:
-    """Values of the leaves and new raw scores, one output after the other."""
+    """Compute leaf values and new raw scores, one output after the other."""
     n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
     if thread == 0:
         share_tree(outputs)

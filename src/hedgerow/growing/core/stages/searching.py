@@ -144,7 +144,7 @@ def search_plain(
     rules: SplitRules,
     options: Options,
 ) -> Split:
-    """Best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
+    """Return the best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
     sums, units = node
     histograms, slot_start = place
     limits, constraints = limits_of(sums, units, rules), options.constraints
