@@ -1107,12 +1107,17 @@ ON_ONE_WORKER = {
 }
 """Features that need all rows on one worker of a cluster (reasons: docs/distributed.md)."""
 
+SMALL = {"n_estimators": 4, "max_leaves": 8, "n_jobs": 2}
+"""Each leaf is a pass over all chunks: eight take every path of a grower."""
+
 OTHER_ROLES = ("weight", "qid", "position", "groups")
 
 
 def parts_of(feature: dict[str, Any]) -> tuple[dict[str, Any], list[str], Any, dict[str, str]]:
     """Return parameters, columns, target, and columns of other roles."""
-    params = {"n_estimators": 4, "n_jobs": 2, **feature.get("params", {})}
+    params = {**SMALL, **feature.get("params", {})}
+    if params.get("grow_policy") == "symmetric":
+        params.pop("max_leaves", None)
     roles = {role: feature[role] for role in OTHER_ROLES if role in feature}
     return params, feature.get("columns", COLUMNS), feature.get("target", "y"), roles
 
