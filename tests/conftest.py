@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hedgerow.compile.policy import compile_policy
 from hedgerow.errors import CompilationError
 from hedgerow.threads import available_threads
-from tests.helpers.clusters import client_of_two_workers
+from tests.helpers.clusters import client_of_workers
 from tests.helpers.examples import FAST, THOROUGH
 
 # No deadlines: the first example of a law may have to compile its kernels.
@@ -139,7 +139,7 @@ def without_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """Yield a Dask client of two worker processes."""
-    with client_of_two_workers() as client:
+    with client_of_workers(2) as client:
         yield client
 
 

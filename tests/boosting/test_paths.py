@@ -23,7 +23,7 @@ from hedgerow.boosting.external.dataset import bundling, resident
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import AllRowsNeededError, DataError
 from tests.helpers.chunked import never_join_chunks
-from tests.helpers.clusters import client_of_two_workers
+from tests.helpers.clusters import client_of_workers
 
 N_ROWS = 600
 RNG = np.random.default_rng(0)
@@ -1443,7 +1443,7 @@ ON_CLUSTERS = [
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     pytest.importorskip("dask.dataframe")
-    with client_of_two_workers(processes=False) as found:
+    with client_of_workers(2, processes=False) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.clusters import client_of_two_workers
+from tests.helpers.clusters import client_of_workers
 
 
 @pytest.fixture(scope="package")
@@ -16,5 +16,5 @@ def shared_client() -> Iterator[Any]:
 
     Objects are sent to the workers as to processes, which would import everything again.
     """
-    with client_of_two_workers(processes=False, protocol="tcp") as client:
+    with client_of_workers(2, processes=False, protocol="tcp") as client:
         yield client

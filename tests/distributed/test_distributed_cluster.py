@@ -24,7 +24,7 @@ from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.cluster import Parts, Resilience, contiguous, run_on_workers
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import CommunicationError, DataError
-from tests.helpers.clusters import WITHOUT_PROFILE
+from tests.helpers.clusters import client_of_workers
 from tests.helpers.marking import mostly_slow
 
 dask = pytest.importorskip("dask", reason="dask is not installed (hedgerow[dask])")
@@ -110,13 +110,8 @@ def expected(n_ranks: int = 1) -> bytes:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with (
-        dask.config.set(WITHOUT_PROFILE),
-        distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-    ):
-        yield cluster
+    with client_of_workers(3) as client:
+        yield client.cluster
 
 
 @pytest.fixture
