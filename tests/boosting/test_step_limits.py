@@ -122,13 +122,14 @@ def test_scores_of_rankings_stay_bounded(loss: str) -> None:
         {"grow_policy": "symmetric", "max_leaves": None, "max_depth": 3},
         {"num_parallel_tree": 3, "subsample": 0.7},
         {"linear_leaves": True},
-        {"learning_rate": tuple(np.linspace(1.0, 0.1, FREE["n_estimators"]))},
+        {"learning_rate": tuple(np.linspace(1.0, 0.1, 12))},
     ],
     ids=str,
 )
 def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any]) -> None:
+    """All of these losses have leaves at their limit in several of the first 12 rounds."""
     X, y, _ = _draw(loss, 2)
-    params = {"objective": loss, **FREE, **LOSSES[loss], **more}
+    params = {"objective": loss, **FREE, "n_estimators": 12, **LOSSES[loss], **more}
     data = Dataset(X, y)
     assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
 
