@@ -33,7 +33,7 @@ ROWS = pd.DataFrame(
 Y = (ROWS.a * ROWS.b + (ROWS.town == "u") + RNG.normal(size=N)).to_numpy()
 CLASSES = np.clip(Y // 3, 0, 2)
 SMALL = {
-    "early_stopping": "cv", "patience": 3, "n_estimators": 12, "learning_rate": 0.5,
+    "early_stopping": "cv", "patience": 2, "n_estimators": 8, "learning_rate": 0.9,
     "max_leaves": 7, "n_jobs": 2,
 }  # fmt: skip
 """Large steps, so that cross-validation stops some fits early."""

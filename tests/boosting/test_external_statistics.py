@@ -37,7 +37,7 @@ EFFECT = RNG.normal(size=300)
 Y = TABLE.a.to_numpy() + EFFECT[TABLE.street.astype(int)] + RNG.normal(size=N) / 3
 CLASSES = np.digitize(Y, [-0.5, 0.7]).astype(float)
 WEIGHT = RNG.integers(0, 4, N) / 2.0
-SMALL = {"n_estimators": 6, "min_samples_leaf": 8, "max_leaves": 7, "n_jobs": 2}
+SMALL = {"n_estimators": 4, "min_samples_leaf": 8, "max_leaves": 7, "n_jobs": 2}
 
 
 @pytest.fixture(autouse=True)

@@ -796,7 +796,7 @@ def test_candidates_are_compatible_with_the_users_parameters(
 )
 def test_any_loss_may_choose(objective: str) -> None:
     rng = np.random.default_rng(7)
-    X = rng.normal(size=(160, 4))
+    X = rng.normal(size=(110, 4))
     y = np.exp(X[:, 0]) + 0.1
     model = HedgerowRegressor(objective=objective, n_jobs=2).fit(X, y)
     assert len(model.chosen_params_["tried"]) >= 4

@@ -69,7 +69,7 @@ PARAMETERS: list[dict[str, Any]] = [
 def test_models_have_the_same_bytes(
     params: dict[str, Any], weighted: bool, table: pa.Table, files: list[Path], tmp_path: Path
 ) -> None:
-    params = {"n_estimators": 6, **params}
+    params = {"n_estimators": 4, "max_leaves": 8, **params}
     rows = table if weighted else table.drop_columns(["w"])
     expected = train(params, in_memory(rows))
     data = Dataset.from_files(
@@ -219,7 +219,8 @@ def test_command_line(
 ) -> None:
     """One file, several files and a folder give the same bytes, in memory and out of core."""
     model = tmp_path / "m.hedgerow"
-    more = [*options, "--set", "n_estimators=4", "--cache-dir", tmp_path]
+    more = [*options, "--set", "n_estimators=4", "--set", "max_leaves=8"]
+    more += ["--cache-dir", tmp_path]
     more += ["--valid", folder / "valid.csv"] if valid else []
     expected = run(["train", folder / "all.csv", *more], model)
     ways = ([folder / "all.parquet"], [folder / "parts"], [folder / "part*.csv"])

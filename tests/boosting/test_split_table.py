@@ -58,7 +58,7 @@ def test_best_allowed_row_is_the_split_of_the_node(objective, params) -> None:
 def test_splits_of_vector_leaves_have_the_gains_of_all_outputs(objective, params) -> None:
     X, y, targets = rows_of_several_outputs()
     data = Dataset(X, y if objective == "softmax" else targets)
-    base = {"objective": objective, "n_estimators": 3, "max_leaves": 6, "min_samples_leaf": 4}
+    base = {"objective": objective, "n_estimators": 2, "max_leaves": 6, "min_samples_leaf": 4}
     more = {"multi_strategy": "multi_output_tree", "min_data_per_group": 5, "cat_smooth": 3.0}
     booster = train({**base, **more, "reg_alpha": 0.1, **params}, data)
     assert booster.model.forest.vectors is not None

@@ -31,7 +31,7 @@ from hedgerow.distributed.collections import persist_tables
 from hedgerow.distributed.one_worker import run_alone
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, DataTypeError
 from hedgerow.io import model_to_bytes
-from tests.helpers.marking import crossed
+from tests.helpers.marking import crossed, every_second
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
@@ -176,11 +176,12 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"n_estimators": 5}, {"early_stopping": False}, {"learning_rate": 0.3}, {"max_depth": 3}],
-    ids=str,
+    ("given", "kind"),
+    every_second(
+        [{"n_estimators": 5}, {"early_stopping": False}, {"learning_rate": 0.3}, {"max_depth": 3}],
+        ["classifier", "regressor"],
+    ),
 )
-@pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_one_parameter_makes_the_model_the_local_one(
     client: Any, kind: str, given: dict[str, Any]
 ) -> None:

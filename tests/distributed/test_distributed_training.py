@@ -141,10 +141,10 @@ def test_rounds_of_an_earlier_attempt_are_gone_on_from(
 ) -> None:
     X, y, weight = table()
     y = (y > 0.5) * 1.0 if params.get("objective") == "logistic" else y
-    parts, params = cut([250, 450], X, y, weight), {"n_estimators": 6} | params
+    parts, params = cut([250, 450], X, y, weight), {"n_estimators": 4} | params
     saved: list[bytes] = []
     expected = train_ranks(3, parts, tmp_path, saved=saved, **params)
-    assert 1 < len(saved) <= 6
+    assert 1 < len(saved) <= 4
     for n_parts in range(1, len(saved) + 1):
         more: list[bytes] = []
         found = train_ranks(

@@ -46,7 +46,7 @@ class RowLoss(MeanLoss):
     ...     def slopes(self, target, raw):
     ...         return 4.0 * (raw - target) ** 3, 12.0 * (raw - target) ** 2
     >>> X = np.arange(100.0).reshape(-1, 1)
-    >>> model = HedgerowRegressor(objective=Fourth()).fit(X, X[:, 0] / 100.0)
+    >>> model = HedgerowRegressor(objective=Fourth(), n_estimators=20).fit(X, X[:, 0] / 100.0)
     >>> model.predict(X).shape
     (100,)
     """
