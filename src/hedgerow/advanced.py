@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 
 ADVANCED_NAMES: tuple[str, ...] = (
     *("sketch", "sketch_eps", "bundle_order", "bundle_conflicts", "max_conflict_rate"),
@@ -41,7 +41,7 @@ def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
     if not isinstance(advanced, Mapping):
         raise ParameterError(
             'advanced must be a mapping of parameters, such as {"sketch": "local"}, or None; '
-            f"got {advanced!r}."
+            f"got {brief(advanced)}."
         )
     wrong = [name for name in advanced if name not in ADVANCED_NAMES]
     if wrong:
@@ -55,8 +55,8 @@ def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:
 
 def _hint(name: object, value: object, ordinary: Collection[str]) -> str:
     if name in ordinary and name != "advanced":
-        return f" {name!r} is an ordinary parameter: pass it directly, {name}={value!r}."
-    return did_you_mean(str(name), ADVANCED_NAMES)
+        return f" {name!r} is an ordinary parameter: pass it directly, {name}={brief(value)}."
+    return did_you_mean(name, ADVANCED_NAMES)
 
 
 def flat(params: Mapping[str, Any], ordinary: Collection[str]) -> dict[str, Any]:

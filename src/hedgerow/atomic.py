@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
+from hedgerow.argument_types import path_text
 from hedgerow.errors import StorageError
 
 logger = logging.getLogger("hedgerow")
@@ -54,7 +55,7 @@ def open_atomically(
     If the block raises an exception, the old file stays.  Parameters and errors are those of
     :func:`write_atomically`.
     """
-    shown = os.fspath(path)
+    shown = path_text(path)
     try:
         with _replacing(os.path.realpath(shown) if follow_links else os.path.abspath(shown)) as f:
             yield f

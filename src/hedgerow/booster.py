@@ -25,7 +25,7 @@ from hedgerow.convert.reading import load_any
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.reading.unseen import UnseenCounts
-from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
+from hedgerow.errors import ModelFormatError, ParameterError, StorageError, brief, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -44,7 +44,7 @@ from hedgerow.params import PredictionKind
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.plot.views import TreeViews
-from hedgerow.threads import resolve_threads
+from hedgerow.threads import check_jobs, resolve_threads
 
 if TYPE_CHECKING:
     from hedgerow.model.gpu_scores import GpuScorer
@@ -241,13 +241,14 @@ class Booster(
         offset: Any = None,
     ) -> FloatArray:
         """Return raw scores, shape (n_outputs, n_rows); errors refer to ``reader``."""
-        if type(X) is np.ndarray and len(X) == 1 and offset is None and n_rounds is None:
-            row = self._single.of_table(X) if first_round == 0 else None
+        some_rounds = n_rounds is not None or type(first_round) is not int or first_round != 0
+        if type(X) is np.ndarray and X.ndim == 2 and len(X) == 1 and offset is None:
+            row = None if some_rounds else self._single.of_table(X)
             if row is not None:
                 return row
         X, row_offset = offset_of_rows(self.model, X, offset)
         first, stop = 0, self.num_trees
-        if n_rounds is not None or first_round != 0:
+        if some_rounds:
             first, stop = trees_of_rounds(self.model, first_round, n_rounds)
         raw = self._raw_on_gpu(X, first, stop)
         if raw is None:
@@ -349,13 +350,16 @@ class Booster(
         self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
-        return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
+        if n_rows >= FEW_ROWS:
+            return resolve_threads(n_jobs)
+        check_jobs(n_jobs)
+        return 1
 
     def _check_kind(self, kind: str) -> None:
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:  # this is faster than a function
             raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, _KINDS))}; got {kind!r}."
-                f"{did_you_mean(str(kind), _KINDS)}"
+                f"kind must be one of {', '.join(map(repr, _KINDS))}; got {brief(kind)}."
+                f"{did_you_mean(kind, _KINDS)}"
             )
         if kind == "probability" and task_of(self._objective) == "regression":
             raise ParameterError(
@@ -428,12 +432,19 @@ def initial_model(init_model: Any) -> tuple[Model, Any]:
     if isinstance(init_model, Booster):
         return init_model.model, init_model
     if isinstance(init_model, str | os.PathLike):
-        return load_any(init_model)
+        try:
+            return load_any(init_model)
+        except OSError as error:
+            raise StorageError(
+                f"init_model names the file {brief(os.fspath(init_model))}, which cannot be read "
+                f"({error.strerror or error}): give the path of a model file, a Booster or a "
+                "fitted estimator."
+            ) from error
     booster = getattr(init_model, "booster_", None)
     if isinstance(booster, Booster):
         return booster.model, init_model
     is_estimator = hasattr(init_model, "get_params")
-    state = "an estimator of another library, or not fitted" if is_estimator else repr(init_model)
+    state = "an estimator of another library, or not fitted" if is_estimator else brief(init_model)
     raise ParameterError(
         "init_model must be a Booster, a fitted estimator or the path of a model file; "
         f"got {state}."

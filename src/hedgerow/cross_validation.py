@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import reads_batches
@@ -27,7 +28,7 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.peer_arguments import OF_CV, advised
@@ -167,6 +168,7 @@ def cv(
     (['auc', 'loss'], 40)
     """
     settings = read_settings(params)
+    check_bool(keep_models, "keep_models")
     check_datasets(dataset, None)
     stopping = stopping_of(settings)
     _check(dataset, stopping, stratified)
@@ -216,7 +218,7 @@ def _check(dataset: Any, stopping: StoppingParams, stratified: object) -> None:
     if stopping.time_budget is not None:
         raise ParameterError("time_budget has no effect on cv: set n_estimators.")
     if stratified is not None and not isinstance(stratified, bool | np.bool_):
-        raise ParameterError(f"stratified must be True, False or None; got {stratified!r}.")
+        raise ParameterError(f"stratified must be True, False or None; got {brief(stratified)}.")
 
 
 def _splits(

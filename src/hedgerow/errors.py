@@ -12,6 +12,7 @@ and every line of the command line therefore passes through :func:`printable`.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 
 
@@ -112,7 +113,50 @@ def shown_name(name: str) -> str:
     return name if name and name.isprintable() else ascii(name)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+class _Brief(reprlib.Repr):
+    """The shown text of values: long ones are cut, tables and arrays are named by their shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = 80
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 8
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write integers of thousands of digits."""
+        try:
+            return super().repr_int(x, level)
+        except ValueError:
+            return f"an integer of {x.bit_length()} bits"
+
+    def repr_instance(self, x: object, level: int) -> str:
+        text = super().repr_instance(x, level)
+        shape = getattr(x, "shape", None)
+        if isinstance(shape, tuple) and (len(text) >= self.maxother or "\n" in text):
+            return f"{type(x).__name__} of shape {shape}"
+        return " ".join(text.split())
+
+
+_BRIEF = _Brief()
+_MOST_LETTERS = 200
+"""Limit on the letters of a value in an error."""
+
+
+def brief(value: object) -> str:
+    """Return the ``repr`` of a value for an error, shortened if it is long.
+
+    Examples
+    --------
+    >>> print(brief("gbdt"), brief([0.5, None]), brief(list(range(1000))))
+    'gbdt' [0.5, None] [0, 1, 2, 3, 4, 5, 6, 7, ...]
+    """
+    text = _BRIEF.repr(value)
+    half = _MOST_LETTERS // 2
+    return text if len(text) <= _MOST_LETTERS else f"{text[:half]}...{text[-half:]}"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known word, or ``""``."""
-    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    text = word if isinstance(word, str) else brief(word)
+    close = difflib.get_close_matches(text, sorted(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""

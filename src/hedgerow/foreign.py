@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.booster import Booster, objective_of
 from hedgerow.convert.meaning import Imported
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 
 
 def from_sklearn(model: Any) -> Booster:
@@ -174,7 +174,7 @@ def _checked_rounds(n_rounds: Any, most: int) -> int:
     if not is_integer or not 1 <= n_rounds <= most:
         raise ParameterError(
             f"n_rounds must be an integer from 1 to {most}, the rounds of the model; "
-            f"got {n_rounds!r}."
+            f"got {brief(n_rounds)}."
         )
     return int(n_rounds)
 

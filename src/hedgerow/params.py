@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.schedules import is_number, rate_at, read_rate
+from hedgerow.argument_types import check_bool, is_one_of
+from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.schedules import is_number, is_schedule, rate_at, read_rate
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
 GrowPolicy = Literal["leafwise", "depthwise", "symmetric"]
@@ -156,7 +157,7 @@ class BoostParams:
     def __post_init__(self) -> None:
         for name in _RANGES:
             value = getattr(self, name)
-            if name == "learning_rate" and not is_number(value) and not isinstance(value, str):
+            if name == "learning_rate" and is_schedule(value):
                 object.__setattr__(self, name, read_rate(value, self.n_estimators))
                 continue
             _check_range(name, value)
@@ -212,7 +213,7 @@ class BoostParams:
         for name, wanted in known.items():
             value = getattr(self, name)
             if value is not wanted and value != wanted:
-                return name if wanted is None else f"{name}={value!r}"
+                return name if wanted is None else f"{name}={brief(value)}"
         return None
 
     def with_rounds(self, n_rounds: int) -> BoostParams:
@@ -227,7 +228,7 @@ class BoostParams:
         for name, (used, where) in _USED_ONLY.items():
             if not _is_default(getattr(self, name), default[name]) and not used(self):
                 raise ParameterError(
-                    f"{name}={getattr(self, name)!r} has no effect here: it is used {where}. "
+                    f"{name}={brief(getattr(self, name))} has no effect here: it is used {where}. "
                     f"Leave it at its default, {default[name]!r}."
                 )
         if self.boosting == "rf" and not self._trees_differ():
@@ -263,27 +264,25 @@ def _check_range(name: str, value: object) -> None:
     """Raise unless a parameter is within its range."""
     if value not in _RANGES[name] and not (value is None and name in _OPTIONAL):
         none = ", or None" if name in _OPTIONAL else ""
-        raise ParameterError(f"{name} must be {_RANGES[name]}{none}; got {value!r}.")
+        raise ParameterError(f"{name} must be {_RANGES[name]}{none}; got {brief(value)}.")
 
 
 def _check_choice(name: str, choice: object) -> None:
     """Raise unless a parameter is one of its allowed values."""
     known = _CHOICES[name]
-    if choice not in known:
+    if not is_one_of(choice, known):
         raise ParameterError(
-            f"{name} must be one of {', '.join(map(repr, known))}; got {choice!r}."
-            f"{did_you_mean(str(choice), known)}"
+            f"{name} must be one of {', '.join(map(repr, known))}; got {brief(choice)}."
+            f"{did_you_mean(choice, known)}"
         )
 
 
 def _check_switch(name: str, value: object) -> None:
     """Raise unless a parameter is a boolean, or ``"auto"`` where that is allowed."""
-    if isinstance(value, (bool, np.bool_)):
-        return
     if not _SWITCHES[name]:
-        raise ParameterError(f"{name} must be True or False; got {value!r}.")
-    if not isinstance(value, str) or value != "auto":
-        raise ParameterError(f"{name} must be True, False or 'auto'; got {value!r}.")
+        check_bool(value, name)
+    elif not isinstance(value, bool | np.bool_) and not is_one_of(value, ("auto",)):
+        raise ParameterError(f"{name} must be True, False or 'auto'; got {brief(value)}.")
 
 
 def check_each(values: Mapping[str, Any]) -> None:
@@ -460,6 +459,6 @@ def read_direction(value: Any, where: str) -> int:
     number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     if not number or value not in (-1, 0, 1):
         raise ParameterError(
-            f"{where} must be -1, 0, 1, 'increasing' or 'decreasing'; got {value!r}."
+            f"{where} must be -1, 0, 1, 'increasing' or 'decreasing'; got {brief(value)}."
         )
     return int(value)

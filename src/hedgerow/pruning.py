@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.boosting.loop.callbacks import Round
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.metrics.catalogue import METRICS
 
 
@@ -55,7 +55,7 @@ class OptunaPruning:
         self, trial: Any, metric: str | None = None, *, rows: str = "validation", every: int = 1
     ) -> None:
         if every < 1:
-            raise ParameterError(f"every must be 1 or more; got {every!r}.")
+            raise ParameterError(f"every must be 1 or more; got {brief(every)}.")
         self._trial, self._metric, self._rows, self._every = trial, metric, rows, every
         self._checked = False
 

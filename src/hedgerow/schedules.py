@@ -22,7 +22,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from hedgerow.errors import ParameterError
+from hedgerow.argument_types import is_function
+from hedgerow.errors import ParameterError, brief
 
 LearningRate: TypeAlias = "float | Sequence[float] | Callable[[int], float]"
 
@@ -116,7 +117,7 @@ class CosineDecay:
         if self.n_rounds < 2:
             raise ParameterError(
                 f"n_rounds of a CosineDecay must be at least 2, because it has a first and a last "
-                f"round; got {self.n_rounds!r}."
+                f"round; got {brief(self.n_rounds)}."
             )
 
     def __call__(self, rounds_before: int) -> float:
@@ -185,7 +186,7 @@ def _check(
             top = " and at most 1" if name in most_one else ""
             raise ParameterError(
                 f"{name} of a {type(schedule).__name__} must be {number} above 0{top}; "
-                f"got {value!r}."
+                f"got {brief(value)}."
             )
 
 
@@ -193,7 +194,14 @@ def is_number(rate: object) -> bool:
     """Return whether a learning rate is one number for all rounds."""
     if type(rate) is float:  # asked in every round; the other questions take longer
         return True
-    return not callable(rate) and not isinstance(rate, (Sequence, np.ndarray))
+    if isinstance(rate, np.ndarray):
+        return rate.ndim == 0
+    return not callable(rate) and not isinstance(rate, Sequence)
+
+
+def is_schedule(rate: object) -> bool:
+    """Return whether a learning rate is a function of the round, or has a number for each."""
+    return is_function(rate) or not (is_number(rate) or isinstance(rate, str | bytes | type))
 
 
 def read_rate(rate: Any, n_estimators: int) -> Any:
@@ -204,15 +212,15 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
     Raise ``ParameterError`` if the length of a sequence differs from the number of rounds,
     or a rate is not a finite number above 0.
     """
-    if callable(rate) or is_number(rate) or isinstance(rate, str | bytes):
+    if not is_schedule(rate) or is_function(rate):
         return rate
-    listed = rate.tolist() if isinstance(rate, np.ndarray) else list(rate)
-    if len(listed) != n_estimators:
+    rates = rate.tolist() if isinstance(rate, np.ndarray) else list(rate)
+    if len(rates) != n_estimators:
         raise ParameterError(
-            f"learning_rate has {len(listed)} numbers, but there are n_estimators={n_estimators} "
+            f"learning_rate has {len(rates)} numbers, but there are n_estimators={n_estimators} "
             "rounds: give one number for each."
         )
-    return tuple(_checked(value, number) for number, value in enumerate(listed))
+    return tuple(_checked(value, number) for number, value in enumerate(rates))
 
 
 def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
@@ -239,7 +247,7 @@ def _checked(value: Any, rounds_before: int) -> float:
     if not number or isinstance(value, bool) or not (value > 0 and math.isfinite(value)):
         raise ParameterError(
             f"learning_rate of round {rounds_before + 1} must be a finite number above 0; got "
-            f"{value!r}."
+            f"{brief(value)}."
         )
     return float(value)
 

@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.setup.ready import FitPlan, make_ready, plan_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -218,12 +218,14 @@ class Training:
         for name in params:
             if name not in CHANGEABLE:
                 raise ParameterError(
-                    f"{name!r} cannot be changed between rounds; those that can: "
+                    f"{brief(name)} cannot be changed between rounds; those that can: "
                     f"{', '.join(CHANGEABLE)}.{did_you_mean(name, CHANGEABLE)}"
                 )
         rate = params.get("learning_rate")
         if rate is not None and not is_number(rate) and not callable(rate):
-            raise ParameterError(f"learning_rate must be a number or a function; got {rate!r}.")
+            raise ParameterError(
+                f"learning_rate must be a number or a function; got {brief(rate)}."
+            )
         objective, schema = self._spec.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed

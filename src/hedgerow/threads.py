@@ -31,7 +31,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 
 
 def _cgroup_quota() -> float:
@@ -71,11 +71,7 @@ def resolve_threads(n_jobs: int | None) -> int:
 
     Raise ``ParameterError`` if ``n_jobs`` is 0 or not an integer.
     """
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral | None) or n_jobs == 0:
-        raise ParameterError(
-            f"n_jobs must be None or an integer other than 0, got {n_jobs!r}: "
-            "use 1 for one thread, -1 for all."
-        )
+    check_jobs(n_jobs)
     if not threading.main_thread().is_alive():
         return 1
     if n_jobs is None:
@@ -84,6 +80,15 @@ def resolve_threads(n_jobs: int | None) -> int:
         return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
     n_jobs = int(n_jobs)
     return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)
+
+
+def check_jobs(n_jobs: object) -> None:
+    """Raise ``ParameterError`` unless ``n_jobs`` is None or an integer other than 0."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral | None) or n_jobs == 0:
+        raise ParameterError(
+            f"n_jobs must be None or an integer other than 0, got {brief(n_jobs)}: "
+            "use 1 for one thread, -1 for all."
+        )
 
 
 class _Pool:

@@ -28,10 +28,11 @@ from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_name
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
+from hedgerow.objectives.custom.checks import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 from hedgerow.peer_arguments import OF_TRAIN, advised
 
@@ -109,7 +110,7 @@ def train(
     DataError, DataTypeError
         For invalid data, or data that are not a Dataset.
     StorageError
-        If the checkpoint folder cannot be used.
+        If the checkpoint folder cannot be used, or the file of ``init_model`` cannot be read.
 
     Warns
     -----
@@ -289,7 +290,7 @@ def check_datasets(dataset: Any, valid: Any) -> None:
             continue
         if isinstance(rows, int | np.integer):
             raise DataTypeError(
-                f"{name} must be a Dataset; got the number {rows!r}: the number of rounds is "
+                f"{name} must be a Dataset; got the number {brief(rows)}: the number of rounds is "
                 "the parameter n_estimators, train({'n_estimators': ...}, dataset)."
             )
         pair = isinstance(rows, tuple | list) and len(rows) == 2
@@ -396,6 +397,10 @@ def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
 
 def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of :func:`train`, flat; raise for names that it does not have."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ParameterError(
+            f"params must be a dict of parameters by name, or None; got {brief(params)}."
+        )
     settings = flat(params or {}, _TRAIN_NAMES)
     wrong = [name for name in settings if name not in _TRAIN_NAMES]
     for name in wrong:
@@ -407,6 +412,8 @@ def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
         from hedgerow.convert.settings.names import unknown_names
 
         raise ParameterError(unknown_names(wrong, _TRAIN_NAMES, "train"))
+    if "objective" in settings:
+        check_form(settings["objective"])
     return settings
 
 

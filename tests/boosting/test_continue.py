@@ -20,7 +20,13 @@ from hedgerow import (
     train,
 )
 from hedgerow.cli.main import main
-from hedgerow.errors import DataError, DataTypeError, InterruptedFitWarning, ParameterError
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    InterruptedFitWarning,
+    ParameterError,
+    StorageError,
+)
 from hedgerow.model.forest import NODE_FIELDS
 
 RNG = np.random.default_rng(0)
@@ -547,7 +553,7 @@ def test_refusals_name_what_is_wrong(tmp_path) -> None:
         train(BASE, data, init_model=HedgerowRegressor())
     with pytest.raises(ParameterError, match=r"init_model must be a Booster.*got 7"):
         train(BASE, data, init_model=7)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StorageError, match=r"init_model names the file .*nothing.* a Booster or"):
         train(BASE, data, init_model=tmp_path / "nothing")
     with pytest.raises(ParameterError, match="warm_start is for estimators"):
         train({"warm_start": True}, data)

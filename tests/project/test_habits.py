@@ -44,6 +44,18 @@ def test_every_warning_has_a_category_of_hedgerow() -> None:
     assert wrong == []
 
 
+def test_values_in_errors_are_brief() -> None:
+    """A whole array, or a list of thousands of numbers, would hide the text of the error."""
+    whole = re.compile(r"got (?:the number )?\{[^{}]*!r\}")
+    found = [
+        f"{path.relative_to(PACKAGE)}: {match[0]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "kernels" not in path.parts and "compile" not in path.parts
+        for match in whole.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
 def test_warnings_are_user_warnings_and_public() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     kinds = [kind for kind in kinds if issubclass(kind, Warning)]

@@ -9,12 +9,13 @@ from typing import Any, get_args
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of, path_text
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.atomic import write_atomically
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
-from hedgerow.errors import HedgerowError, ParameterError, StorageError, did_you_mean
+from hedgerow.errors import HedgerowError, ParameterError, StorageError, brief, did_you_mean
 from hedgerow.model.model import Model
 
 SUFFIXES: dict[str, ExportFormat] = {
@@ -79,17 +80,18 @@ def export_model(
 
 def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
     if chosen is None:
-        found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
+        text = path_text(path)
+        found = SUFFIXES.get(os.path.splitext(text)[1].lower())
         if found is None:
             raise ParameterError(
-                f"the suffix of {os.fspath(path)!r} is unknown: set format to one of "
+                f"the suffix of path {brief(text)} is unknown: set format to one of "
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found
-    if chosen not in get_args(ExportFormat):
+    if not is_one_of(chosen, get_args(ExportFormat)):
         raise ParameterError(
-            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {chosen!r}."
-            f"{did_you_mean(str(chosen), _TARGETS)}"
+            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {brief(chosen)}."
+            f"{did_you_mean(chosen, _TARGETS)}"
         )
     return str(chosen)
 

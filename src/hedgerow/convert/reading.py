@@ -6,9 +6,10 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.argument_types import path_text
 from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.meaning import Imported
-from hedgerow.errors import DataTypeError, ModelFormatError
+from hedgerow.errors import ModelFormatError
 from hedgerow.io import strict_json
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES
@@ -39,8 +40,7 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
     record : dict or None
         As for :func:`hedgerow.io.load_model`.
     """
-    if not isinstance(path, str | bytes | os.PathLike):
-        raise DataTypeError(f"path must be the path of a model file; got {path!r}.")
+    path = path_text(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         return load_model(path)
     with open(path, "rb") as file:
@@ -50,14 +50,14 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise ModelFormatError(
-                f"{os.fspath(path)}: the file has {size:,} bytes; the limit for models of other "
+                f"{path}: the file has {size:,} bytes; the limit for models of other "
                 f"libraries is {MOST_BYTES:,}."
             )
         data = start + file.read(size - len(start))
     try:
         found = read_foreign(data)
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+        raise ModelFormatError(f"{path}: {error}") from None
     assert found is not None
     known = found.classes
     return found.model, None if known is None else {"classes": labels_to_record(known)}

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from hedgerow.argument_types import listed
 from hedgerow.data.categories.levels import MOST_LEVELS, Level, LevelIndex, canonical
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.once import once
 
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
@@ -190,6 +191,23 @@ def _bulleted(names: Sequence[str], most: int = 10) -> list[str]:
     return [f"- {name}" for name in names[:most]] + more
 
 
+def read_names(names: Any) -> tuple[Any, ...] | None:
+    """Return ``feature_names`` as a tuple; None stays None.
+
+    Raise ``ParameterError`` if they are not a list.  The names themselves are checked with the
+    table.
+    """
+    if names is None:
+        return None
+    given = listed(names)
+    if given is None:
+        raise ParameterError(
+            f"feature_names must be a list with a name for each column, or None; got "
+            f"{brief(names)}."
+        )
+    return tuple(given)
+
+
 @functools.lru_cache(maxsize=64)
 def default_names(n_features: int) -> tuple[str, ...]:
     """Name columns that have no names: ``("x0", "x1", ...)``."""
@@ -222,16 +240,16 @@ def position_of(key: object, schema: Schema, where: str) -> int:
         if key in names:
             return names.index(key)
         raise ParameterError(
-            f"{where}: the table has no column {key!r}.{did_you_mean(key, names)} Its columns "
+            f"{where}: the table has no column {brief(key)}.{did_you_mean(key, names)} Its columns "
             f"are {_joined(names)}."
         )
     if isinstance(key, numbers.Integral) and not isinstance(key, bool):
         if 0 <= int(key) < len(names):
             return int(key)
         raise ParameterError(
-            f"{where}: there is no column {key}; positions go from 0 to {len(names) - 1}."
+            f"{where}: there is no column {brief(key)}; positions go from 0 to {len(names) - 1}."
         )
-    raise ParameterError(f"{where}: give a column by its name or position; got {key!r}.")
+    raise ParameterError(f"{where}: give a column by its name or position; got {brief(key)}.")
 
 
 def _joined(names: Sequence[str]) -> str:

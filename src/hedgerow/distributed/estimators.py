@@ -24,7 +24,7 @@ from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError, brief
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import loss_spec_of
@@ -52,8 +52,8 @@ class OnCluster(HedgerowEstimator):
         for name in ("callbacks", "progress"):
             if getattr(self, name):
                 raise ParameterError(
-                    f"{name}={getattr(self, name)!r} would be called in the process that trains, "
-                    f"which is a worker of the cluster: leave {name} out."
+                    f"{name}={brief(getattr(self, name))} would be called in the process that "
+                    f"trains, which is a worker of the cluster: leave {name} out."
                 )
         if vars(self).get("_skl_callbacks"):
             raise ParameterError(

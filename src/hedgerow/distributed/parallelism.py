@@ -27,7 +27,8 @@ import logging
 import math
 from typing import Literal, get_args
 
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.argument_types import is_one_of
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.params import BoostParams
@@ -45,11 +46,11 @@ _MOST_LEAVES = 1 << 16
 
 def check_parallelism(value: object) -> None:
     """Raise ``ParameterError`` for an unknown division of work."""
-    if value not in get_args(Parallelism):
+    if not is_one_of(value, get_args(Parallelism)):
         known = ", ".join(map(repr, get_args(Parallelism)))
         raise ParameterError(
-            f"parallelism must be one of {known}; got {value!r}."
-            f"{did_you_mean(str(value), get_args(Parallelism))}"
+            f"parallelism must be one of {known}; got {brief(value)}."
+            f"{did_you_mean(value, get_args(Parallelism))}"
         )
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.advanced import ADVANCED_NAMES, read_advanced
+from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.sample import Sample
@@ -23,7 +24,7 @@ from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
@@ -34,6 +35,7 @@ from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.custom.checks import check_form
 from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
@@ -191,11 +193,16 @@ class HedgerowEstimator(
         direct = {*BOOST_PARAMETER_NAMES} - {"seed", *ADVANCED_NAMES}
         values |= {name: self._plain(name) for name in BOOST_PARAMETER_NAMES if name in direct}
         params = boost_params({**values, "seed": seed_of(self.random_state)})
-        if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
+        is_fixed = self.boosting != "gbdt" or "learning_rate" not in self._automatic()
+        if self._may_continue() or is_fixed:
             return params
         from hedgerow.boosting.automatic.recipe import rate_of_rounds
 
         return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
+
+    def _may_continue(self) -> bool:
+        """Return ``warm_start``; raise ``ParameterError`` unless it is a boolean."""
+        return check_bool(self.warm_start, "warm_start")
 
     def _automatic(self) -> frozenset[str]:
         """Return the names of the parameters that are set to ``"auto"``."""
@@ -217,7 +224,7 @@ class HedgerowEstimator(
         if value != AUTO and not isinstance(plain, str):
             known = "True, False" if isinstance(plain, bool) else "a number"
             known = "a list of (column, column, operation), None" if plain is None else known
-            raise ParameterError(f"{name} must be {known} or 'auto'; got {value!r}.")
+            raise ParameterError(f"{name} must be {known} or 'auto'; got {brief(value)}.")
         return plain if value == AUTO else value
 
     def _stopping(self) -> StoppingParams:
@@ -231,8 +238,9 @@ class HedgerowEstimator(
         )
 
     def _check_objective(self) -> None:
+        check_form(self.objective)
         if not isinstance(self.objective, str):
-            return  # a custom objective is checked later, with the targets
+            return  # a custom objective is called later, with the targets
         if self.objective == CUSTOM:
             raise ParameterError(
                 "this estimator was read from a file, which holds no code: set objective to the "
@@ -242,7 +250,7 @@ class HedgerowEstimator(
             known = ", ".join(map(repr, ("auto", *self._objectives)))
             raise ParameterError(
                 f"objective of a {type(self).__name__} must be one of {known}; "
-                f"got {self.objective!r}.{objective_hint(self.objective, self._objectives)}"
+                f"got {brief(self.objective)}.{objective_hint(self.objective, self._objectives)}"
             )
 
     @property
@@ -260,9 +268,7 @@ class HedgerowEstimator(
         """
         from hedgerow.boosting.resume.continuing import Start
 
-        if not isinstance(self.warm_start, bool | np.bool_):
-            raise ParameterError(f"warm_start must be True or False; got {self.warm_start!r}.")
-        fitted = self.warm_start and "booster_" in self.__dict__
+        fitted = self._may_continue() and "booster_" in self.__dict__
         if init_model is None:
             if not fitted:
                 return None, None
@@ -312,10 +318,8 @@ class HedgerowEstimator(
         from hedgerow.boosting.loop.fit import fit
         from hedgerow.boosting.loop.setup.options import FitOptions
 
-        if not isinstance(self.progress, bool | np.bool_):
-            raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
         # Folds cannot choose the number of rounds of a model that is or will be continued.
-        continued = start is not None or self.warm_start
+        continued = start is not None or self._may_continue()
         automatic = self._automatic()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
@@ -331,7 +335,7 @@ class HedgerowEstimator(
                 chosen_stopping,
                 self.eval_metric,
                 self._round_callbacks(lambda model: self._fitted(model, **known)),
-                bool(self.progress),
+                self.progress,
                 self.n_jobs,
                 start,
             ),

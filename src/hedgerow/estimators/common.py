@@ -12,7 +12,7 @@ from hedgerow.data import Schema
 from hedgerow.data.reading.rows import is_named
 from hedgerow.data.reading.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import HedgerowWarning, ParameterError
+from hedgerow.errors import HedgerowWarning, ParameterError, brief
 from hedgerow.estimators.labels import plain_labels
 from hedgerow.params import Interval
 
@@ -31,7 +31,7 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     if random_state not in _SEED:
         raise ParameterError(
             f"random_state must be {_SEED}, a numpy.random.RandomState, or None; "
-            f"got {random_state!r}."
+            f"got {brief(random_state)}."
         )
     return int(random_state)
 

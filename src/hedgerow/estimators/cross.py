@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
@@ -42,7 +43,7 @@ from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data import SparseTable, numbers_of
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.cross_problem import (
     Problem,
@@ -243,14 +244,14 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
             "cross_fit trains a HedgerowClassifier, HedgerowRegressor or HedgerowRanker on a table "
             f"in memory; got {type(estimator).__name__}."
         )
-    if model is not None and model not in get_args(Literal["average", "refit"]):
-        raise ParameterError(f"model must be 'average', 'refit' or None; got {model!r}.")
-    if stopping not in get_args(Literal["pooled", "fold"]):
-        raise ParameterError(f"stopping must be 'pooled' or 'fold'; got {stopping!r}.")
+    if model is not None and not is_one_of(model, ("average", "refit")):
+        raise ParameterError(f"model must be 'average', 'refit' or None; got {brief(model)}.")
+    if not is_one_of(stopping, ("pooled", "fold")):
+        raise ParameterError(f"stopping must be 'pooled' or 'fold'; got {brief(stopping)}.")
     for name in ("callbacks", "progress", "train_scores"):
         if getattr(estimator, name):
             raise ParameterError(
-                f"{name}={getattr(estimator, name)!r} reports on a single fit, but cross_fit "
+                f"{name}={brief(getattr(estimator, name))} reports on a single fit, but cross_fit "
                 f"trains all folds at once: leave {name} out."
             )
     if estimator.warm_start:

@@ -390,7 +390,8 @@ DataError, ParameterError
 DataTypeError
     (``TypeError``) for columns of mixed or unsupported types.
 StorageError
-    (``OSError``) if the checkpoint folder cannot be used.
+    (``OSError``) if the checkpoint folder cannot be used, or the file of ``init_model`` cannot
+    be read.
 
 Warns
 -----

@@ -23,7 +23,7 @@ from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.labels import balanced_weights
@@ -306,7 +306,7 @@ def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArra
         )
     if len(classes) < 2:
         raise DataError(
-            f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two "
+            f"y has only one class, {brief(classes.tolist()[0])}: a classifier needs at least two "
             "classes."
         )
     return classes

@@ -32,7 +32,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from hedgerow.boosting.loop.callbacks import Callback, Round
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.arguments import check_arguments
 from hedgerow.estimators.snapshots import snapshot
 from hedgerow.model.model import Model
@@ -160,15 +160,15 @@ class FitHooks(BaseEstimator, ABC):
 def _check_hooks(callbacks: Sequence[Any]) -> None:
     if callbacks and not _scikit_learn_has_callbacks():
         raise ParameterError(
-            f"callbacks has {callbacks[0]!r}, a scikit-learn callback, which needs scikit-learn "
-            "1.9 or later: update scikit-learn, or use a callable of one "
+            f"callbacks has {brief(callbacks[0])}, a scikit-learn callback, which needs "
+            "scikit-learn 1.9 or later: update scikit-learn, or use a callable of one "
             "hedgerow.boosting.loop.callbacks.Round."
         )
     for callback in callbacks:
         missing = [name for name in HOOKS if not callable(getattr(callback, name, None))]
         if missing:
             raise ParameterError(
-                f"callbacks has {callback!r}, which has some methods of a scikit-learn "
+                f"callbacks has {brief(callback)}, which has some methods of a scikit-learn "
                 f"callback, but not {', '.join(missing)}: add these (they may do nothing)."
             )
 

@@ -13,7 +13,7 @@ from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.objects import MISSING_TYPES
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.params import Interval
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
         raise DataError(
             f"Unknown label type: {kind}. {name} of a {reader} must hold classes: text, integers "
             "of at most 64 bits, booleans, or floats that are integers; row 0 has "
-            f"{labels[0]!r}, an object of type {type(labels[0]).__name__}. Convert it, for "
+            f"{brief(labels[0])}, an object of type {type(labels[0]).__name__}. Convert it, for "
             f"example by {name}.astype(str)."
         )
     row = int(np.argmax((labels != np.floor(labels)) | (np.abs(labels) >= _TOO_LARGE)))
@@ -88,8 +88,8 @@ def _refuse_mixtures(labels: AnyArray, name: str) -> None:
         text, other = int(np.argmax(texts)), int(np.argmin(texts))
         raise DataTypeError(
             f"{name} mixes labels of types that cannot be ordered: row {text} has "
-            f"{labels[text]!r} and row {other} has {labels[other]!r}. Make them one type, for "
-            f"example by {name}.astype(str)."
+            f"{brief(labels[text])} and row {other} has {brief(labels[other])}. Make them one "
+            f"type, for example by {name}.astype(str)."
         )
 
 
@@ -122,8 +122,8 @@ def _refuse_missing(labels: AnyArray, name: str) -> None:
     for row, label in enumerate(labels if labels.dtype.kind in "Mm" else labels.tolist()):
         if type(label).__name__ in MISSING_TYPES or label != label:
             raise DataError(
-                f"{name} has no label in row {row} ({label!r}): remove the rows without a label, "
-                "or give them a separate label."
+                f"{name} has no label in row {row} ({brief(label)}): remove the rows without a "
+                "label, or give them a separate label."
             )
 
 
@@ -177,7 +177,7 @@ def encode(
     if len(classes) < least:
         without = " among rows of positive sample_weight" if not has_weight.all() else ""
         raise DataError(
-            f"y has only one class, {classes.tolist()[0]!r}{without}: "
+            f"y has only one class, {brief(classes.tolist()[0])}{without}: "
             "a classifier needs at least two classes."
         )
     if weight is None:
@@ -244,20 +244,20 @@ def class_weights(
     if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"class_weight must be None, 'balanced' or a dict from class to weight; "
-            f"got {class_weight!r}."
+            f"got {brief(class_weight)}."
         )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
     if unknown:
         raise ParameterError(
-            f"class_weight names {unknown[0]!r}, which is not in y; classes: {labels[:20]}."
+            f"class_weight names {brief(unknown[0])}, which is not in y; classes: {labels[:20]}."
         )
     for label in labels:
         value = class_weight.get(label, 1.0)
         if value not in _CLASS_WEIGHT:
             raise ParameterError(
-                f"class_weight must be a number greater than 0 and finite, but class {label!r} "
-                f"has {value!r}. To ignore a class, leave its rows out."
+                "class_weight must be a number greater than 0 and finite, but class "
+                f"{brief(label)} has {brief(value)}. To ignore a class, leave its rows out."
             )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.convert.writers.report import ExportFormat, ExportReport
-from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError
+from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError, brief
 from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.io import load_model, save_model
@@ -188,7 +188,7 @@ def to_json(name: str, value: Any) -> Any:
         return value
     cleared = 0.1 if name == "learning_rate" else None
     raise DataTypeError(
-        f"parameter {name}={value!r} cannot be saved in a model file: clear it first "
+        f"parameter {name}={brief(value)} cannot be saved in a model file: clear it first "
         f"(set_params({name}={cleared})), or save the model alone (booster_.save)."
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.objectives import Objective, SeveralTargets
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check_indicator(column: FloatArray, label: object, name: str) -> None:
         row = int(np.argmax(outside))
         raise DataError(
             f"{name} has several columns, so each must be a label of 0 and 1, but column "
-            f"{label!r} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
+            f"{brief(label)} holds {column[row]:g} in row {row}: multiclass-multioutput is not "
             "supported. For columns of more classes, train a classifier for each "
             "column."
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.validation.folds import Fold, draw_folds
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 
 
 def folds_of(
@@ -47,19 +47,20 @@ def folds_of(
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
         if not 2 <= int(cv) <= n_rows:
             raise ParameterError(
-                f"{name} must be at least 2 and at most the number of rows, {n_rows}; got {cv!r}."
+                f"{name} must be at least 2 and at most the number of rows, {n_rows}; got "
+                f"{brief(cv)}."
             )
         return draw_folds(target, int(cv), stratify, seed, groups)
     text = isinstance(cv, str | bytes)
     if hasattr(cv, "split") and not text:
         table = X if hasattr(X, "shape") and len(X.shape) == 2 else np.zeros((n_rows, 1))
         pairs: Iterable[Any] = cv.split(table, y, given_groups)
-    elif isinstance(cv, Iterable) and not text:
+    elif isinstance(cv, Iterable) and not text and getattr(cv, "ndim", 1) > 0:
         pairs = cv
     else:
         raise ParameterError(
             f"{name} must be a number of folds, a splitter with a method split, or an iterable of "
-            f"(train, test) row numbers; got {cv!r}."
+            f"(train, test) row numbers; got {brief(cv)}."
         )
     folds = [_fold(pair, number, n_rows, name) for number, pair in enumerate(pairs)]
     if not folds:
@@ -72,7 +73,9 @@ def folds_of(
 
 def _fold(pair: Any, number: int, n_rows: int, name: str) -> Fold:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ParameterError(f"{name}: split {number} must be a pair (train, test); got {pair!r}.")
+        raise ParameterError(
+            f"{name}: split {number} must be a pair (train, test); got {brief(pair)}."
+        )
     train, test = (
         _rows(rows, f"{part} rows of split {number}", n_rows, name)
         for rows, part in zip(pair, ("train", "test"), strict=True)

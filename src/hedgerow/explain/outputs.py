@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
@@ -55,7 +55,7 @@ def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, .
         raise ParameterError("outputs is empty: name at least one, or leave it out for all.")
     chosen = tuple(_number_of(output, names) for output in given)
     if len(set(chosen)) < len(chosen):
-        raise ParameterError(f"outputs contains an output twice: {outputs!r}.")
+        raise ParameterError(f"outputs contains an output twice: {brief(outputs)}.")
     return (None if not names else chosen), single
 
 
@@ -64,7 +64,7 @@ def _listed(outputs: Any) -> list[Any]:
         return list(outputs)
     except TypeError:
         raise ParameterError(
-            f"outputs must be a name, a number, a list of these, or None; got {outputs!r}."
+            f"outputs must be a name, a number, a list of these, or None; got {brief(outputs)}."
         ) from None
 
 
@@ -75,11 +75,11 @@ def _number_of(output: Any, names: tuple[str, ...]) -> int:
     if isinstance(output, str) and output in names:
         return names.index(output)
     if not names:
-        raise ParameterError(f"the model has one output, number 0; got outputs={output!r}.")
+        raise ParameterError(f"the model has one output, number 0; got outputs={brief(output)}.")
     known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     raise ParameterError(
         f"outputs must be among {known}, or numbers from 0 to {len(names) - 1}; "
-        f"got {output!r}.{did_you_mean(str(output), names)}"
+        f"got {brief(output)}.{did_you_mean(output, names)}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
@@ -223,7 +224,7 @@ class ExplainedPredictions(BoosterPart):
             data=X,
             feature_names=self.model.schema.names,
             output_names=() if single else tuple(names[k] for k in chosen or range(len(names))),
-            interactions=bool(interactions),
+            interactions=check_bool(interactions, "interactions"),
             n_threads=n_threads,
             memory_limit=memory_limit,
             offset=added,

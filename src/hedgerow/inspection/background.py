@@ -13,7 +13,7 @@ from hedgerow.boosting.row_data.class_weights import true_probabilities, weights
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
@@ -138,12 +138,12 @@ def check_kind(kind: object, model: Model) -> Kind:
     ParameterError
     """
     for known in KINDS:
-        if kind == known:
+        if isinstance(kind, str) and kind == known:
             break
     else:
         raise ParameterError(
-            f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}."
-            f"{did_you_mean(str(kind), KINDS)}"
+            f"kind must be one of {', '.join(map(repr, KINDS))}; got {brief(kind)}."
+            f"{did_you_mean(kind, KINDS)}"
         )
     if known == "raw":
         return known

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.reading.numbers import floats_of
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection.background import Background, Kind, check_kind, read_background
 from hedgerow.inspection.cells import quantiles_of
 from hedgerow.inspection.effects import Effect, PartialDependence
@@ -105,7 +105,10 @@ def individual_curves(
     >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
     [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
     """
-    (place,) = positions_of(column, model.schema)
+    places = positions_of(column, model.schema)
+    if column is None or len(places) != 1:
+        raise ParameterError(f"column must name one column; got {brief(column)}.")
+    place = places[0]
     kind = check_kind(kind, model)
     check_points(n_points)
     background = read_background(model, X, sample_weight, offset, n_jobs)

@@ -21,7 +21,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import Column, ColumnKind, Temporal
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +267,7 @@ def place_of_name(key: str | int, names: Sequence[str]) -> int:
     """
     if isinstance(key, str):
         if key not in names:
-            raise ParameterError(f"there is no column {key!r}.{did_you_mean(key, names)}")
+            raise ParameterError(f"there is no column {brief(key)}.{did_you_mean(key, names)}")
         return list(names).index(key)
     return key
 

@@ -26,7 +26,7 @@ from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection.background import Background, read_background
 from hedgerow.inspection.partial import Columns, positions_of
 from hedgerow.inspection.rescoring import Rescorer
@@ -227,7 +227,9 @@ def permutation_importance(
     (True, True)
     """
     if isinstance(n_repeats, bool) or not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
-        raise ParameterError(f"n_repeats must be a whole number of at least 1; got {n_repeats!r}.")
+        raise ParameterError(
+            f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
+        )
     chosen = positions_of(columns, model.schema)
     background = read_background(model, X, sample_weight, offset, n_jobs)
     judge = _Judge(background, y, metric, qid, classes)
@@ -268,7 +270,7 @@ class _Judge:
         objective, n_rows = background.objective, background.n_rows
         metrics: Sequence[Metric] = make_metrics(metric, objective)
         if len(metrics) != 1:
-            raise ParameterError(f"metric must be a single metric; got {metric!r}.")
+            raise ParameterError(f"metric must be a single metric; got {brief(metric)}.")
         is_ranking = scored_as(objective) == "ranking"
         if is_ranking != (qid is not None):
             raise ParameterError(

@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import Schema, position_of
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.background import (
     Background,
     Kind,
@@ -38,6 +39,7 @@ Columns: TypeAlias = "Sequence[str | int] | str | int | None"
 
 N_POINTS = 100
 """Number of values of a column to evaluate, if its effect is not a step function."""
+_MOST_POINTS = 1_000_000
 
 
 def positions_of(columns: Columns, schema: Schema) -> list[int]:
@@ -47,9 +49,12 @@ def positions_of(columns: Columns, schema: Schema) -> list[int]:
     """
     if columns is None:
         return list(range(schema.n_features))
-    if isinstance(columns, str | int | np.integer):
-        columns = [columns]
-    found = [position_of(column, schema, "columns") for column in columns]
+    given = [columns] if isinstance(columns, str | int | np.integer) else listed(columns)
+    if given is None:
+        raise ParameterError(
+            f"columns must be a name or position, a list of these, or None; got {brief(columns)}."
+        )
+    found = [position_of(column, schema, "columns") for column in given]
     if not found:
         raise ParameterError("columns is empty: name at least one, or leave it out for all.")
     return found
@@ -94,7 +99,7 @@ def joint_dependence(
     chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
     check_points(n_points)
     if len(set(chosen)) != 2 or len(chosen) != 2:
-        raise ParameterError(f"columns must be two different columns; got {columns!r}.")
+        raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
     background = read_background(model, X, sample_weight, offset, n_jobs)
     one, two = chosen
     if is_exact(model, background, kind) and is_plain(model, one) and is_plain(model, two):
@@ -262,7 +267,7 @@ def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
     if isinstance(names, str) or len(names) != n_outputs:
         raise ParameterError(
             f"output_names must be a list with a name for each of the {n_outputs} outputs; got "
-            f"{names!r}."
+            f"{brief(names)}."
         )
     return tuple(names)
 
@@ -270,8 +275,10 @@ def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
 def check_points(n_points: object) -> None:
     """Raise unless the number of values is valid."""
     is_whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
-    if not is_whole or int(n_points) < 2:  # type: ignore[call-overload]
-        raise ParameterError(f"n_points must be a whole number of at least 2; got {n_points!r}.")
+    if not is_whole or not 2 <= int(n_points) <= _MOST_POINTS:  # type: ignore[call-overload]
+        raise ParameterError(
+            f"n_points must be a whole number from 2 to {_MOST_POINTS:,}; got {brief(n_points)}."
+        )
 
 
 def _line_effects(

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
+
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 
@@ -46,7 +49,7 @@ class Inspected:
         n_outputs = self.model.forest.n_outputs
         classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
         if n_outputs == 1:
-            return classes if kind == "probability" else ()
+            return classes if is_one_of(kind, ("probability",)) else ()
         for names in (self.targets, classes):
             if names is not None and len(names) == n_outputs:
                 return tuple(names)
@@ -225,10 +228,10 @@ class Inspections(ABC):
         from hedgerow.inspection import importance as home
 
         known = get_args(home.AnyImportance)
-        if kind not in known:
+        if not is_one_of(kind, known):
             raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, known))}; got {kind!r}."
-                f"{did_you_mean(str(kind), known)}"
+                f"kind must be one of {', '.join(map(repr, known))}; got {brief(kind)}."
+                f"{did_you_mean(kind, known)}"
             )
         if kind == "permutation":
             if X is None or y is None:
@@ -240,7 +243,8 @@ class Inspections(ABC):
                 n_jobs=n_jobs,
             )  # fmt: skip
         _refuse_unused(
-            kind, {"n_repeats": n_repeats != 5, "random_state": random_state != 0},
+            kind,
+            {"n_repeats": not _is(n_repeats, 5), "random_state": not _is(random_state, 0)},
             X=X if kind != "shap" else None, y=y, metric=metric, sample_weight=sample_weight,
             offset=offset, qid=qid,
         )  # fmt: skip
@@ -251,6 +255,10 @@ class Inspections(ABC):
         return home.model_importance(self._inspected().model, kind)
 
 
+def _is(value: object, default: int) -> bool:
+    return isinstance(value, int | np.integer) and value == default
+
+
 def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None:
     """Raise an error for arguments that are given or changed, but for permutations only."""
     names = [name for name, value in given.items() if value is not None]
@@ -258,6 +266,6 @@ def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None
     if names:
         source = "explains the rows of X" if kind == "shap" else "is read from the trees"
         raise ParameterError(
-            f"kind={kind!r} {source} and does not use {', '.join(names)}: leave out what has no "
-            "effect, or use kind='permutation'."
+            f"kind={brief(kind)} {source} and does not use {', '.join(names)}: leave out what has "
+            "no effect, or use kind='permutation'."
         )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import path_text
 from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.atomic import write_atomically
 from hedgerow.errors import ModelFormatError
@@ -77,13 +78,14 @@ def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
     Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if it is not a
     valid file of a single tree; the message says why.
     """
+    path = path_text(path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ModelFormatError("this is not a regular file.")
         with open(path, "rb") as file:
             return tree_from_bytes(file.read())
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+        raise ModelFormatError(f"{path}: {error}") from None
 
 
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:

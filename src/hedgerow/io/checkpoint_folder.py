@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.resume.fingerprint import Fingerprint
-from hedgerow.errors import HedgerowWarning, ModelFormatError, ParameterError, StorageError
+from hedgerow.errors import HedgerowWarning, ModelFormatError, ParameterError, StorageError, brief
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,
     fit_from_bytes,
@@ -63,18 +63,20 @@ def checkpoint_at(
     if not number or not 0.0 <= every < math.inf:
         raise ParameterError(
             "checkpoint_every must be a number of seconds, at least 0 (0: after every round); "
-            f"got {every!r}."
+            f"got {brief(every)}."
         )
     if path is None:
         if every != CHECKPOINT_SECONDS:
             raise ParameterError(
-                f"checkpoint_every={every!r} has no effect without checkpoint: name a folder, or "
-                f"leave it at its default, {CHECKPOINT_SECONDS!r}."
+                f"checkpoint_every={brief(every)} has no effect without checkpoint: name a folder, "
+                f"or leave it at its default, {CHECKPOINT_SECONDS!r}."
             )
         return None
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ParameterError(f"checkpoint must be the path of a folder, or None; got {path!r}.")
+        raise ParameterError(
+            f"checkpoint must be the path of a folder, or None; got {brief(path)}."
+        )
     return Checkpoint(CheckpointFolder(text), float(every))
 
 
@@ -146,9 +148,9 @@ class CheckpointFolder:
         return os.path.join(self.path, name)
 
     def _fault(self, what: str, error: OSError) -> StorageError:
-        place = error.filename or self.path
+        place = "" if error.filename in (None, self.path) else f"{error.filename}: "
         return StorageError(
-            f"checkpoint folder {self.path!r} {what}: {place}: {error.strerror or error}"
+            f"checkpoint folder {brief(self.path)} {what}: {place}{error.strerror or error}"
         )
 
     def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:

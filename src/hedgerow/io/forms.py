@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from hedgerow.boosting.row_data.classes import classes_of_record, labels_to_record
-from hedgerow.errors import DataTypeError
+from hedgerow.errors import DataTypeError, brief
 from hedgerow.io.json_form import document_text, model_document
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes, save_model
 from hedgerow.model.booster_part import BoosterPart
@@ -145,7 +145,7 @@ class ModelForms(BoosterPart):
         for name, text in texts.items():
             if text is not None and not isinstance(text, str):
                 raise DataTypeError(
-                    f"attribute {name!r} must be a text, or None to remove it; got {text!r}."
+                    f"attribute {name!r} must be a text, or None to remove it; got {brief(text)}."
                 )
         known = {**self.attributes, **texts}
         kept = {name: text for name, text in sorted(known.items()) if text is not None}

@@ -33,11 +33,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.schema import Column, Schema
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.params import Interval
 
 FORMAT, VERSION = "hedgerow-trees", 1
 
@@ -92,8 +93,13 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
     return found
 
 
+_INDENT = Interval(0, 100, integer=True)
+
+
 def document_text(document: dict[str, Any], indent: int | None = None) -> str:
     """Encode the document; numbers that JSON cannot express are text such as ``"inf"``."""
+    if indent is not None and indent not in _INDENT:
+        raise ParameterError(f"indent must be {_INDENT}, or None; got {brief(indent)}.")
     return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
 

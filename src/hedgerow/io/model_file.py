@@ -27,6 +27,7 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
+from hedgerow.argument_types import path_text
 from hedgerow.arrays import AnyArray
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
@@ -124,6 +125,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
     ModelFormatError
         If it is not a valid model file; the message says why.
     """
+    path = path_text(path)
     try:
         # A pipe or a device could block when opened, or never end.
         mode = os.stat(path).st_mode
@@ -132,7 +134,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
         with open(path, "rb") as file:
             return _read(functools.partial(_read_at, file), os.fstat(file.fileno()).st_size)
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+        raise ModelFormatError(f"{path}: {error}") from None
 
 
 def model_from_bytes(data: bytes | bytearray | memoryview) -> tuple[Model, Record | None]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.rounds import trees_of_rounds
 from hedgerow.params import PredictionKind
@@ -38,7 +38,9 @@ def check_batch_rows(batch_rows: object) -> None:
     """Raise unless ``batch_rows`` is a positive integer."""
     is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
     if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
-        raise ParameterError(f"batch_rows must be an integer of at least 1; got {batch_rows!r}.")
+        raise ParameterError(
+            f"batch_rows must be an integer of at least 1; got {brief(batch_rows)}."
+        )
 
 
 def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.metrics import confusion, curves, probability, regression, scores
 from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
@@ -332,8 +332,8 @@ def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metri
     if at:
         some = ", ".join(f"'{known}@'" for known in WITH_PARAMETER)
         raise ParameterError(
-            f"eval_metric {name!r}: {base!r} has no parameter; these have one: {some}, and the "
-            "ranking metrics."
+            f"eval_metric {brief(name)}: {base!r} has no parameter; these have one: {some}, and "
+            "the ranking metrics."
         )
     return replace(METRICS[base], name=name)
 
@@ -345,6 +345,7 @@ def _value(name: str, text: str, entry: WithParameter) -> float:
         value = math.nan
     if value not in entry.allowed:
         raise ParameterError(
-            f"eval_metric {name!r}: the value after @ must be {entry.allowed}; got {text!r}."
+            f"eval_metric {brief(name)}: the value after @ must be {entry.allowed}; got "
+            f"{brief(text)}."
         )
     return value

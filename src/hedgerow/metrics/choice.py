@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from hedgerow.errors import ParameterError
+from hedgerow.argument_types import is_one_of
+from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics.base import MetricFunction
 
 Reduce: TypeAlias = Literal["worst", "mean"] | None
@@ -50,9 +51,10 @@ class GroupedMetric:
     reduce: Reduce = "worst"
 
     def __post_init__(self) -> None:
-        if self.reduce not in ("worst", "mean", None):
+        if self.reduce is not None and not is_one_of(self.reduce, ("worst", "mean")):
             raise ParameterError(
-                f"reduce of a GroupedMetric must be 'worst', 'mean' or None; got {self.reduce!r}."
+                "reduce of a GroupedMetric must be 'worst', 'mean' or None; got "
+                f"{brief(self.reduce)}."
             )
         if isinstance(self.metric, GroupedMetric):
             raise ParameterError(

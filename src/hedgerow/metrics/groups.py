@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.metrics.base import Metric, MetricFunction, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.choice import GroupedMetric, Reduce
@@ -83,7 +83,7 @@ class GroupScores:
         except DataError as error:
             raise DataError(
                 f"eval_metric {self.inner.name!r} of the {len(rows)} rows with "
-                f"{self.by} {self.labels[number]!r}: {error} Or merge this group with another."
+                f"{self.by} {brief(self.labels[number])}: {error} Or merge this group with another."
             ) from error
 
     def __call__(
@@ -218,7 +218,7 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
         hint = metric_hint(given, [*METRICS, *ALIASES])
         raise ParameterError(
             f"metric must be a name of the catalogue (docs/metrics.md), a Metric or a function of "
-            f"(y_true, prediction, weight); got {given!r}.{hint}"
+            f"(y_true, prediction, weight); got {brief(given)}.{hint}"
         )
     return known
 

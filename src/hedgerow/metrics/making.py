@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task, scored_as
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
@@ -71,13 +71,15 @@ def make_metrics(
     if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
         raise ParameterError(
             "eval_metric must be a name, a callable, a GroupedMetric, a sequence of these, or "
-            f"None; got {eval_metric!r}."
+            f"None; got {brief(eval_metric)}."
         )
     metrics = tuple(_make_metric(item, objective) for item in eval_metric)
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
-            raise ParameterError(f"eval_metric {name!r} is given twice; leave one of them out.")
+            raise ParameterError(
+                f"eval_metric {brief(name)} is given twice; leave one of them out."
+            )
     return metrics
 
 
@@ -134,7 +136,8 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
             return distribution_metric(item, objective)
     elif item in OF_DISTRIBUTIONS:
         raise ParameterError(
-            f"eval_metric {item!r} is for objectives that learn a distribution, such as 'normal'; "
+            f"eval_metric {brief(item)} is for objectives that learn a distribution, such as "
+            "'normal'; "
             f"this model uses {objective.name!r}: use one of {', '.join(map(repr, usable))}."
         )
 
@@ -149,12 +152,12 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
             return scorer_metric(item, objective, task)
         hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(
-            f"unknown eval_metric {item!r}; known: {', '.join(map(repr, usable))}, and "
+            f"unknown eval_metric {brief(item)}; known: {', '.join(map(repr, usable))}, and "
             f"names of scikit-learn's scorers.{hint}"
         )
     if task not in metric.tasks:
         raise ParameterError(
-            f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
+            f"eval_metric {brief(item)} is for {' or '.join(metric.tasks)}, but this model is for "
             f"{task}; use one of {', '.join(map(repr, usable))}."
         )
     if metric.name == "concordance":

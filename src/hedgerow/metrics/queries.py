@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.ranking import QueryRows
 
 MOST_LABEL = 900
@@ -84,14 +85,15 @@ def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray |
 def checked_gains(given: Any) -> tuple[float, ...]:
     """Return ``label_gain`` as non-decreasing numbers, or raise ``ParameterError``."""
     try:
-        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool | str | bytes))
-        right = len(gains) == len(given) > 0 and not isinstance(given, str)
-    except (TypeError, ValueError):
+        items = listed(given) or []
+        gains = tuple(float(gain) for gain in items if not isinstance(gain, bool | str | bytes))
+        right = len(gains) == len(items) > 0
+    except (TypeError, ValueError, OverflowError):
         right, gains = False, ()
     right = right and all(0.0 <= gain < 1e100 for gain in gains)
     if not right or any(a > b for a, b in itertools.pairwise(gains)):
         raise ParameterError(
             "label_gain must be a non-decreasing sequence of numbers >= 0, the gains of the "
-            f"labels 0, 1, ...; got {given!r}."
+            f"labels 0, 1, ...; got {brief(given)}."
         )
     return gains

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import (
     AUC,
@@ -159,15 +159,15 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
     kind = _OTHER_NAMES.get(kind, kind)
     if kind == "auc" and most is not None:
         raise ParameterError(
-            f"eval_metric {name!r}: 'auc' compares all rows of a query: leave '@{most}' out."
+            f"eval_metric {brief(name)}: 'auc' compares all rows of a query: leave '@{most}' out."
         )
     if kind in ("precision", "recall") and most is None:
         raise ParameterError(f"eval_metric {kind!r} needs the number of ranks: '{kind}@10'.")
     if minus and kind not in _ONE_WITHOUT_RELEVANT:
         why = "is left out" if kind == "auc" else "is 0"
         raise ParameterError(
-            f"eval_metric {name!r}: {kind!r} of a query without relevant rows {why} in any case: "
-            "leave the minus sign out."
+            f"eval_metric {brief(name)}: {kind!r} of a query without relevant rows {why} in any "
+            "case: leave the minus sign out."
         )
     count = None if most is None else int(most)
     return RankingMetric(kind, count, label_gain, empty_is_zero=bool(minus))

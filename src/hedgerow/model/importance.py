@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.model import Model
 
 ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
@@ -36,10 +37,10 @@ def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArra
     forest = model.forest
     inner = forest.feature >= 0
     weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
-    if kind not in weights:
+    if not is_one_of(kind, weights):
         raise ParameterError(
-            f"kind must be one of {', '.join(map(repr, weights))}; got {kind!r}."
-            f"{did_you_mean(str(kind), weights)}"
+            f"kind must be one of {', '.join(map(repr, weights))}; got {brief(kind)}."
+            f"{did_you_mean(kind, weights)}"
         )
     by_input = np.bincount(
         forest.feature[inner], weights=weights[kind], minlength=forest.n_features

@@ -28,7 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import Boxes, Cells
@@ -149,7 +149,7 @@ def verify_monotone(
         If there is no such column, or no direction.
     """
     if n_points not in _POINTS:
-        raise ParameterError(f"n_points must be {_POINTS}; got {n_points!r}.")
+        raise ParameterError(f"n_points must be {_POINTS}; got {brief(n_points)}.")
     schema, inputs = model.split_schema, model.inputs
     forest = without_vectors(model.forest)
     predictor, cells = Predictor(forest, schema.kinds), Cells(forest, schema)
@@ -194,7 +194,7 @@ def _directions(model: Model, feature: Feature, direction: Direction) -> dict[in
     if feature is None:
         if direction is not None:
             raise ParameterError(
-                f"direction={direction!r} is given without feature: name the feature, too."
+                f"direction={brief(direction)} is given without feature: name the feature, too."
             )
         if not any(signs):
             raise ParameterError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.model.model import AVERAGED, Model
 
 
@@ -64,5 +64,5 @@ def _boosting_of(model: Model) -> str:
 def _check_count(value: Any, name: str, most: int) -> int:
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_integer or not 0 <= value <= most:
-        raise ParameterError(f"{name} must be an integer from 0 to {most}; got {value!r}.")
+        raise ParameterError(f"{name} must be an integer from 0 to {most}; got {brief(value)}.")
     return int(value)

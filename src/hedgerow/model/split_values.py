@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
@@ -93,7 +93,7 @@ class SplitValues(BoosterPart):
             counts, edges = np.histogram(values, bins=n_bins)
         except (ValueError, TypeError) as error:
             raise ParameterError(
-                f"bins={bins!r}: {error}; give a number, a rule of numpy.histogram or None."
+                f"bins={brief(bins)}: {error}; give a number, a rule of numpy.histogram or None."
             ) from None
         return counts.astype(np.int64), edges
 
@@ -105,8 +105,8 @@ def _position_of(column: str | int, model: Model) -> int:
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if 0 <= column < len(names):
             return int(column)
-        raise ParameterError(f"column must be from 0 to {len(names) - 1}; got {column}.")
+        raise ParameterError(f"column must be from 0 to {len(names) - 1}; got {brief(column)}.")
     raise ParameterError(
-        f"the model has no column {column!r}; its columns are {', '.join(names[:20])}."
-        f"{did_you_mean(str(column), names)}"
+        f"the model has no column {brief(column)}; its columns are {', '.join(names[:20])}."
+        f"{did_you_mean(column, names)}"
     )

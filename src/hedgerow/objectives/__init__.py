@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
@@ -67,7 +68,7 @@ def make_objective(
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
         raise ParameterError(
-            f"unknown objective {name!r}; known: {known}.{objective_hint(name, OBJECTIVES)}"
+            f"unknown objective {brief(name)}; known: {known}.{objective_hint(name, OBJECTIVES)}"
         )
     given = {"quantile": level, **(parameters or {})}
     given = {key: _plain(value) for key, value in given.items() if value is not None}
@@ -75,7 +76,7 @@ def make_objective(
         if name not in PARAMETERS[key]:
             fitting = " or ".join(f"objective={loss!r}" for loss in PARAMETERS[key])
             raise ParameterError(
-                f"{key}={value!r} has no effect with objective {name!r}: use {fitting}, "
+                f"{key}={brief(value)} has no effect with objective {brief(name)}: use {fitting}, "
                 f"or leave {key} at None."
             )
     if name == "quantile":
@@ -116,7 +117,8 @@ def objective_for(
     for name, value in (parameters or {}).items():
         if value is not None:
             raise ParameterError(
-                f"{name}={value!r} has no effect with a custom objective: leave {name} at None."
+                f"{name}={brief(value)} has no effect with a custom objective: leave {name} at "
+                "None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
         from hedgerow.objectives.custom.class_losses import make_own_classes
@@ -170,13 +172,16 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
     level = training.get("quantile") if name == "quantile" else None
     objective = make_objective(name, n_outputs, level, given)
     if objective.n_outputs != n_outputs:
-        raise ParameterError(f"objective {name!r} cannot have {n_outputs} outputs.")
+        raise ParameterError(f"objective {brief(name)} cannot have {n_outputs} outputs.")
     return objective
 
 
 def _plain(value: Any) -> Any:
-    """Convert NumPy numbers to Python numbers."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    """Convert NumPy numbers, arrays and columns of frames to Python numbers and lists."""
+    if isinstance(value, np.number | np.bool_):
+        return value.item()
+    items = None if isinstance(value, list | tuple) else listed(value)
+    return value if items is None else items
 
 
 __all__ = [

@@ -16,15 +16,16 @@ which never has a larger pinball loss than the scores themselves.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import AllRows
@@ -54,7 +55,8 @@ class Quantile(MeanLoss):
         number = isinstance(self.level, numbers.Real) and not isinstance(self.level, bool)
         if not number or not 0.0 < self.level < 1.0:
             raise ParameterError(
-                f"quantile must be a number greater than 0 and less than 1; got {self.level!r}."
+                "quantile must be a number greater than 0 and less than 1; got "
+                f"{brief(self.level)}."
             )
 
     def start_of(self, rows: AllRows) -> FloatArray:
@@ -101,7 +103,7 @@ class SeveralQuantiles(RowLoss):
         ):
             raise ParameterError(
                 f"quantile must be a number, or at most {MOST_LEVELS} numbers in ascending order, "
-                f"none twice; got {list(self.levels)!r}."
+                f"none twice; got {brief(list(self.levels))}."
             )
 
     @property
@@ -135,6 +137,4 @@ class SeveralQuantiles(RowLoss):
 
 def is_several(level: object) -> bool:
     """Return whether ``level`` is a sequence of levels."""
-    return isinstance(level, np.ndarray) or (
-        isinstance(level, Sequence) and not isinstance(level, str | bytes)
-    )
+    return listed(level) is not None

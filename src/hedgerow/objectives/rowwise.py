@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
@@ -177,4 +177,4 @@ def largest_of_ranks(rows: AllRows, values: FloatArray) -> FloatArray:
 def check_number(value: Any, name: str, allowed: Interval) -> None:
     """Raise ``ParameterError`` unless ``value`` is an allowed number."""
     if value not in allowed:
-        raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import check_weight
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.plot.importance import checked_most
 from hedgerow.plot.style import (
     COLOURS,
@@ -255,7 +255,7 @@ def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
         rows = np.array([place[label] for label in truth.tolist()], dtype=np.int64)
         columns = np.array([place[label] for label in guess.tolist()], dtype=np.int64)
     except KeyError as error:
-        raise DataError(f"{error.args[0]!r} is not among the classes.") from None
+        raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
     return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
 
 

@@ -13,8 +13,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 
@@ -191,10 +192,10 @@ def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequenc
             "rows, early_stopping=True, or an eval_metric."
         )
     chosen = known[0] if metric is None else metric
-    if chosen not in known:
+    if not is_one_of(chosen, known):
         raise ParameterError(
-            f"metric {chosen!r} was not evaluated, but {', '.join(map(repr, known))}."
-            f"{did_you_mean(str(chosen), known)}"
+            f"metric {brief(chosen)} was not evaluated, but {', '.join(map(repr, known))}."
+            f"{did_you_mean(chosen, known)}"
         )
     return chosen, {rows: scores for rows, name, scores in _history(model) if name == chosen}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.effects import place_of_name
 from hedgerow.plot.effects import MOST_CATEGORIES
 from hedgerow.plot.explained import plain_values, ranks_of, shade_bar
@@ -105,7 +105,9 @@ def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
     place = place_of_name(column, names)
     is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
     if not is_whole or not 0 <= place < len(names):
-        raise ParameterError(f"columns are numbered from 0 to {len(names) - 1}; got {column!r}.")
+        raise ParameterError(
+            f"columns are numbered from 0 to {len(names) - 1}; got {brief(column)}."
+        )
     return int(place)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.curves import IndividualCurves
 from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
 from hedgerow.plot.importance import checked_most
@@ -159,9 +159,9 @@ def checked_output(output: int | None, n_outputs: int) -> list[int]:
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))
     if isinstance(output, bool) or not isinstance(output, int | np.integer):
-        raise ParameterError(f"output must be a whole number; got {output!r}.")
+        raise ParameterError(f"output must be a whole number; got {brief(output)}.")
     if not 0 <= output < n_outputs:
-        raise ParameterError(f"output must be from 0 to {n_outputs - 1}; got {output}.")
+        raise ParameterError(f"output must be from 0 to {n_outputs - 1}; got {brief(output)}.")
     return [int(output)]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.friedman import Interactions
 from hedgerow.plot.effects import checked_output
 from hedgerow.plot.importance import checked_most
@@ -54,8 +54,10 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     if not names:
-        if output not in (None, 0):
-            raise ParameterError(f"the explanation has only one output; got output={output!r}.")
+        if output is not None and not (isinstance(output, int | np.integer) and output == 0):
+            raise ParameterError(
+                f"the explanation has only one output; got output={brief(output)}."
+            )
         return values, np.broadcast_to(base.reshape(-1), len(values)), ""
     if output is None:
         raise ParameterError(
@@ -224,7 +226,7 @@ def plot_waterfall(
     values, bases, output_name = plain_values(explanation, output, "plot_waterfall")
     is_whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
     if not is_whole or not -len(values) <= row < len(values):
-        raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {row!r}.")
+        raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {brief(row)}.")
     row = int(row) % len(values)
     base = float(bases[row])
     names, steps = _steps(explanation, values[row], row, most)

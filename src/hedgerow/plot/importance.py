@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.importance import Importances
 from hedgerow.plot.style import (
     COLOURS,
@@ -40,7 +40,7 @@ def checked_most(most: object, name: str = "most") -> int:
     """
     is_whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
     if not is_whole or int(most) < 1:  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be a whole number of at least 1; got {most!r}.")
+        raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")
     return int(most)  # type: ignore[call-overload]
 
 

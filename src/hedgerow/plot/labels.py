@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
-from hedgerow.errors import ParameterError, shown_name
+from hedgerow.errors import ParameterError, brief, shown_name
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -180,9 +180,14 @@ def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
 def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> Tree:
     """Return tree number ``tree``; negative numbers count from the end."""
     forest, schema = as_forest(model, schema)
-    index = operator.index(tree)
+    try:
+        index = operator.index(tree)
+    except TypeError:
+        raise ParameterError(f"tree must be a whole number; got {brief(tree)}.") from None
     if not -forest.n_trees <= index < forest.n_trees:
-        raise IndexError(f"tree {index} is out of range: the model has {forest.n_trees} trees.")
+        raise IndexError(
+            f"tree {brief(index)} is out of range: the model has {forest.n_trees} trees."
+        )
     index %= forest.n_trees
     return Tree(
         forest.tree(index),
@@ -205,7 +210,7 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
         depth = -1
     if depth < 0:
         raise ParameterError(
-            f"max_depth must be a whole number >= 0, or None for no limit; got {max_depth!r}."
+            f"max_depth must be a whole number >= 0, or None for no limit; got {brief(max_depth)}."
         )
     return depth
 

@@ -29,6 +29,7 @@ from hedgerow.plot.layout import (
     Layout,
     lay_out,
 )
+from hedgerow.plot.style import check_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,6 +114,7 @@ def plot_tree(
     chosen = pick_tree(model, schema, tree)
     layout = lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
     width, height, scale = layout.width, layout.height, 1.0
+    check_axes(ax)
     if ax is None:
         if height > _TALLEST:
             raise ParameterError(

@@ -16,7 +16,7 @@ from hedgerow.data.categories.columns import plain_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.objects import read_objects, sort_of
 from hedgerow.data.schema import Temporal
-from hedgerow.errors import shown_name
+from hedgerow.errors import ParameterError, brief, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,9 +54,20 @@ def pyplot(what: str) -> Any:
 def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
     """Return ``ax``, or the axes of a new figure of a size in inches."""
     plt = pyplot(what)
+    check_axes(ax)
     if ax is None:
         ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
     return ax
+
+
+def check_axes(ax: object) -> None:
+    """Raise ``ParameterError`` unless ``ax`` is None or one axes of matplotlib."""
+    from matplotlib.axes import Axes
+
+    if ax is not None and not isinstance(ax, Axes):
+        raise ParameterError(
+            f"ax must be axes of matplotlib, such as plt.subplots()[1], or None; got {brief(ax)}."
+        )
 
 
 def finish(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:

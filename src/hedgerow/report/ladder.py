@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.estimators import CARTClassifier, CARTRegressor, HedgerowClassifier, HedgerowRegressor
 
 _SPLIT_STREAM = 7
@@ -140,12 +141,12 @@ def split_table(
     DataError
         If fewer than two training rows or classes are left.
     """
-    if task not in ("classification", "regression"):
-        raise ParameterError(f"task must be 'classification' or 'regression'; got {task!r}.")
+    if not is_one_of(task, ("classification", "regression")):
+        raise ParameterError(f"task must be 'classification' or 'regression'; got {brief(task)}.")
     if not 0.0 < test_share < 1.0:
-        raise ParameterError(f"test_share must be between 0 and 1; got {test_share!r}.")
+        raise ParameterError(f"test_share must be between 0 and 1; got {brief(test_share)}.")
     if seed < 0:
-        raise ParameterError(f"seed must not be negative; got {seed!r}.")
+        raise ParameterError(f"seed must not be negative; got {brief(seed)}.")
     order = np.random.default_rng([_SPLIT_STREAM, seed]).permutation(len(y))
     n_test = max(1, int(test_share * len(y)))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import __version__
+from hedgerow.argument_types import is_one_of
 from hedgerow.booster import Booster, load
 from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import Column
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 
 FILE = "model.hedgerow"
 _TYPES = {"float": "double", "int": "long", "category": "string"}
@@ -54,8 +55,8 @@ class PyfuncModel:
             ``{"kind": "value" | "raw" | "probability"}``.
         """
         kind: Any = (params or {}).get("kind", "value")
-        if kind not in _KINDS:
-            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
+        if not is_one_of(kind, _KINDS):
+            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {brief(kind)}.")
         return self.booster.predict(self._with_durations(model_input), kind=kind)
 
     def _with_durations(self, model_input: Any) -> Any:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.data.schema import check_same_names
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 from hedgerow.serving.bodies import check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
 from hedgerow.serving.settings import Limits
@@ -36,11 +37,11 @@ def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
     check_keys(given, ("records", "kind", "explain"), "the body")
     rows = _rows(given.get("records"), model, limits)
     kind = given.get("kind", "value")
-    if kind not in KINDS:
-        raise RequestError(400, f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    if not is_one_of(kind, KINDS):
+        raise RequestError(400, f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
     explain = given.get("explain", False)
     if not isinstance(explain, bool):
-        raise RequestError(400, f"explain must be true or false; got {explain!r}.")
+        raise RequestError(400, f"explain must be true or false; got {brief(explain)}.")
     answer: dict[str, Any] = {"model": model.name, "version": model.version}
     answer["predictions"] = predict_rows(model, rows, kind)
     if explain:

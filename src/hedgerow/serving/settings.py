@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.threads import resolve_threads
 
 
@@ -43,7 +43,7 @@ class Limits:
         for item in fields(self):
             value: Any = getattr(self, item.name)
             if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ParameterError(f"{item.name} must be a number above 0; got {value!r}.")
+                raise ParameterError(f"{item.name} must be a number above 0; got {brief(value)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import Column, check_same_names
+from hedgerow.errors import brief
 from hedgerow.serving.bodies import check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
 from hedgerow.serving.records import predict_rows
@@ -160,7 +161,8 @@ def _tensor(
     whole = isinstance(shape, list) and all(type(n) is int and n > 0 for n in shape)
     if not whole or not 1 <= len(shape) <= 2:
         raise RequestError(
-            400, f"input {name!r} must have a shape of one or two lengths above 0; got {shape!r}."
+            400,
+            f"input {name!r} must have a shape of one or two lengths above 0; got {brief(shape)}.",
         )
     if datatype not in _DATATYPES:
         raise RequestError(

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.inspect.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.survival import SurvivalPredictions
 from hedgerow.data import SparseTable
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import task_of
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import SeveralTargets
@@ -89,13 +90,13 @@ class DecidedPredictions(BoosterPart):
         return self._prediction(raw, kind)
 
     def _check_decided(self, kind: Any, margin: Any, every: Any) -> None:
-        if kind not in ("value", "raw", "probability"):
+        if not is_one_of(kind, ("value", "raw", "probability")):
             raise ParameterError(
-                f"kind must be 'value', 'raw' or 'probability' here; got {kind!r}."
+                f"kind must be 'value', 'raw' or 'probability' here; got {brief(kind)}."
             )
         for value, name, allowed in ((margin, "margin", _MARGIN), (every, "every", _EVERY)):
             if value not in allowed:
-                raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
         single = not isinstance(self._objective, SeveralTargets)
         known = single and task_of(self._objective) in ("two classes", "classes")
         if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":

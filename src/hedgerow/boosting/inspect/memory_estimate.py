@@ -39,7 +39,7 @@ from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.frames import as_frame
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.growing.core.grower import CELL_BYTES, most_slots
 from hedgerow.growing.core.setup import has_constant_hessian, most_leaves
 from hedgerow.growing.sampling.goss import follows_gradients
@@ -374,13 +374,13 @@ def _read_params(
     params: Mapping[str, Any] | None, n_outputs: int
 ) -> tuple[BoostParams, StoppingParams, Any, int | None]:
     if not _is_count(n_outputs):
-        raise ParameterError(f"n_outputs must be an integer above 0; got {n_outputs!r}.")
+        raise ParameterError(f"n_outputs must be an integer above 0; got {brief(n_outputs)}.")
     for_stopping = [field.name for field in fields(StoppingParams) if field.name != "began"]
     known: Sequence[str] = (*BOOST_PARAMETER_NAMES, *for_stopping, *_OTHERS)
     given = flat(params or {}, known)
     for name in given:
         if name not in known:
-            raise ParameterError(f"unknown parameter {name!r}.{did_you_mean(str(name), known)}")
+            raise ParameterError(f"unknown parameter {name!r}.{did_you_mean(name, known)}")
     trees = BoostParams(**{name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     stopping = StoppingParams(**{name: given[name] for name in given if name in for_stopping})
     name = given.get("objective", "squared_error")

@@ -29,7 +29,7 @@ from hedgerow.boosting.row_data.class_weights import uncorrected, weights_of, wi
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
 from hedgerow.data.binning.bins import codes_of
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.stages.branches import is_constrained
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
@@ -163,11 +163,11 @@ def _params_of(model: Model) -> BoostParams:
 def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int) -> AnyArray:
     """Return which rows reach the node."""
     if not isinstance(tree, numbers.Integral) or not 0 <= tree < forest.n_trees:
-        raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
+        raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {brief(tree)}.")
     chosen = forest.tree(tree)
     n_nodes = len(chosen.feature)
     if not isinstance(node, numbers.Integral) or not 0 <= node < n_nodes:
-        raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {node!r}.")
+        raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {brief(node)}.")
     below = np.zeros(n_nodes, dtype=bool)
     below[node] = True
     for parent in np.flatnonzero(chosen.feature >= 0):  # parents come before children

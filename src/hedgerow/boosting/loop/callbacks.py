@@ -15,8 +15,9 @@ from typing import Any, TextIO, TypeAlias, overload
 
 import numpy as np
 
+from hedgerow.argument_types import is_function, listed
 from hedgerow.boosting.loop.displays import Display, find_display
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.model.model import Model
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
@@ -116,8 +117,8 @@ def check_callbacks(
     """
     if callbacks is None:
         return ()
-    listed = (callbacks,) if callable(callbacks) else callbacks
-    for item in listed if isinstance(listed, Sequence) else (listed,):
+    given = [callbacks] if callable(callbacks) else listed(callbacks)
+    for item in (callbacks,) if given is None else given:
         library = type(item).__module__.partition(".")[0]
         if library in _LIBRARIES:
             raise ParameterError(
@@ -125,13 +126,13 @@ def check_callbacks(
                 "early stopping is the parameter patience, and evals_result holds the scores of "
                 "all rounds."
             )
-    if not isinstance(listed, Sequence) or not all(callable(item) for item in listed):
+    if given is None or not all(map(is_function, given)):
         raise ParameterError(
             "callbacks must be None, a callable or a sequence of callables "
-            f"(each takes one hedgerow.boosting.loop.callbacks.Round); got {callbacks!r}. "
+            f"(each takes one hedgerow.boosting.loop.callbacks.Round); got {brief(callbacks)}. "
             "Callbacks of scikit-learn are for estimators."
         )
-    return tuple(listed)
+    return tuple(given)
 
 
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
@@ -145,7 +146,8 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
             name = getattr(callback, "__name__", type(callback).__name__)
             raise ParameterError(
-                f"callback {name!r} returned {answer!r}; return True to stop, None to continue."
+                f"callback {name!r} returned {brief(answer)}; return True to stop, None to "
+                "continue."
             )
         stop = stop or bool(answer)
     return stop
@@ -223,11 +225,11 @@ def with_bar(
     callbacks: Callback | Sequence[Callback] | None, progress: bool
 ) -> tuple[tuple[Callback, ...], ProgressBar | None]:
     """Return checked callbacks with a progress bar, if there is to be one, and the bar."""
-    listed = check_callbacks(callbacks)
+    checked = check_callbacks(callbacks)
     if not progress:
-        return listed, None
+        return checked, None
     bar = ProgressBar()
-    return (*listed, bar), bar
+    return (*checked, bar), bar
 
 
 def with_final_report(bar: ProgressBar | None, model: Model) -> Model:

@@ -13,7 +13,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.data.reading.objects import MISSING_TYPES
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 
 _COMPLEX = (complex, np.complexfloating)
 
@@ -289,13 +289,8 @@ def values_of_rows(values: Any, name: str) -> AnyArray:
         hint = f" To use a column of X, pass its values, such as X[{values[:60]!r}]."
     raise DataTypeError(
         f"{name} must be an array, a column of a frame, or a list with one value for each row; "
-        f"got {_brief(values)}.{hint}"
+        f"got {brief(values)} ({type(values).__name__}).{hint}"
     )
-
-
-def _brief(values: Any) -> str:
-    shown = repr(values)
-    return f"{shown[:60]}{'...' * (len(shown) > 60)} ({type(values).__name__})"
 
 
 def _types(array: AnyArray) -> set[type]:
@@ -326,7 +321,8 @@ def numbers_of_rows(values: Any, name: str) -> FloatArray:
             found[k] = np.nan if type(item).__name__ in MISSING_TYPES else _number(item)
         except (TypeError, ValueError, OverflowError):
             raise DataTypeError(
-                f"{name} must hold numbers, but row {k // width} has {_brief(item)}: convert it."
+                f"{name} must hold numbers, but row {k // width} has {brief(item)} "
+                f"({type(item).__name__}): convert it."
             ) from None
     return found.reshape(array.shape)
 

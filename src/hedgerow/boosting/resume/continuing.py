@@ -44,7 +44,7 @@ from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.binning.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
 from hedgerow.data.categories.columns import chosen_columns
 from hedgerow.data.schema import with_more_levels
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
 from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor
@@ -299,8 +299,8 @@ def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> 
         )
     if unknown != "missing" and schema.has_categories and unknown != schema.unknown:
         raise ParameterError(
-            f"unknown_category={unknown!r}, but {name} was trained with {schema.unknown!r}: give "
-            "the same."
+            f"unknown_category={brief(unknown)}, but {name} was trained with {schema.unknown!r}: "
+            "give the same."
         )
 
 

@@ -37,7 +37,7 @@ from hedgerow.boosting.row_data.class_weights import (
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.reading.numbers import floats_of
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.primitives.exact_sum import exact_sum
@@ -76,7 +76,7 @@ def refit(
         The values do not depend on the number of threads.
     """
     if decay not in _DECAY:
-        raise ParameterError(f"decay must be {_DECAY}; got {decay!r}.")
+        raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
     sample, weights = sample.without_zero_weights(), weights_of(model)
     objective.check_target(sample.target)

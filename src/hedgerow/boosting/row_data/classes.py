@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import one_axis, values_of_rows
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
 from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective, SeveralTargets
 
@@ -84,7 +84,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
     for value in values:
         if not isinstance(value, str | bool | int | float):
             raise DataTypeError(
-                f"the label {value!r} ({type(value).__name__}) cannot be saved: "
+                f"the label {brief(value)} ({type(value).__name__}) cannot be saved: "
                 "use text, numbers or booleans."
             )
     longest = classes.dtype.itemsize // 4 if classes.dtype.kind == "U" else 0

@@ -18,6 +18,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories.columns import CategoricalFeatures
+from hedgerow.data.schema import read_names
 from hedgerow.errors import DataError
 from hedgerow.peer_arguments import OF_DATASET, advised
 
@@ -103,7 +104,7 @@ class Dataset:
         self.groups = groups
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
-        self._names = None if feature_names is None else tuple(feature_names)
+        self._names = read_names(feature_names)
 
     def __repr__(self) -> str:
         # The table may be unread, so the text shows only what its container knows at no cost.

@@ -23,7 +23,7 @@ from hedgerow.data.categories.columns import PlainOrEncoded, plain_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.model.model import Model
 
 RECORD = "offset_columns"
@@ -38,8 +38,8 @@ def names_of_offset(offset: Any) -> tuple[str, ...]:
         for item in offset:
             if not isinstance(item, str) or offset.count(item) > 1:
                 raise ParameterError(
-                    f"offset must be numbers, the name of a column, or different names; {item!r} "
-                    "is among the names."
+                    "offset must be numbers, the name of a column, or different names; "
+                    f"{brief(item)} is among the names."
                 )
         return tuple(offset)
     return ()
@@ -112,8 +112,8 @@ def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
     if not names:
         if names_of_offset(offset):
             raise ParameterError(
-                f"offset={offset!r} names a column, but the model was trained without one: give "
-                "numbers, or train it with this offset."
+                f"offset={brief(offset)} names a column, but the model was trained without one: "
+                "give numbers, or train it with this offset."
             )
         return X, offset
     if offset is not None:
@@ -213,8 +213,8 @@ def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dic
                 return frame.native.select(others).to_native() if there else X, chosen
     if is_required:
         raise DataError(
-            f"the offset is column {names[0]!r}, but X has no named columns: give a data frame or "
-            "a dict of columns."
+            f"the offset is column {brief(names[0])}, but X has no named columns: give a "
+            "data frame or a dict of columns."
         )
     return X, {}
 

@@ -13,7 +13,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Positions, check_length, one_axis, values_of_rows
 from hedgerow.boosting.row_data.factorize import refuse_missing
 from hedgerow.comm.base import Communicator
-from hedgerow.errors import DataTypeError, ParameterError
+from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -99,8 +99,8 @@ def check_positions(position: Positions | None, objective: Objective, params: Bo
         requested = getattr(objective, "position_bias_regularization", None)
         if requested is not None:
             raise ParameterError(
-                f"position_bias_regularization={requested!r} has no effect without position, the "
-                "position at which each row was shown: give it to fit, or leave it at None."
+                f"position_bias_regularization={brief(requested)} has no effect without position, "
+                "the position at which each row was shown: give it to fit, or leave it at None."
             )
         return
     if scored_as(objective) != "ranking":

@@ -26,6 +26,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
+from hedgerow.argument_types import path_text
 from hedgerow.arrays import AnyArray
 from hedgerow.atomic import open_atomically
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -203,6 +204,7 @@ def _check(holds: bool, why: str) -> None:
 
 def _read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
     known = {f"{name}.npy" for name in ("about", *_TABLE_ARRAYS, *_ROW_ARRAYS)}
+    path = path_text(path)
     size = os.path.getsize(path)
     try:
         with zipfile.ZipFile(path) as parts:

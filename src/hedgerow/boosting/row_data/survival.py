@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, real_numbers
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
@@ -104,7 +104,7 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
     else:
         numbers = real_numbers(times)
         if numbers is None or numbers.ndim > 1 or not (numbers > 0.0).all():
-            raise ParameterError(f"times must be positive numbers; got {times!r}.")
+            raise ParameterError(f"times must be positive numbers; got {brief(times)}.")
         at = np.atleast_1d(numbers)
     if model.objective == "cox":
         from hedgerow.objectives.survival.cox import survival_of_baseline

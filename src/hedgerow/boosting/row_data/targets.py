@@ -13,7 +13,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 from hedgerow.objectives import Objective, SeveralTargets
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None,
     if isinstance(y, Mapping):
         for label in y:
             if not isinstance(label, str):
-                raise DataTypeError(f"{name} is a dict, so its keys name targets; got {label!r}.")
+                raise DataTypeError(
+                    f"{name} is a dict, so its keys name targets; got {brief(label)}."
+                )
         return tuple(y), list(y.values())
     if is_sparse(y):
         y = y.toarray()

@@ -28,7 +28,7 @@ from hedgerow.boosting.loop.sample import RowSets, Sample
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data import AnyTable, Schema, SparseTable, Table
 from hedgerow.data.sparse import read_any
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 
 ONLY = "validation"
 """Name of validation rows without a name."""
@@ -154,7 +154,9 @@ def check_set_names(sets: Mapping[Any, Any]) -> None:
     """
     for name in sets:
         if not isinstance(name, str) or not name:
-            raise DataTypeError(f"names of validation rows must be non-empty text; got {name!r}.")
+            raise DataTypeError(
+                f"names of validation rows must be non-empty text; got {brief(name)}."
+            )
         if name in _TAKEN:
             how = " Scores of the training rows: train_scores=True." if name == TRAINING else ""
             raise ParameterError(

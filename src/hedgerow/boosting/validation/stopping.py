@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.errors import ParameterError
+from hedgerow.argument_types import check_bool
+from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
@@ -135,7 +136,8 @@ class StoppingParams:
             is_count = isinstance(choice, int | np.integer)
             hint = " The number of rounds without improvement is patience." if is_count else ""
             raise ParameterError(
-                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}.{hint}"
+                "early_stopping must be True, False, 'auto', 'oob' or 'cv'; got "
+                f"{brief(choice)}.{hint}"
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
@@ -146,12 +148,11 @@ class StoppingParams:
         ):
             value = getattr(self, name)
             if value not in allowed:
-                raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
-        if not isinstance(self.train_scores, bool | np.bool_):
-            raise ParameterError(f"train_scores must be True or False; got {self.train_scores!r}.")
+                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
+        check_bool(self.train_scores, "train_scores")
         if self.time_budget is not None and self.time_budget not in _SECONDS:
             raise ParameterError(
-                f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."
+                f"time_budget must be {_SECONDS} (seconds), or None; got {brief(self.time_budget)}."
             )
 
     @property

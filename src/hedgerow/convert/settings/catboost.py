@@ -32,12 +32,14 @@ from hedgerow.convert.settings.values import (
     patience,
     whole,
 )
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 
 
 def _detector(value: Any) -> Any:
     if str(value).lower() != "iter":
-        raise ParameterError(f"od_type={value!r} is not supported: use 'Iter', a number of rounds.")
+        raise ParameterError(
+            f"od_type={brief(value)} is not supported: use 'Iter', a number of rounds."
+        )
     return {"early_stopping": True, "patience": 20}
 
 

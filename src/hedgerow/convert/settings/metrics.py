@@ -7,7 +7,7 @@ from typing import Any
 
 from hedgerow.convert.settings.options import read_options
 from hedgerow.convert.settings.values import as_list, choice, flag, number, whole
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.peer_words import CATBOOST_METRICS, LIGHTGBM_METRICS, XGBOOST_METRICS
 
 OF_RANKS = ("ndcg", "map", "precision", "recall", "mrr", "err")
@@ -31,7 +31,7 @@ def _names(parameter: str, value: Any) -> Sequence[Any]:
     """Return one name or several as a list."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple | set):
-        raise ParameterError(f"{parameter} must be a name, or names; got {value!r}.")
+        raise ParameterError(f"{parameter} must be a name, or names; got {brief(value)}.")
     return list(names)
 
 
@@ -65,7 +65,7 @@ def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
             ranks = [whole(rank)] if at else _ranks(given)
             found += [f"{known}@{k}" for k in ranks]
         elif at:
-            raise ParameterError(f"metric={each!r} is not supported: {base!r} has no ranks.")
+            raise ParameterError(f"metric={brief(each)} is not supported: {base!r} has no ranks.")
         elif known is not None:
             found.append(_at_alpha(known, given))
     return _one_or_all(found)
@@ -106,7 +106,7 @@ def _xgboost_metric(name: str) -> str:
         return f"error_at@{number(rest)}"
     if known in OF_RANKS or known in _WITH_NUMBER:
         return f"{known}@{rest}"
-    raise ParameterError(f"eval_metric={name!r} is not supported: leave '@{rest}' out.")
+    raise ParameterError(f"eval_metric={brief(name)} is not supported: leave '@{rest}' out.")
 
 
 def catboost_metrics(value: Any) -> Any:
@@ -133,11 +133,13 @@ def _catboost_metric(text: str) -> str:
     at = options.pop(option, None) if option else None
     if options:
         raise ParameterError(
-            f"eval_metric={text!r}: option {next(iter(options))!r} is not supported: leave it "
+            f"eval_metric={brief(text)}: option {next(iter(options))!r} is not supported: leave it "
             "out, or give a function (docs/metrics.md)."
         )
     if needs_ranks and at is None:
-        raise ParameterError(f"eval_metric={text!r}: give the number of ranks, '{name}:top=10'.")
+        raise ParameterError(
+            f"eval_metric={brief(text)}: give the number of ranks, '{name}:top=10'."
+        )
     if at is None and known in ("pinball", "expectile"):
         at = "0.5"
     return f"{known}@{number(at)}" if at not in (None, "-1") else str(known)
@@ -148,7 +150,7 @@ def _drop_harmless(text: str, known: str, options: dict[str, str]) -> None:
     options.pop("hints", None)
     if not flag(options.pop("use_weights", "true")):
         raise ParameterError(
-            f"eval_metric={text!r}: weights of rows always count here: leave use_weights out."
+            f"eval_metric={brief(text)}: weights of rows always count here: leave use_weights out."
         )
     if known == "ndcg":
         options.pop("type", None)  # a note tells of the gains

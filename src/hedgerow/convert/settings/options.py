@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hedgerow.convert.settings.values import as_numbers, choice, flag, number, whole
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.peer_words import CATBOOST_OBJECTIVES
 
 _Option = tuple[str, Callable[[Any], Any]]
@@ -83,7 +83,7 @@ def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:
     for part in filter(None, rest.split(";")):
         option, equals, value = part.partition("=")
         if not equals:
-            raise ParameterError(f"{parameter}={text!r}: write options as 'option=value'.")
+            raise ParameterError(f"{parameter}={brief(text)}: write options as 'option=value'.")
         found[option.strip().lower()] = value.strip()
     return name.strip(), found
 
@@ -98,7 +98,7 @@ def catboost_loss(value: Any) -> Mapping[str, Any]:
     """
     if not isinstance(value, str):
         raise ParameterError(
-            f"loss_function must be text; got {value!r}: for a function of your own see "
+            f"loss_function must be text; got {brief(value)}: for a function of your own see "
             "docs/objectives.md."
         )
     name, options = read_options("loss_function", value)
@@ -113,7 +113,8 @@ def catboost_loss(value: Any) -> Mapping[str, Any]:
             found[ours] = _read(value, option, read, text)
         elif _read(value, option, _plain, text) not in _HARMLESS.get(option, ()):
             raise ParameterError(
-                f"loss_function={value!r}: option {option!r} is not supported: leave it out."
+                f"loss_function={brief(value)}: option {brief(option)} is not supported: leave it "
+                "out."
             )
     if found.get("truncation_level") == -1:  # all ranks
         found["truncation_level"] = 2**31 - 1
@@ -136,4 +137,4 @@ def _read(value: str, option: str, read: Callable[[Any], Any], text: str) -> Any
     except ParameterError:
         raise
     except ValueError as fault:
-        raise ParameterError(f"loss_function={value!r}: {option}: {fault}.") from None
+        raise ParameterError(f"loss_function={brief(value)}: {option}: {fault}.") from None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hedgerow.advanced import grouped
 from hedgerow.convert.settings.values import flag, number
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.objectives import PARAMETERS, RANKING
 
 Values = dict[str, Any]
@@ -145,7 +145,7 @@ def by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
     for name, value in params.items():
         known = library.canonical(name)
         if known is None:
-            hint = did_you_mean(str(name), [*library.rules, *library.aliases])
+            hint = did_you_mean(name, [*library.rules, *library.aliases])
             raise ParameterError(f"{library.name} has no parameter {name!r}.{hint}")
         if value is None:
             continue
@@ -161,7 +161,9 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
     """Add one parameter."""
     rule = library.rules[name]
     if not rule.ignores(value):
-        raise ParameterError(f"{library.name}'s {name}={value!r} is not supported: {rule.note}")
+        raise ParameterError(
+            f"{library.name}'s {name}={brief(value)} is not supported: {rule.note}"
+        )
     convert = rule.convert or (number if rule.ours else None)
     try:
         said = value if convert is None else convert(value)
@@ -169,7 +171,7 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
     except ParameterError:
         raise
     except (TypeError, ValueError) as fault:
-        raise ParameterError(f"{library.name}'s {name}={value!r}: {fault}.") from None
+        raise ParameterError(f"{library.name}'s {name}={brief(value)}: {fault}.") from None
     if rule.ours:
         found[rule.ours] = said
     elif convert is not None and isinstance(said, Mapping):
@@ -193,7 +195,7 @@ def of_the_kind(library: Library, said: Values) -> tuple[Values, list[str]]:
     """
     name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
     unused = {
-        name: f"{other}={value!r}"
+        name: f"{other}={brief(value)}"
         for name, (other, value) in _USED_WITH.items()
         if name in said and said.get(other) != value
     }

@@ -12,7 +12,7 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 
 _WORDS = {
     **dict.fromkeys(("true", "+", "1"), True),
@@ -102,7 +102,7 @@ def choice(name: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
             hint = did_you_mean(key, known)
             listed = ", ".join(map(repr, known))
             use = f" Use one of {listed}." if len(known) <= 6 else ""
-            raise ParameterError(f"{name}={value!r} is not supported.{hint}{use}")
+            raise ParameterError(f"{name}={brief(value)} is not supported.{hint}{use}")
         return known[key]
 
     return convert
@@ -113,8 +113,8 @@ def device(value: Any) -> str:
     kind, _, position = str(value).lower().partition(":")
     if position not in ("", "0"):
         raise ParameterError(
-            f"device {value!r} is not the first GPU: set CUDA_VISIBLE_DEVICES={position} in the "
-            "environment, and use device='cuda'."
+            f"device {brief(value)} is not the first GPU: set CUDA_VISIBLE_DEVICES={position} in "
+            "the environment, and use device='cuda'."
         )
     return "cpu" if kind == "cpu" else "cuda"
 

@@ -47,7 +47,7 @@ from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM
 from hedgerow.kernels.primitives.intrinsics import FAN_OUT
 from hedgerow.kernels.tables.binning import (
@@ -290,7 +290,7 @@ def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
     for most in each:
         if isinstance(most, bool) or not 2 <= most <= MOST_BINS or int(most) != most:
             raise ParameterError(
-                f"max_bins must be an integer from 2 to {MOST_BINS}, got {most!r}."
+                f"max_bins must be an integer from 2 to {MOST_BINS}, got {brief(most)}."
             )
     return np.array(each * n_features if single else each, dtype=np.int64)
 

@@ -48,7 +48,7 @@ from hedgerow.data.binning.summary import (
     read_column,
     summarize,
 )
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.tables.sketch import add_down, add_up, fit_weights, nearest
 
 
@@ -291,7 +291,7 @@ class QuantileSketch:
         if not inside.all():
             raise ParameterError(
                 f"rank must lie from 0 to the total weight {self.total!r}, "
-                f"got {float(ranks[~inside][0])!r}; multiply a quantile by .total."
+                f"got {brief(float(ranks[~inside][0]))}; multiply a quantile by .total."
             )
         return self.value[nearest(self.rank_low, self.rank_high, self.weight, ranks)]
 
@@ -322,7 +322,7 @@ class QuantileSketch:
         if isinstance(eps, bool) or not self.error < eps <= 1:
             raise ParameterError(
                 f"eps must be above the error of the sketch, {self.error!r}, and at most 1; "
-                f"got {eps!r}; a sketch of larger size has a smaller error."
+                f"got {brief(eps)}; a sketch of larger size has a smaller error."
             )
         if not len(self):
             return self.value

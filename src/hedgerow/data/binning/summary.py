@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.sketch import add_down, fit_weights, prefix_bounds
 
@@ -32,7 +32,7 @@ def checked_size(size: int) -> int:
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not whole or not 1 <= size <= _LARGEST_SIZE:
         raise ParameterError(
-            f"size must be an integer from 1 to {_LARGEST_SIZE}, got {size!r}; "
+            f"size must be an integer from 1 to {_LARGEST_SIZE}, got {brief(size)}; "
             "about 10 / eps is enough for an error of eps."
         )
     return int(size)
@@ -64,7 +64,7 @@ def read_column(
     if not fine.all():
         row = int(np.argmin(fine))
         raise DataError(
-            f"weights must be from 0 to {MOST_WEIGHT}, got {float(masses[row])!r} in row {row}."
+            f"weights must be from 0 to {MOST_WEIGHT}, got {float(masses[row])} in row {row}."
         )
     return column, masses
 

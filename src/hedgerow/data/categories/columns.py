@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.argument_types import listed
 from hedgerow.arrays import AnyArray, BoolArray, IntArray
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
@@ -36,7 +37,7 @@ from hedgerow.data.categories.levels import (
 )
 from hedgerow.data.reading.columns import with_missing
 from hedgerow.data.schema import Rounding, Schema, Temporal, UnknownCategory, UnknownPolicy
-from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
 CategoricalFeatures: TypeAlias = (
     "Literal['auto'] | Sequence[str | int | bool] | npt.NDArray[Any] | None"
@@ -288,8 +289,8 @@ def check_unknown(unknown: object) -> UnknownCategory:
         if isinstance(unknown, str) and unknown == policy:
             return policy
     raise ParameterError(
-        f"unknown_category must be one of {', '.join(map(repr, known))}; got {unknown!r}."
-        f"{did_you_mean(str(unknown), known)}"
+        f"unknown_category must be one of {', '.join(map(repr, known))}; got {brief(unknown)}."
+        f"{did_you_mean(unknown, known)}"
     )
 
 
@@ -303,12 +304,13 @@ def chosen_columns(categorical: CategoricalFeatures, names: Sequence[str]) -> Bo
         return None
     if categorical is None:
         return np.zeros(len(names), dtype=np.bool_)
-    if isinstance(categorical, str) or not isinstance(categorical, Sequence | np.ndarray):
+    given = listed(categorical)
+    if given is None:
         raise ParameterError(
             "categorical_features must be 'auto', a list of column names or positions, an array "
-            f"of one bool for each column, or None; got {categorical!r}."
+            f"of one bool for each column, or None; got {brief(categorical)}."
         )
-    items = [item.item() if isinstance(item, np.generic) else item for item in categorical]
+    items = [item.item() if isinstance(item, np.generic) else item for item in given]
     if items and all(isinstance(item, bool) for item in items):
         if len(items) != len(names):
             raise ParameterError(
@@ -334,11 +336,11 @@ def _position(item: Any, positions: dict[str, int]) -> int:
         if 0 <= int(item) < len(positions):
             return int(item)
         raise ParameterError(
-            f"categorical_features names column {item}, but X has columns 0 to "
+            f"categorical_features names column {brief(item)}, but X has columns 0 to "
             f"{len(positions) - 1}."
         )
-    hint = did_you_mean(str(item), list(positions))
+    hint = did_you_mean(item, list(positions))
     raise ParameterError(
-        f"categorical_features names {item!r}, which is not a column of X: give names or "
+        f"categorical_features names {brief(item)}, which is not a column of X: give names or "
         f"positions of columns.{hint}"
     )

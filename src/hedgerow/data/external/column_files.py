@@ -40,7 +40,7 @@ from hedgerow.data.external.column_codec import find_lz4
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.presorted.entries import merge_runs, pack_entries, unpack_entries
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.threads import run_blocks
@@ -187,7 +187,7 @@ def sort_to_files(
     """
     if memory_limit < LEAST_MEMORY:
         raise ParameterError(
-            f"memory_limit must be at least {LEAST_MEMORY} bytes; got {memory_limit!r}."
+            f"memory_limit must be at least {LEAST_MEMORY} bytes; got {brief(memory_limit)}."
         )
     if not folders:
         raise ParameterError("folders is empty: name at least one folder.")

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 
 DEFAULT_SHARE = 0.5
 """Default limit as a fraction of the available memory, which leaves room for the file cache."""
@@ -58,11 +58,12 @@ def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") ->
         if match and unit != "i":
             found = float(match[1]) * (_UNITS | _BINARY)[unit]
     elif isinstance(limit, numbers.Real) and not isinstance(limit, bool):
-        found = float(limit)
+        with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+            found = float(limit)
     if not (math.isfinite(found) and found >= 1):
         raise ParameterError(
             f"{name} must be a positive number of bytes, or text with a unit such as '2 GB' or "
-            f"'512 MiB'; got {limit!r}."
+            f"'512 MiB'; got {brief(limit)}."
         )
     return int(found)
 

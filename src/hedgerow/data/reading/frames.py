@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import is_cudf, on_host
 from hedgerow.data.categories.columns import (
@@ -36,6 +37,7 @@ from hedgerow.errors import (
     HedgerowError,
     HedgerowWarning,
     ParameterError,
+    brief,
     did_you_mean,
 )
 
@@ -91,7 +93,7 @@ def as_frame(X: object) -> Frame | None:
     if any(texts):
         odd = frame.columns[texts.index(False)]
         raise DataTypeError(
-            f"column names must be all text or all not, got {odd!r} among text: "
+            f"column names must be all text or all not, got {brief(odd)} among text: "
             "convert them, for example by X.columns = X.columns.astype(str)."
         )
     return Frame(frame, default_names(len(texts)), named=False)
@@ -292,10 +294,10 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
     known = ("pandas", "polars", "pyarrow")
     if backend is None:
         return columns
-    if backend not in known:
+    if not is_one_of(backend, known):
         raise ParameterError(
-            f"backend must be 'pandas', 'polars', 'pyarrow' or None; got {backend!r}."
-            f"{did_you_mean(str(backend), known)}"
+            f"backend must be 'pandas', 'polars', 'pyarrow' or None; got {brief(backend)}."
+            f"{did_you_mean(backend, known)}"
         )
     import narwhals as nw
 

@@ -21,7 +21,7 @@ from hedgerow.data.reading.files import TableFile, open_files
 from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import TextSort, parse_texts
 from hedgerow.data.schema import Column, Schema
-from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,9 @@ def model_files(
         Whether LibSVM files number columns from 0; otherwise from 1.
     """
     if isinstance(keys, str):
-        raise ParameterError(f"columns must be a list of names; got {keys!r}: give [{keys!r}].")
+        raise ParameterError(
+            f"columns must be a list of names; got {brief(keys)}: give [{keys!r}]."
+        )
     files = open_files(paths)
     if files[0].names is None:
         if keys:
@@ -180,7 +182,7 @@ class _Sorts:
             had = column.temporal or "numbers"
             raise DataTypeError(
                 f"{path}: column {column.name!r} holds text, but held {had} when the model was "
-                f"trained: {_odd_one(texts)!r} is not a number. Convert it to {had}."
+                f"trained: {brief(_odd_one(texts))} is not a number. Convert it to {had}."
             )
         sort: TextSort = "number" if parsed.sort == "whole" else parsed.sort
         if sort != "missing":

@@ -26,7 +26,7 @@ from hedgerow.data.reading.columns import (
     too_far,
     with_missing,
 )
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
@@ -138,12 +138,12 @@ def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> ObjectS
         sort = sorts[type(item)]
         if sort is None:
             raise DataTypeError(
-                f"column {name!r} holds {item!r} (row {row}), a {type(item).__name__}: each "
+                f"column {name!r} holds {brief(item)} (row {row}), a {type(item).__name__}: each "
                 "argument must be a number, not a string or another object that could be read "
                 f"as a number. {_cure(item)}"
             )
         first.setdefault(sort, (row, item))
-    parts = [f"{sort} ({item!r}, row {row})" for sort, (row, item) in first.items()]
+    parts = [f"{sort} ({brief(item)}, row {row})" for sort, (row, item) in first.items()]
     raise DataTypeError(
         f"column {name!r} mixes {' and '.join(parts)}: convert it to one type "
         "(text, numbers or dates)."
@@ -168,9 +168,9 @@ def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) ->
         if any(zoned) and not all(zoned):
             one, other = zoned.index(True), zoned.index(False)
             raise DataTypeError(
-                f"column {name!r} mixes dates with a time zone ({items[one]!r}, row {rows[one]}) "
-                f"and without one ({items[other]!r}, row {rows[other]}): give all of them a zone, "
-                "or none."
+                f"column {name!r} mixes dates with a time zone ({brief(items[one])}, row "
+                f"{rows[one]}) and without one ({brief(items[other])}, row {rows[other]}): give "
+                "all of them a zone, or none."
             )
         near = _in_reach(items, rows, name)
         return np.array([_utc(item) for item in near], dtype="M8[us]")
@@ -214,7 +214,7 @@ def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
             other = whole.index(False)
             raise DataError(
                 f"column {name!r} holds {shown(items[k])} (row {rows[k]}), which "
-                f"float64 cannot hold, but also {items[other]!r} (row {rows[other]}), a "
+                f"float64 cannot hold, but also {brief(items[other])} (row {rows[other]}), a "
                 f"{type(items[other]).__name__}: convert the column to float64, which rounds, or "
                 "to text."
             )

@@ -12,7 +12,7 @@ from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import PlainOrEncoded, Ticks
 from hedgerow.data.reading.columns import plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 
 
 def is_named(X: object) -> bool:
@@ -88,7 +88,9 @@ def _objects(values: Sequence[Any]) -> AnyArray:
 def _check_names(row: Mapping[Any, Any]) -> None:
     for name in row:
         if not isinstance(name, str):
-            raise DataTypeError(f"names of columns must be text, got {name!r}: use str({name!r}).")
+            raise DataTypeError(
+                f"names of columns must be text, got {brief(name)}: use str({name!r})."
+            )
 
 
 def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:

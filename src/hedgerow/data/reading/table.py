@@ -56,7 +56,7 @@ from hedgerow.data.schema import (
     unnamed_schema,
     with_more_levels,
 )
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -167,7 +167,7 @@ def read_table(
     ):
         if schema is None:
             simple = isinstance(categorical, str) and categorical == "auto" and names is None
-            if simple and unknown == "missing":
+            if simple and isinstance(unknown, str) and unknown == "missing":
                 return Table(X, unnamed_schema(X.shape[1], "float"))
         elif schema.only_floats and len(schema.columns) == X.shape[1]:
             return Table(X, schema)
@@ -292,13 +292,13 @@ def check_names(
             f"feature_names has {len(names)} names for {n_columns} columns: give one name for "
             "each column."
         )
-    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise DataError("feature_names must be distinct strings, one for each column.")
     if own is not None and tuple(names) != tuple(own):
         k = next(k for k in range(n_columns) if names[k] != own[k])
         raise DataError(
-            f"feature_names names column {k} {names[k]!r}, but the table itself names it "
-            f"{own[k]!r}: leave feature_names out, or rename the columns of the table."
+            f"feature_names names column {k} {brief(names[k])}, but the table itself names it "
+            f"{brief(own[k])}: leave feature_names out, or rename the columns of the table."
         )
 
 
@@ -436,7 +436,7 @@ def _trained_on_numbers(name: str) -> str:
 def unknown_category(column: Column, row: int, value: object) -> DataError:
     """Return the error for a value that is not among the levels."""
     return DataError(
-        f"column {column.name!r} holds {value!r} (row {row}), which is none of the "
+        f"column {column.name!r} holds {brief(value)} (row {row}), which is none of the "
         f"{len(column.levels)} categories known from training. A model trained with "
         "unknown_category='missing' or 'backoff' can predict such rows."
     )

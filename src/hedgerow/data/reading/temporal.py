@@ -26,7 +26,7 @@ from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.objects import since_midnight
 from hedgerow.data.reading.texts import microseconds
 from hedgerow.data.schema import Column, Temporal
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, brief
 
 _DAY = 24 * 60 * 60 * 1_000_000
 
@@ -111,8 +111,8 @@ def _of_texts(part: PlainOrEncoded, column: Column) -> Encoded:
         hint = example.get(column.temporal)
         cure = f"convert it to {column.temporal}" + (f", or text such as {hint}" if hint else "")
         raise DataError(
-            f"column {column.name!r} holds text ({texts[part.codes[row]]!r}, row {row}), but held "
-            f"{column.temporal} when the model was trained: {cure}."
+            f"column {column.name!r} holds text ({brief(texts[part.codes[row]])}, row {row}), but "
+            f"held {column.temporal} when the model was trained: {cure}."
         ) from None
     return Encoded(ticks, part.codes, column.temporal)
 

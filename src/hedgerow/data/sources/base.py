@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hedgerow.argument_types import listed
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.columns import ReadColumn
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,13 +245,14 @@ def make_roles(
 
     def one(value: Any, role: str) -> str | None:
         if value is not None and not isinstance(value, str):
-            raise ParameterError(f"{role} must be the name of a column; got {value!r}.")
+            raise ParameterError(f"{role} must be the name of a column; got {brief(value)}.")
         return value
 
     def several(value: Any, role: str) -> tuple[str, ...]:
-        if not isinstance(value, str | Sequence):
-            raise ParameterError(f"{role} must be the name of a column; got {value!r}.")
-        names = (value,) if isinstance(value, str) else tuple(value)
+        given = [value] if isinstance(value, str) else listed(value)
+        if given is None:
+            raise ParameterError(f"{role} must be the name of a column; got {brief(value)}.")
+        names = tuple(given)
         for name in names:
             one(name, role)
             if names.count(name) > 1:

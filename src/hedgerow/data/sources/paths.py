@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from hedgerow.errors import DataError, ParameterError, StorageError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean
 
 Format = Literal["parquet", "arrow", "csv", "libsvm"]
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -160,10 +160,10 @@ def _sequence(paths: object) -> Sequence[Any]:
 
 def _files_of(path: object) -> list[DataFile]:
     if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(f"a path must be text or a path object; got {path!r}.")
+        raise ParameterError(f"a path must be text or a path object; got {brief(path)}.")
     text = os.fspath(path)
     if not isinstance(text, str) or not text:
-        raise ParameterError(f"a path must be text, and not empty; got {text!r}.")
+        raise ParameterError(f"a path must be text, and not empty; got {brief(text)}.")
     if os.path.isdir(text):
         return _files_in(text)
     if os.path.exists(text):
@@ -172,7 +172,7 @@ def _files_of(path: object) -> list[DataFile]:
         found = sorted(glob.glob(text, recursive=True))
         files = [file for match in found for file in _files_of(match)]
         if not files:
-            raise DataError(f"no file matches {text!r}.")
+            raise DataError(f"no file matches {brief(text)}.")
         return files
     folder, name = os.path.split(text)
     near = did_you_mean(name, _names_in(folder or "."))

@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.cart.files import CartFiles
 from hedgerow.estimators.cart.split_table import split_table
@@ -114,17 +115,19 @@ class CartEstimator(
 
     def _params(self, table: Table, n_classes: int) -> CartParams:
         """Validate the parameters and resolve them for a table."""
-        if self.criterion not in self._criteria:
-            hint = did_you_mean(str(self.criterion), self._criteria)
+        if not is_one_of(self.criterion, self._criteria):
+            hint = did_you_mean(self.criterion, self._criteria)
             raise ParameterError(
                 f"criterion of a {type(self).__name__} must be one of "
-                f"{', '.join(map(repr, self._criteria))}; got {self.criterion!r}.{hint}"
+                f"{', '.join(map(repr, self._criteria))}; got {brief(self.criterion)}.{hint}"
             )
-        if self.splitter not in ("best", "random"):
-            raise ParameterError(f"splitter must be 'best' or 'random'; got {self.splitter!r}.")
+        if not is_one_of(self.splitter, ("best", "random")):
+            raise ParameterError(
+                f"splitter must be 'best' or 'random'; got {brief(self.splitter)}."
+            )
         for name, allowed in _RANGES.items():
             if getattr(self, name) not in allowed:
-                raise ParameterError(f"{name} must be {allowed}; got {getattr(self, name)!r}.")
+                raise ParameterError(f"{name} must be {allowed}; got {brief(getattr(self, name))}.")
         least_leaf = self._rows("min_samples_leaf", 1, table.n_rows)
         least_split = max(2, self._rows("min_samples_split", 2, table.n_rows))
         depth = self._limit("max_depth", 1)
@@ -165,7 +168,7 @@ class CartEstimator(
         value = getattr(self, name)
         allowed = Interval(low, UNLIMITED, integer=True)
         if value is not None and value not in allowed:
-            raise ParameterError(f"{name} must be {allowed}, or None; got {value!r}.")
+            raise ParameterError(f"{name} must be {allowed}, or None; got {brief(value)}.")
         return None if value is None else int(value)
 
     def _rows(self, name: str, low: int, n_rows: int) -> int:
@@ -177,7 +180,7 @@ class CartEstimator(
         if isinstance(value, numbers.Integral) or value not in share:
             raise ParameterError(
                 f"{name} must be an integer of at least {low}, or {share} (a fraction of the "
-                f"rows); got {value!r}."
+                f"rows); got {brief(value)}."
             )
         return math.ceil(value * n_rows)
 
@@ -197,34 +200,34 @@ class CartEstimator(
         raise ParameterError(
             f"max_features must be 'sqrt', 'log2', None, an integer from 1 to the number of "
             f"features ({n_features}), or a number greater than 0 and at most 1 (a "
-            f"fraction of them); got {value!r}."
+            f"fraction of them); got {brief(value)}."
         )
 
     def _categorical(self, schema: Schema) -> AnyArray:
         """Return 1 for each categorical column and 0 for the others."""
         chosen = np.zeros(schema.n_features, dtype=np.uint8)
-        given = self.categorical_features
-        if given is None:
+        if self.categorical_features is None:
             return chosen
-        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        given = listed(self.categorical_features)
+        if given is None:
             raise ParameterError(
                 "categorical_features must be a list of column indices or names, or None; "
-                f"got {given!r}."
+                f"got {brief(self.categorical_features)}."
             )
         for column in given:
             if isinstance(column, str) and schema.named and column in schema.names:
                 chosen[schema.names.index(column)] = 1
             elif isinstance(column, numbers.Integral) and not isinstance(column, bool | np.bool_):
-                if not 0 <= column < schema.n_features:
+                if not 0 <= int(column) < schema.n_features:
                     raise ParameterError(
-                        f"categorical_features names column {column}, but X has columns 0 to "
-                        f"{schema.n_features - 1}."
+                        f"categorical_features names column {brief(column)}, but X has columns 0 "
+                        f"to {schema.n_features - 1}."
                     )
                 chosen[int(column)] = 1
             else:
-                hint = did_you_mean(str(column), schema.names if schema.named else ())
+                hint = did_you_mean(column, schema.names if schema.named else ())
                 raise ParameterError(
-                    f"categorical_features names {column!r}, which is not a column of X: use "
+                    f"categorical_features names {brief(column)}, which is not a column of X: use "
                     f"column indices, or names if X is a frame with column names.{hint}"
                 )
         return chosen
@@ -423,7 +426,7 @@ class CartEstimator(
         table = self._read(X)
         if node not in Interval(0, self.tree_.node_count - 1, integer=True):
             raise ParameterError(
-                f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {node!r}."
+                f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {brief(node)}."
             )
         if self.n_outputs_ > 1:
             raise ParameterError(

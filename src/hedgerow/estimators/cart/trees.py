@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector, check_weight
 from hedgerow.boosting.row_data.class_weights import weights_by_class
@@ -20,7 +21,7 @@ from hedgerow.boosting.row_data.targets import (
     target_column,
 )
 from hedgerow.data import Table, read_any
-from hedgerow.errors import DataError, ParameterError, shown_name
+from hedgerow.errors import DataError, ParameterError, brief, shown_name
 from hedgerow.estimators import labels
 from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
@@ -170,7 +171,7 @@ class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        several = self.criterion == "gini"
+        several = is_one_of(self.criterion, ("gini",))
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = several
         return tags
 
@@ -207,7 +208,8 @@ class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
         """
         if self.class_weight is not None:
             raise ParameterError(
-                f"class_weight={self.class_weight!r} is for one column of y: use sample_weight."
+                f"class_weight={brief(self.class_weight)} is for one column of y: use "
+                "sample_weight."
             )
         indicators, classes = [], []
         for number, column in enumerate(columns):
@@ -364,7 +366,7 @@ class CARTRegressor(HostScores, RegressorMixin, CartEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.criterion in ("squared_error", "friedman_mse")
+        tags.target_tags.multi_output = is_one_of(self.criterion, ("squared_error", "friedman_mse"))
         return tags
 
     criterion: str = "squared_error"
@@ -415,7 +417,8 @@ class CARTRegressor(HostScores, RegressorMixin, CartEstimator):
                 f"values of y may differ by at most {LARGEST_SPREAD:g}, but row 0 has "
                 f"{target[0]:g} and row {row} has {target[row]:g}: divide y by a factor."
             )
-        if self.criterion == "poisson" and (target.min() < 0.0 or not target.any()):
+        positive = is_one_of(self.criterion, ("poisson",))
+        if positive and (target.min() < 0.0 or not target.any()):
             raise DataError(
                 "criterion='poisson' needs values of y that are not negative, with a sum above 0; "
                 f"the smallest value is {target.min():g}."

@@ -14,11 +14,12 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter, validate_data
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_weight
 from hedgerow.boosting.row_data.targets import has_columns, require_target, target_column
 from hedgerow.cuda.arrays import on_host
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal.scores import Calibration, check_enough, read_groups
 from hedgerow.estimators.snapshots import in_one_assignment
@@ -97,10 +98,10 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     # -- input ------------------------------------------------------------------
 
     def _check_method(self, known: tuple[str, ...]) -> None:
-        if self.method not in known:
+        if not is_one_of(self.method, known):
             raise ParameterError(
-                f"method must be one of {', '.join(map(repr, known))}; got {self.method!r}."
-                f"{did_you_mean(str(self.method), known)}"
+                f"method must be one of {', '.join(map(repr, known))}; got {brief(self.method)}."
+                f"{did_you_mean(self.method, known)}"
             )
         check_level(self.level)
         self._seed = seed_of(self.random_state)
@@ -133,7 +134,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             if isinstance(cv, bool) or cv < 2:
                 raise ParameterError(
                     "cv must be an integer at least 2, a splitter, or pairs of row numbers; "
-                    f"got {cv!r}."
+                    f"got {brief(cv)}."
                 )
             if cv > n_rows:
                 raise DataError(
@@ -144,7 +145,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             return list(check_cv(cv).split(data.X, data.target))
         except ValueError as error:  # from the splitter, e.g. for a class with too few rows
             raise DataError(
-                f"cv={self.cv!r} cannot divide these {len(data.target)} rows: {error} "
+                f"cv={brief(self.cv)} cannot divide these {len(data.target)} rows: {error} "
                 "Give more rows, or a smaller cv."
             ) from error
 

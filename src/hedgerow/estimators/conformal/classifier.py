@@ -31,8 +31,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 
+from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.common import HostScores
@@ -125,13 +126,12 @@ class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
                 continue
             if self.method != "raps":
                 raise ParameterError(
-                    f"{name}={value!r} has no effect with method={self.method!r}: use "
+                    f"{name}={brief(value)} has no effect with method={self.method!r}: use "
                     f"method='raps', or leave {name} at None."
                 )
             if value not in interval:
-                raise ParameterError(f"{name} must be {interval}; got {value!r}.")
-        if not isinstance(self.allow_empty, bool | np.bool_):
-            raise ParameterError(f"allow_empty must be True or False; got {self.allow_empty!r}.")
+                raise ParameterError(f"{name} must be {interval}; got {brief(value)}.")
+        check_bool(self.allow_empty, "allow_empty")
 
     def _target(self, y: Any, n_rows: int) -> AnyArray:
         return labels.read_labels(super()._target(y, n_rows), n_rows, "y", type(self).__name__)
@@ -143,8 +143,8 @@ class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
         column = np.array([place.get(label, -1) for label in y.tolist()], dtype=np.intp)
         if (column < 0).all():
             raise DataError(
-                f"the labels of the calibration rows, such as {y[0]!r}, are not classes of the "
-                f"model, which has {', '.join(map(repr, list(place)[:10]))}."
+                f"the labels of the calibration rows, such as {brief(y[0])}, are not classes of "
+                f"the model, which has {', '.join(map(repr, list(place)[:10]))}."
             )
         scores = self._class_scores(self.estimator_.predict_proba(X))
         found = scores[np.arange(len(column)), column]

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, brief
 from hedgerow.objectives.distributions.predicted import check_level
 
 _PLAY = 1e-9
@@ -211,7 +211,9 @@ class Calibration:
 def check_enough(n_rows: int, level: float, group: Hashable) -> None:
     """Raise ``DataError`` if there are too few calibration rows for the level."""
     if n_rows < rows_needed(level):
-        where, join = ("", "") if group is _ALL else (f" of group {group!r}", ", or join groups")
+        where, join = (
+            ("", "") if group is _ALL else (f" of group {brief(group)}", ", or join groups")
+        )
         raise DataError(
             f"level={level:g} needs at least {rows_needed(level)} calibration rows{where}; there "
             f"are {n_rows}: give more rows, a lower level{join}."
@@ -222,7 +224,7 @@ def check_known(group: Hashable, known: Mapping[Hashable, Any]) -> None:
     """Raise ``DataError`` if a group has no calibration rows."""
     if group not in known:
         raise DataError(
-            f"group {group!r} has no calibration rows; groups with calibration rows: "
+            f"group {brief(group)} has no calibration rows; groups with calibration rows: "
             f"{', '.join(map(repr, list(known)[:10]))}."
         )
 

@@ -28,10 +28,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hedgerow.argument_types import listed
 from hedgerow.data.binning.bins import MOST_BINS
 from hedgerow.data.crosses import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
@@ -142,7 +143,7 @@ def _by_column(
     if not _is_sequence(given):
         raise ParameterError(
             f"{name} must be a dict of column to value, or a sequence with a value for each of "
-            f"the {schema.n_features} columns; got {given!r}."
+            f"the {schema.n_features} columns; got {brief(given)}."
         )
     if len(given) != schema.n_features:
         raise ParameterError(
@@ -208,7 +209,7 @@ def _weights(given: Any, schema: Schema) -> tuple[float, ...] | None:
 
 def _factor(value: Any, where: str) -> float:
     if not _is_finite(value) or value < 0.0:
-        raise ParameterError(f"{where} must be a finite number at least 0; got {value!r}.")
+        raise ParameterError(f"{where} must be a finite number at least 0; got {brief(value)}.")
     return float(value)
 
 
@@ -225,7 +226,7 @@ def _bin_count(value: Any, where: str) -> int:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not FEWEST_BINS <= value <= MOST_BINS:
         raise ParameterError(
-            f"{where} must be an integer from {FEWEST_BINS} to {MOST_BINS}; got {value!r}."
+            f"{where} must be an integer from {FEWEST_BINS} to {MOST_BINS}; got {brief(value)}."
         )
     return int(value)
 
@@ -239,12 +240,13 @@ def _interactions(given: Any, schema: Schema) -> str | tuple[tuple[int, ...], ..
         if given not in (NO_INTERACTIONS, PAIRWISE):
             raise ParameterError(
                 f"{name} must be a list of lists of columns, {PAIRWISE!r} or {NO_INTERACTIONS!r}; "
-                f"got {given!r}.{did_you_mean(given, (NO_INTERACTIONS, PAIRWISE))}"
+                f"got {brief(given)}.{did_you_mean(given, (NO_INTERACTIONS, PAIRWISE))}"
             )
         return given if schema.n_features > (1 if given == NO_INTERACTIONS else 2) else None
-    if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        raise ParameterError(f"{name} must be a list of lists of columns; got {given!r}.")
-    groups = [_group(group, number, schema) for number, group in enumerate(given)]
+    lists = list(given) if isinstance(given, Set) else listed(given)
+    if lists is None:
+        raise ParameterError(f"{name} must be a list of lists of columns; got {brief(given)}.")
+    groups = [_group(group, number, schema) for number, group in enumerate(lists)]
     if not groups:
         raise ParameterError(f"{name} is empty: give at least one list of columns, or None.")
     rest = sorted(set(range(schema.n_features)).difference(*groups))
@@ -256,9 +258,10 @@ def _interactions(given: Any, schema: Schema) -> str | tuple[tuple[int, ...], ..
 
 def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
     where = f"interaction_constraints, list {number}"
-    if not _is_sequence(group) and not isinstance(group, Set):
-        raise ParameterError(f"{where} must be a list of columns; got {group!r}.")
-    columns = [position_of(key, schema, where) for key in group]
+    keys = list(group) if isinstance(group, Set) else listed(group)
+    if keys is None:
+        raise ParameterError(f"{where} must be a list of columns; got {brief(group)}.")
+    columns = [position_of(key, schema, where) for key in keys]
     if not columns:
         raise ParameterError(f"{where} is empty: leave it out.")
     taken = set()
@@ -274,7 +277,9 @@ def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]]
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        raise ParameterError(f"{name} must be a dict of column to ascending cuts; got {given!r}.")
+        raise ParameterError(
+            f"{name} must be a dict of column to ascending cuts; got {brief(given)}."
+        )
     most = _max_bins(params, schema) or (params.max_bins,) * schema.n_features
     forced: dict[str, tuple[float, ...]] = {}
     for key, cuts in given.items():
@@ -306,7 +311,7 @@ def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str],
         return None
     if not _is_sequence(given):
         raise ParameterError(
-            f"{name} must be a list of (column, column, operation), or None; got {given!r}."
+            f"{name} must be a list of (column, column, operation), or None; got {brief(given)}."
         )
     crosses = [_cross(cross, f"{name}, entry {k}", schema) for k, cross in enumerate(given)]
     signs = _monotone_columns(params, schema)
@@ -327,12 +332,12 @@ def _crosses(params: BoostParams, schema: Schema) -> tuple[tuple[str, str, str],
 
 def _cross(given: Any, where: str, schema: Schema) -> tuple[str, str, str]:
     if not _is_sequence(given) or len(given) != 3:
-        raise ParameterError(f"{where} must be (column, column, operation); got {given!r}.")
+        raise ParameterError(f"{where} must be (column, column, operation); got {brief(given)}.")
     *columns, operation = given
     if not isinstance(operation, str) or operation not in OPERATIONS:
         known = ", ".join(map(repr, OPERATIONS))
         raise ParameterError(
-            f"{where}: the operation must be one of {known}; got {operation!r}."
+            f"{where}: the operation must be one of {known}; got {brief(operation)}."
             f"{did_you_mean(operation, OPERATIONS)}"
         )
     first, second = (schema.columns[position_of(key, schema, where)] for key in columns)
@@ -393,18 +398,19 @@ def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
 def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
     """Return sorted finite cuts, rounded down in integer columns, which changes no decision."""
     if not _is_sequence(cuts):
-        raise ParameterError(f"{where} must be a list of ascending numbers; got {cuts!r}.")
+        raise ParameterError(f"{where} must be a list of ascending numbers; got {brief(cuts)}.")
     read: list[float] = []
     for cut in cuts:
         if not _is_finite(cut):
-            raise ParameterError(f"{where} must be finite numbers; got {cut!r}.")
+            raise ParameterError(f"{where} must be finite numbers; got {brief(cut)}.")
         value = math.floor(cut) if whole else float(cut) + 0.0
         if whole and not -(2**63) < value < 2**63:
-            raise ParameterError(f"{where} must lie within 64-bit integers; got {cut!r}.")
+            raise ParameterError(f"{where} must lie within 64-bit integers; got {brief(cut)}.")
         if read and value <= read[-1]:
             equal = " (rounded down, as the column holds integers)" if whole else ""
             raise ParameterError(
-                f"{where} must ascend without repetition{equal}; got {cut!r} after {read[-1]!r}."
+                f"{where} must ascend without repetition{equal}; got {brief(cut)} after "
+                f"{read[-1]!r}."
             )
         read.append(value)
     return tuple(read)

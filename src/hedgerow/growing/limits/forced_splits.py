@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.schema import Schema, position_of
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 
 Splits = tuple[tuple[int, float, int, int], ...]
 _KEYS = ("feature", "threshold", "left", "right")
@@ -124,13 +124,15 @@ def splits_of_levels(splits: Splits | None, schema: Schema) -> Splits | None:
 
 
 def _from_file(path: Any) -> Any:
+    shown = brief(os.fspath(path))
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{_NAME}: {os.fspath(path)} cannot be read as JSON ({error}).") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{_NAME}: {shown} cannot be read as JSON ({reason}).") from None
     if not isinstance(found, dict):
-        raise ParameterError(f"{_NAME}: {os.fspath(path)} must hold an object with 'feature'.")
+        raise ParameterError(f"{_NAME}: {shown} must hold an object with 'feature'.")
     return found
 
 
@@ -138,17 +140,17 @@ def _read_node(node: Any, where: str, schema: Schema) -> tuple[int, float]:
     if not isinstance(node, Mapping):
         raise ParameterError(
             f"{_NAME}, {where}: must be a dict of 'feature' and 'threshold', or the path of a "
-            f"JSON file; got {node!r}."
+            f"JSON file; got {brief(node)}."
         )
     for key in node:
         if key not in _KEYS:
             raise ParameterError(
-                f"{_NAME}, {where}: unknown key {key!r}; known: {', '.join(_KEYS)}."
-                f"{did_you_mean(str(key), _KEYS)}"
+                f"{_NAME}, {where}: unknown key {brief(key)}; known: {', '.join(_KEYS)}."
+                f"{did_you_mean(key, _KEYS)}"
             )
     for key in _KEYS[:2]:
         if key not in node:
-            raise ParameterError(f"{_NAME}, {where}: {key!r} is missing.")
+            raise ParameterError(f"{_NAME}, {where}: {brief(key)} is missing.")
     feature = position_of(node["feature"], schema, f"{_NAME}, {where}")
     column = schema.columns[feature]
     if column.kind == "category":
@@ -166,7 +168,9 @@ def _threshold(value: Any, whole: bool, where: str) -> float:
     except OverflowError:  # an integer of hundreds of digits
         finite = False
     if not finite or (whole and not -(2**63) < value < 2**63):
-        raise ParameterError(f"{_NAME}, {where}: threshold must be a finite number; got {value!r}.")
+        raise ParameterError(
+            f"{_NAME}, {where}: threshold must be a finite number; got {brief(value)}."
+        )
     return math.floor(value) if whole else float(value) + 0.0
 
 
@@ -176,7 +180,9 @@ def _resolved(forced: Any, schema: Schema) -> Splits:
     for number, split in enumerate(forced):
         right = isinstance(split, list | tuple) and len(split) == 4
         if not right or not all(_is_number_of_split(n, number, len(forced)) for n in split[2:]):
-            raise ParameterError(f"{_NAME} must be a dict, or the path of a file; got {forced!r}.")
+            raise ParameterError(
+                f"{_NAME} must be a dict, or the path of a file; got {brief(forced)}."
+            )
         feature, threshold = _read_node(
             {"feature": split[0], "threshold": split[1]}, f"split {number}", schema
         )

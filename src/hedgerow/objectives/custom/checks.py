@@ -8,11 +8,22 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import LossError
+from hedgerow.errors import LossError, ParameterError, brief
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 
 _MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
+
+
+def check_form(given: Any) -> None:
+    """Raise ``ParameterError`` unless an objective is a name, a function, or an object."""
+    is_class = isinstance(given, type)
+    if is_class or not (isinstance(given, str) or callable(given) or hasattr(given, "derivatives")):
+        hint = f" Give an object of the class, {given.__name__}(...)." if is_class else ""
+        raise ParameterError(
+            "objective must be a name, a function of (y, raw), or an object with a method "
+            f"derivatives; got {brief(given)}.{hint}"
+        )
 
 
 def is_pair(found: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import LossError, ParameterError
+from hedgerow.errors import LossError, ParameterError, brief
 from hedgerow.objectives.custom.checks import resolve_derivatives
 from hedgerow.objectives.custom.losses import TRIED, Linked, OwnFunction, check_signature
 from hedgerow.objectives.global_sums import AllRows
@@ -87,7 +87,7 @@ def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     if not whole or not 2 <= n_classes <= _MOST_CLASSES:
         raise ParameterError(
             f"n_classes of objective {label!r} must be an integer from 2 to {_MOST_CLASSES}; got "
-            f"{n_classes!r}."
+            f"{brief(n_classes)}."
         )
     if hasattr(given, "derivatives") or not callable(given):
         raise ParameterError(

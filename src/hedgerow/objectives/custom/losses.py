@@ -33,11 +33,13 @@ from typing import Any, ClassVar, Literal, cast, get_args
 import numpy as np
 from scipy.special import expit
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, read_only
-from hedgerow.errors import HedgerowWarning, LossError, ParameterError
+from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.custom.checks import (
     called,
+    check_form,
     is_pair,
     not_finite,
     resolve_derivatives,
@@ -102,11 +104,11 @@ class Linked:
     level: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        misplaced = self.link == "softmax" and self.task != "classes"
-        if self.link not in LINKS or misplaced or self.task not in get_args(Task):
+        is_link = is_one_of(self.link, LINKS) and self.task in get_args(Task)
+        if not is_link or (self.link == "softmax" and self.task != "classes"):
             known = ", ".join(map(repr, LINKS))
             raise ParameterError(
-                f"link of objective {self.label!r} must be one of {known}; got {self.link!r}."
+                f"link of objective {self.label!r} must be one of {known}; got {brief(self.link)}."
             )
         if self.task == "classes" and (self.n_outputs < 2 or self.link not in _OF_CLASSES):
             raise ParameterError(
@@ -114,7 +116,7 @@ class Linked:
                 f"{' or '.join(map(repr, _OF_CLASSES))}; got {self.n_outputs} and {self.link!r}."
             )
         if not isinstance(self.label, str):
-            raise ParameterError(f"the name of an objective must be text; got {self.label!r}.")
+            raise ParameterError(f"the name of an objective must be text; got {brief(self.label)}.")
 
     @property
     def second_order(self) -> bool:
@@ -374,7 +376,7 @@ class OwnObject(Linked):
         if found.shape != (self.n_outputs,) or not np.isfinite(found).all():
             raise LossError(
                 f"initial_score of objective {self.label!r} must be {self.n_outputs} finite "
-                f"number(s); got {found!r}."
+                f"number(s); got {brief(found)}."
             )
         return found.astype(np.float64)
 
@@ -399,6 +401,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
         Targets of the fit; the function is tried with the first ones.
     task : {"regression", "two classes"}
     """
+    check_form(given)
     label = getattr(given, "__name__", type(given).__name__)
     link = getattr(given, "link", "identity")
     if hasattr(given, "derivatives"):
@@ -409,11 +412,6 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
                 "hedgerow.objectives.RowLoss, or write what docs/objectives.md lists."
             )
         return OwnObject(label, link, task, int(given.n_outputs), given)
-    if not callable(given):
-        raise ParameterError(
-            f"objective must be a name, a function of (y, raw), or an object with a method "
-            f"derivatives; got {given!r}."
-        )
     weighs = check_signature(given, label)
     some = target[: min(TRIED, len(target))].copy()
     if weighs or _returns_pair(given, some):

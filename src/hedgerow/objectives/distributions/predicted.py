@@ -34,7 +34,7 @@ import numpy as np
 from scipy import special
 
 from hedgerow.arrays import FloatArray, real_numbers
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.objectives.distributions import count_laws
 from hedgerow.params import Interval
 
@@ -102,7 +102,7 @@ class Distribution(ABC):
         levels = real_numbers(p)
         if levels is None or levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise ParameterError(
-                f"p must be a number in (0, 1), or a list of such numbers; got {p!r}."
+                f"p must be a number in (0, 1), or a list of such numbers; got {brief(p)}."
             )
         return self._quantiles(levels[..., None]).T.reshape(len(self), *levels.shape)
 
@@ -141,7 +141,7 @@ class Distribution(ABC):
         float64, shape (n_rows, n)
         """
         if n not in Interval(1, math.inf, integer=True):
-            raise ParameterError(f"n must be an integer at least 1; got {n!r}.")
+            raise ParameterError(f"n must be an integer at least 1; got {brief(n)}.")
         seed = 0 if random_state is None else random_state
         drawn = self._law().rvs(size=(n, len(self)), random_state=np.random.default_rng(seed))
         return np.ascontiguousarray(drawn.T, dtype=np.float64)
@@ -153,7 +153,7 @@ class Distribution(ABC):
     def _targets(self, y: Any) -> FloatArray:
         given = real_numbers(y)
         if given is None:
-            raise DataTypeError(f"y must hold numbers; got {y!r}.")
+            raise DataTypeError(f"y must hold numbers; got {brief(y)}.")
         if given.ndim > 1 or (given.ndim == 1 and len(given) != len(self)):
             raise DataError(
                 f"y must be a number, or one for each of the {len(self)} rows; it has shape "
@@ -332,4 +332,4 @@ class NegativeBinomial(Distribution):
 def check_level(level: Any) -> None:
     """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
     if not isinstance(level, numbers.Real) or level not in _LEVEL:
-        raise ParameterError(f"level must be {_LEVEL}; got {level!r}.")
+        raise ParameterError(f"level must be {_LEVEL}; got {brief(level)}.")

@@ -28,8 +28,9 @@ from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
 from hedgerow.metrics.queries import (
@@ -102,7 +103,7 @@ class RankingLoss(OrderLoss):
         penalty = self.position_bias_regularization
         if penalty is not None and penalty not in _PENALTY:
             raise ParameterError(
-                f"position_bias_regularization must be {_PENALTY}, or None; got {penalty!r}."
+                f"position_bias_regularization must be {_PENALTY}, or None; got {brief(penalty)}."
             )
         if self.label_gain is not None:
             object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
@@ -219,16 +220,16 @@ class PairLoss(RankingLoss):
         ):
             value = getattr(self, name)
             if value is not None and value not in allowed:
-                raise ParameterError(f"{name} must be {allowed}, or None; got {value!r}.")
-        if self.pair_method not in (None, *get_args(PairMethod)):
+                raise ParameterError(f"{name} must be {allowed}, or None; got {brief(value)}.")
+        if self.pair_method is not None and not is_one_of(self.pair_method, get_args(PairMethod)):
             raise ParameterError(
-                f"pair_method must be 'topk', 'mean' or None; got {self.pair_method!r}."
+                f"pair_method must be 'topk', 'mean' or None; got {brief(self.pair_method)}."
             )
         unused = "truncation_level" if self._draws else "pairs_per_row"
         if getattr(self, unused) is not None:
             other = "topk" if self._draws else "mean"
             raise ParameterError(
-                f"{unused}={getattr(self, unused)!r} has no effect here: it is used with "
+                f"{unused}={brief(getattr(self, unused))} has no effect here: it is used with "
                 f"pair_method={other!r}. Leave it at None."
             )
 
@@ -322,7 +323,7 @@ class LambdaRank(PairLoss):
         PairLoss.__post_init__(self)
         if not isinstance(self.normalize_pairs, bool | None):
             raise ParameterError(
-                f"normalize_pairs must be True, False or None; got {self.normalize_pairs!r}."
+                f"normalize_pairs must be True, False or None; got {brief(self.normalize_pairs)}."
             )
 
     @property

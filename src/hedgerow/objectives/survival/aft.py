@@ -27,8 +27,9 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from scipy.special import erfcx, expit, log_expit, log_ndtr
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
@@ -67,10 +68,10 @@ class AcceleratedFailureTime(RowLoss):
 
     def __post_init__(self) -> None:
         known = get_args(Distribution)
-        if self.aft_distribution not in known:
+        if not is_one_of(self.aft_distribution, known):
             raise ParameterError(
                 f"aft_distribution must be one of {', '.join(map(repr, known))}; "
-                f"got {self.aft_distribution!r}."
+                f"got {brief(self.aft_distribution)}."
             )
         check_number(self.aft_scale, "aft_scale", Interval(1e-6, 1e6))
 

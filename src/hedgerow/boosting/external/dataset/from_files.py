@@ -11,10 +11,10 @@ from hedgerow.boosting.external.dataset.file_rows import ReadTarget, numeric_tar
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder
-from hedgerow.data.schema import UnknownCategory
+from hedgerow.data.schema import UnknownCategory, read_names
 from hedgerow.data.sources import BatchFunction, ReadRequest, Roles, open_files, open_function
 from hedgerow.data.sources.paths import PathLike
-from hedgerow.errors import ParameterError, StorageError
+from hedgerow.errors import ParameterError, StorageError, brief
 
 
 def make_folder(folder: str) -> None:
@@ -48,11 +48,13 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
         return (temporary_folder(),)
     single = isinstance(cache_dir, (str, os.PathLike))
     if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
-        raise ParameterError(f"cache_dir must be a folder, or a list of them; got {cache_dir!r}.")
+        raise ParameterError(
+            f"cache_dir must be a folder, or a list of them; got {brief(cache_dir)}."
+        )
     folders = []
     for item in [cache_dir] if single else cache_dir:
         if not isinstance(item, (str, os.PathLike)):
-            raise ParameterError(f"cache_dir must name folders; got {item!r}.")
+            raise ParameterError(f"cache_dir must name folders; got {brief(item)}.")
         folder = str(os.fspath(item))
         make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -93,7 +95,7 @@ def from_batches(
     memory_limit: Any = None,
 ) -> FileDataset:
     """Implement :meth:`hedgerow.Dataset.from_batches`."""
-    names = None if feature_names is None else tuple(feature_names)
+    names = read_names(feature_names)
     return FileDataset(
         open_function(batches, roles),
         ReadRequest(

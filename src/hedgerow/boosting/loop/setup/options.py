@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hedgerow.argument_types import check_bool
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -37,3 +38,6 @@ class FitOptions:
     progress: bool = False
     n_jobs: int | None = None
     start: Start | None = None
+
+    def __post_init__(self) -> None:
+        check_bool(self.progress, "progress")

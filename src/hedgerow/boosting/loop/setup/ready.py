@@ -322,7 +322,7 @@ def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
             "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
-            f"below 1 (got {params.subsample!r}) and boosting='gbdt' (got {params.boosting!r})."
+            f"below 1 (here {params.subsample!r}) and boosting='gbdt' (here {params.boosting!r})."
         )
     if (1.0 - params.subsample) * n_rows < 1.0:
         raise DataError(

@@ -1,0 +1,60 @@
+"""Questions about the types of arguments: which of them are lists, and which are functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import DataTypeError, ParameterError, brief
+
+
+def listed(values: object) -> list[Any] | None:
+    """Return the items of a list, of an array of one axis, or of an index or column of a frame.
+
+    Text, dicts, and arrays with more axes or none are not lists: the result is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> listed(("age", 3)), listed(np.array([True, False])), listed("age")
+    (['age', 3], [True, False], None)
+    """
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray):
+        return list(values)
+    if isinstance(values, type) or not hasattr(values, "__array__"):
+        return None
+    array = np.asarray(values)
+    return list(array.tolist()) if array.ndim == 1 else None
+
+
+def is_function(value: object) -> bool:
+    """Return whether a value can be called, and is not a class, which makes objects."""
+    return callable(value) and not isinstance(value, type)
+
+
+def is_one_of(value: object, known: Collection[str]) -> bool:
+    """Return whether a value is one of some texts; arrays and tables are none of them."""
+    return isinstance(value, str) and value in known
+
+
+def check_bool(value: object, name: str) -> bool:
+    """Return a boolean parameter; raise ``ParameterError`` if it is not a boolean."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} must be True or False; got {brief(value)}.")
+    return bool(value)
+
+
+def path_text(path: object, name: str = "path") -> str:
+    """Return a path as text.
+
+    Raise ``DataTypeError`` for other values.  ``open`` takes a number as well, uses the open
+    file of this number, and closes it.
+    """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise DataTypeError(
+            f"{name} must be the path of a file, as text or a path object; got {brief(path)}."
+        )
+    return os.fsdecode(path)
