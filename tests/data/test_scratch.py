@@ -10,6 +10,7 @@ import pytest
 
 import hedgerow
 from hedgerow import Booster, Dataset, train
+from hedgerow.data.external import scratch
 from hedgerow.data.external.scratch import LOCK, scratch_folder
 from hedgerow.errors import StorageError
 
@@ -72,3 +73,18 @@ def test_no_module_makes_temporary_folders_of_its_own() -> None:
         if ("TemporaryDirectory(" in line or "mkdtemp(" in line) and ">>>" not in line
     ]
     assert found == []
+
+
+def test_a_process_looks_for_leftovers_once_in_a_while(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listing a folder of 50,000 files takes 0.1 seconds, at each fit from files."""
+    for number, seconds in enumerate((600.0, 600.0, 0.0)):
+        left = temporary / f"hedgerow-{number:016x}.scratch"
+        left.mkdir()
+        (left / LOCK).write_text("machine\n1\n")
+        monkeypatch.setattr(scratch, "_SEARCH_SECONDS", seconds)
+        with scratch_folder():
+            pass
+        kept = [path.name for path in temporary.iterdir()]
+        assert kept == ([left.name] if number == 1 else [])

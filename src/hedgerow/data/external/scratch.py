@@ -10,12 +10,14 @@ lock            the file ``owner.lock`` in it, which its creator keeps locked as
 A scratch folder is deleted when it is closed, when nothing refers to it any more, and when
 the interpreter ends.  A process that is killed leaves its folder behind.  The next process
 that creates one next to it tries all locks, and deletes the folders whose owner is gone.
+A process does so once in a while only, because listing a large folder takes longer than a fit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import secrets
@@ -34,6 +36,10 @@ _NAME = re.compile(r"hedgerow-[0-9a-f]{16}\.scratch")
 _UNLOCKED_AGE = 3600.0  # seconds within which every process locks its new folder
 _UNSURE_AGE = 86400.0  # if files cannot be locked: seconds before the process number is checked
 _TRIES = 8
+_SEARCH_SECONDS = 600.0
+"""Time after which a process looks for leftovers in the same folder again."""
+_searched: dict[str, float] = {}
+"""When this process last looked for leftovers, by folder."""
 
 _ADVICE = {
     errno.ENOSPC: "free space there or name a folder on another disk in cache_dir",
@@ -93,7 +99,7 @@ class ScratchFolder:
             raise ParameterError(
                 f"cache_dir: {os.fspath(parent)!r} is not a folder: make it first, or name another."
             )
-        remove_leftovers(parent)
+        _remove_leftovers_at_times(parent)
         with explained("make a temporary folder in", parent):
             self.path, descriptor = _make(Path(parent))
         self._remove = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
@@ -133,15 +139,25 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
 
 def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
     """Delete the scratch folders in ``parent`` whose owners are gone; return their paths."""
-    removed = []
-    with contextlib.suppress(OSError):
-        for entry in list(os.scandir(parent)):
-            if _NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
-                path = Path(entry.path)
-                with contextlib.suppress(OSError):
-                    if _remove_if_left(path):
-                        removed.append(path)
+    removed: list[Path] = []
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return removed
+    for name in filter(_NAME.fullmatch, names):
+        path = Path(parent, name)
+        with contextlib.suppress(OSError):
+            if not path.is_symlink() and path.is_dir() and _remove_if_left(path):
+                removed.append(path)
     return removed
+
+
+def _remove_leftovers_at_times(parent: str | os.PathLike[str]) -> None:
+    """Call :func:`remove_leftovers` unless this process has just done so."""
+    folder, now = os.path.realpath(parent), time.monotonic()
+    if now - _searched.get(folder, -math.inf) >= _SEARCH_SECONDS:
+        _searched[folder] = now
+        remove_leftovers(folder)
 
 
 def _make(parent: Path) -> tuple[Path, int]:
