@@ -222,6 +222,18 @@ def test_several_targets(shared_data, target, tmp_path) -> None:
     exported(booster, tmp_path / "model", target, X)
 
 
+@pytest.mark.parametrize("target", FORMATS)
+def test_several_targets_of_a_custom_loss(target, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+
+    def squares(y, raw):
+        return raw - y, np.ones(len(y))
+
+    booster = train({**PLAIN, "objective": squares}, Dataset(X, X))
+    exported(booster, tmp_path / "model", target, X, raw=target in ("lightgbm", "xgboost"))
+
+
 @pytest.mark.parametrize("target", ["lightgbm", "xgboost"])
 def test_there_and_back(mixed, target, tmp_path) -> None:
     X, y, odd = mixed

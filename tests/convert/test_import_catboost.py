@@ -94,6 +94,39 @@ def test_several_targets(numbers, tmp_path) -> None:
     np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("loss", ["MultiLogloss", "MultiCrossEntropy"])
+def test_several_labels_and_shares(numbers, loss, tmp_path) -> None:
+    X, y = numbers
+    low, high = np.quantile(y, [0.3, 0.6])
+    labels = np.column_stack([y > high, y < low]) * 1.0
+    model = trained("CatBoostClassifier", catboost.Pool(X, labels), loss_function=loss)
+    booster = brought(model, tmp_path)
+    kind = "probability" if loss == "MultiLogloss" else "value"
+    chances = model.predict(X, prediction_type="Probability")
+    np.testing.assert_allclose(booster.predict(X, kind=kind), chances, rtol=1e-12)
+
+
+def test_focal_loss(numbers, tmp_path) -> None:
+    X, y = numbers
+    labels = np.where(y > np.median(y), "high", "low")
+    loss = "Focal:focal_alpha=0.3;focal_gamma=1.5"
+    model = trained("CatBoostClassifier", catboost.Pool(X, labels), loss_function=loss)
+    booster = brought(model, tmp_path)
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(booster.predict(X, kind="probability"), chances, rtol=1e-12)
+    np.testing.assert_array_equal(booster.predict(X), model.predict(X))
+
+
+def test_means_with_uncertainty_are_normal_distributions(numbers, tmp_path) -> None:
+    X, y = numbers
+    model = trained("CatBoostRegressor", catboost.Pool(X, y), loss_function="RMSEWithUncertainty")
+    booster = brought(model, tmp_path)
+    found = booster.predict_distribution(X)
+    expected = model.predict(X)  # mean and variance
+    np.testing.assert_allclose(np.column_stack([found.mean, found.variance]), expected, rtol=1e-12)
+    np.testing.assert_array_equal(booster.predict(X), found.mean)
+
+
 def text_table(shared_data):
     X, y = adult(shared_data("adult"))
     names = [name for name in X if isinstance(X[name].dtype, pd.CategoricalDtype)]

@@ -140,6 +140,40 @@ def test_several_targets(numbers, strategy, tmp_path) -> None:
         assert (booster.model.forest.vectors is None) == (strategy == "one_output_per_tree")
 
 
+SINGLE = {
+    **dict.fromkeys(("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror"), "all"),
+    **dict.fromkeys(("reg:squaredlogerror", "reg:gamma", "reg:tweedie"), "positive"),
+    **dict.fromkeys(("reg:logistic", "count:poisson"), "shares"),
+    **dict.fromkeys(("binary:logistic", "binary:logitraw", "binary:hinge"), "labels"),
+}
+
+
+@pytest.mark.parametrize("objective", SINGLE)
+def test_several_targets_of_every_objective(objective) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = {
+        "all": X[:, :2],
+        "positive": np.exp(X[:, :2]),
+        "shares": 1.0 / (1.0 + np.exp(X[:, :2])),
+        "labels": (X[:, :2] > 0.0) * 1.0,
+    }[SINGLE[objective]]
+    table = xgboost.DMatrix(X, y)
+    model = xgboost.train({"objective": objective, "max_depth": 2}, table, 5)
+    booster = hedgerow.from_xgboost(model)
+    kind = "probability" if objective == "binary:logistic" else "value"
+    np.testing.assert_allclose(booster.predict(X, kind=kind), model.predict(table), rtol=1e-5)
+    assert len(booster.target_names) == 2
+
+
+def test_both_files_of_dart_have_the_same_weights(numbers, tmp_path) -> None:
+    X, y = numbers
+    given = {"booster": "dart", "rate_drop": 0.3, "one_drop": 1, "max_depth": 2}
+    model = xgboost.train(given, xgboost.DMatrix(X, y), 8)
+    values = [brought(model, tmp_path, suffix).model.forest.value for suffix in ("json", "ubj")]
+    np.testing.assert_array_equal(*values)
+
+
 @pytest.mark.parametrize("onehot", [1, 100])
 def test_pandas_categories(shared_data, onehot, tmp_path) -> None:
     X, y = adult(shared_data("adult"))

@@ -35,10 +35,10 @@ def linked(label: str, link: str = "identity", task: str = "regression") -> Mean
     return Meaning(CUSTOM, {"loss_parameters": parameters})
 
 
-def several(single: str, n_outputs: int) -> Meaning:
-    """Return one of Hedgerow's objectives for each of several targets, ``y0``, ``y1``, ..."""
+def several(single: Meaning, n_outputs: int) -> Meaning:
+    """Return the objective of one target for each of several targets, ``y0``, ``y1``, ..."""
     names = [f"y{k}" for k in range(n_outputs)]
-    return Meaning(single, {"targets": {"named": False, "names": names}})
+    return Meaning(single.objective, {**single.record, "targets": {"named": False, "names": names}})
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from hedgerow.convert.readers.catboost_columns import Columns, columns_of
 from hedgerow.convert.readers.catboost_splits import Splits, splits_of
 from hedgerow.convert.readers.catboost_trees import nested_trees, symmetric_trees
 from hedgerow.errors import ModelFormatError
-from hedgerow.objectives.targets import FOR_SEVERAL
 
 _MOST_OUTPUTS = 2**16
 
@@ -124,7 +123,11 @@ _OURS = {
     "Poisson": "poisson",
 }
 _LINKS = {"Tweedie": "log", "LogLinQuantile": "log"}
-_SINGLE = {"MultiRMSE": "squared_error", "MultiLogloss": "logistic"}
+_SINGLE = {
+    "MultiRMSE": "squared_error",
+    "MultiLogloss": "logistic",
+    "MultiCrossEntropy": "cross_entropy",
+}
 
 
 def _meaning(loss: str, n_outputs: int) -> Meaning:
@@ -132,11 +135,15 @@ def _meaning(loss: str, n_outputs: int) -> Meaning:
         return Meaning("softmax")
     if loss == "MultiClassOneVsAll" and n_outputs > 1:
         return linked(loss, "logit", "classes")
+    if loss == "RMSEWithUncertainty" and n_outputs == 2:
+        return Meaning("normal")  # the second score is the logarithm of the standard deviation
     if n_outputs > 1:
         single = _SINGLE.get(loss)
-        return several(single, n_outputs) if single in FOR_SEVERAL else linked(loss)
+        return linked(loss) if single is None else several(Meaning(single), n_outputs)
     if loss in _OURS:
         return Meaning(_OURS[loss])
+    if loss == "Focal":  # whose weight of the classes is not that of Hedgerow
+        return linked(loss, "logit", "two classes")
     return linked(loss, _LINKS.get(loss, "identity"))
 
 
@@ -148,8 +155,8 @@ def _classes(record: dict[str, Any], meaning: Meaning, n_outputs: int) -> AnyArr
         about = _decoded(about)
     names = about.get("class_names") if isinstance(about, dict) else None
     expected = {"logistic": 2, "softmax": n_outputs}.get(meaning.objective)
-    if meaning.record.get("loss_parameters", {}).get("task") == "classes":
-        expected = n_outputs
+    task = meaning.record.get("loss_parameters", {}).get("task")
+    expected = {"two classes": 2, "classes": n_outputs}.get(task, expected)
     if not isinstance(names, list) or len(names) != expected:
         return None
     kinds = {type(name) for name in names}

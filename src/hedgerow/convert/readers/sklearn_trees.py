@@ -65,7 +65,7 @@ def read_tree_model(model: Any) -> Imported:
         n_outputs = int(model.n_outputs_)
         meaning = Meaning("squared_error")
         if n_outputs > 1:
-            meaning = several("squared_error", n_outputs)
+            meaning = several(Meaning("squared_error"), n_outputs)
     width = table.value.shape[1:]
     value = table.value.reshape(len(table.feature), -1)[:, :n_outputs] / len(trees)
     table.value = value if n_outputs > 1 else value[:, 0]

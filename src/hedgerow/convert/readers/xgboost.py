@@ -34,7 +34,6 @@ from hedgerow.convert.readers.xgboost_trees import Tree, read_tree, table_of
 from hedgerow.convert.trees import TreeTable
 from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import ModelFormatError
-from hedgerow.objectives import CUSTOM
 from hedgerow.objectives.targets import FOR_SEVERAL
 
 _MOST_OUTPUTS = 2**20
@@ -93,14 +92,19 @@ def _booster(record: dict[str, Any]) -> tuple[dict[str, Any], FloatArray | None]
     """Return the trees of a booster, and the weights of DART's trees."""
     name = record.get("name")
     if name == "gbtree":
-        weights = record.get("weight_drop")
-        return record, None if weights is None else records.floats(record, "weight_drop")
+        return record, _weights(record) if "weight_drop" in record else None
     if name == "dart":
-        return records.member(record, "gbtree"), records.floats(record, "weight_drop")
+        return records.member(record, "gbtree"), _weights(record)
     raise ModelFormatError(
         f"the booster {str(name)[:50]!r} of XGBoost cannot be read: only 'gbtree' and 'dart' "
         "have trees."
     )
+
+
+def _weights(record: dict[str, Any]) -> FloatArray:
+    """Return the weights of DART's trees, which are float32 numbers that JSON rounds."""
+    with np.errstate(over="ignore"):
+        return records.floats(record, "weight_drop").astype(np.float32).astype(np.float64)
 
 
 def _in_turns(outputs: list[int], trees: Sequence[Tree], n_outputs: int) -> list[int]:
@@ -159,6 +163,8 @@ _MEANINGS: dict[str, tuple[Meaning, str]] = {
     "rank:pairwise": (Meaning("rank_pairwise"), "identity"),
 }
 """Meaning of the predictions, and link of the base score, for each objective of XGBoost."""
+_SEVERAL_LEVELS = ("reg:quantileerror", "reg:expectileerror")
+"""Objectives whose outputs may be those of one target."""
 
 
 def _meaning(
@@ -170,10 +176,10 @@ def _meaning(
         raise ModelFormatError(f"the objective {str(name)[:60]!r} of XGBoost is not supported.")
     meaning, link = _MEANINGS[name]
     start = _raw_scores(base, link)
-    if n_outputs > 1 and not classes:
-        single = meaning.objective
-        ours = single in FOR_SEVERAL and single != CUSTOM
-        meaning = several(single, n_outputs) if ours else linked(name)
+    if n_outputs > 1 and not classes and name not in _SEVERAL_LEVELS:
+        if meaning.objective not in FOR_SEVERAL:
+            raise ModelFormatError(f"{name!r} with {n_outputs} outputs is not supported.")
+        meaning = several(meaning, n_outputs)
     elif meaning.objective == "softmax" and n_outputs < 2:
         raise ModelFormatError(f"{name!r} needs at least two classes.")
     return meaning, start

@@ -26,6 +26,7 @@ from hedgerow.model.model import Model
 from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
+from hedgerow.objectives.custom.losses import Linked
 from hedgerow.once import once
 
 _EXACT = 2**53
@@ -340,8 +341,9 @@ def _check(model: Model, target: str) -> None:
 def _link(model: Model, target: str) -> str:
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     if isinstance(objective, SeveralTargets):
-        single = objective.single.name
-        if _LINKS.get(single) == "identity":
+        single = objective.single
+        own = isinstance(single, Linked) and single.task == "regression"
+        if (single.link if own else _LINKS.get(single.name)) == "identity":
             return "identity"
     elif model.objective == CUSTOM:
         given = model.training["loss_parameters"]
