@@ -342,8 +342,10 @@ def _link(model: Model, target: str) -> str:
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     if isinstance(objective, SeveralTargets):
         single = objective.single
-        own = isinstance(single, Linked) and single.task == "regression"
-        if (single.link if own else _LINKS.get(single.name)) == "identity":
+        known = _LINKS.get(single.name)
+        if isinstance(single, Linked) and single.task == "regression":
+            known = single.link
+        if known == "identity":
             return "identity"
     elif model.objective == CUSTOM:
         given = model.training["loss_parameters"]
