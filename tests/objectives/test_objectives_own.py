@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
 
@@ -83,6 +84,40 @@ def test_operations_of_jets(name) -> None:
     far = np.minimum.reduce([np.abs(raw - y), np.abs(raw), np.abs(raw - 0.5)]) > 0.1
     np.testing.assert_allclose(exact[0][far], numeric[0][far], rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(exact[1][far], numeric[1][far], rtol=1e-6, atol=1e-6)
+
+
+STABLE = {
+    "logistic": (
+        lambda y, raw: max(raw, 0.0) - y * raw + math.log1p(math.exp(-abs(raw))),
+        lambda y: (0.5 - y, np.full(len(y), 0.25)),
+    ),
+    "log_cosh": (
+        lambda y, raw: abs(raw) + math.log1p(math.exp(-2.0 * abs(raw))) - math.log(2.0),
+        lambda y: (np.zeros(len(y)), np.ones(len(y))),
+    ),
+    "softplus by min": (
+        lambda y, raw: -min(0.0, -raw) + np.log1p(np.exp(-np.abs(raw))),
+        lambda y: (np.full(len(y), 0.5), np.full(len(y), 0.25)),
+    ),
+    "squares": (
+        lambda y, raw: max(abs(raw), 0.0) ** 2 + np.fabs(-raw) * abs(raw),
+        lambda y: (np.zeros(len(y)), np.full(len(y), 4.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STABLE)
+def test_smooth_losses_have_their_derivatives_at_kinks_of_their_parts(name) -> None:
+    function, expected = STABLE[name]
+    y = np.array([0.0, 1.0, 0.3])
+    g, h = derivatives(loops(function), y, np.zeros(3))
+    np.testing.assert_allclose((g, h), expected(y), atol=1e-15)
+
+
+def test_the_start_of_a_stable_logistic_loss_is_the_log_odds() -> None:
+    y = np.repeat([0.0, 1.0], [20, 180])
+    loss = make_own_loss(STABLE["logistic"][0], y)
+    np.testing.assert_allclose(loss.initial_score(y, None), [math.log(9.0)], rtol=1e-9)
 
 
 def test_numeric_derivatives_are_as_near_as_promised() -> None:

@@ -8,8 +8,10 @@ differentiation)::
     f(x)      (f,  f' x',  f'' x'**2 + f' x'')
     x y       (x y,  x' y + x y',  x'' y + 2 x' y' + x y'')
 
-Comparisons use only values.  A loss with operators or functions that are not in this module
-is differentiated numerically.
+Comparisons use only values.  At a kink of ``abs``, ``max`` and ``min`` the derivatives are those
+from the right.  So a smooth loss that is written with these functions, such as ``max(raw, 0) -
+y * raw + log1p(exp(-abs(raw)))``, has its derivatives there, too.  A loss
+with operators or functions that are not in this module is differentiated numerically.
 
 Importing this module registers the type with Numba; only custom losses do so.
 """
@@ -151,10 +153,6 @@ def _square(x: float) -> tuple[float, float, float]:
     return x * x, 2.0 * x, 2.0
 
 
-def _abs(x: float) -> tuple[float, float, float]:
-    return abs(x), 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0), 0.0
-
-
 def _tanh(x: float) -> tuple[float, float, float]:
     t = math.tanh(x)
     return t, 1.0 - t * t, -2.0 * t * (1.0 - t * t)
@@ -201,7 +199,6 @@ for _functions, _rule in (
     ((math.log1p, np.log1p), _log1p),
     ((math.sqrt, np.sqrt), _sqrt),
     ((np.square,), _square),
-    ((abs, math.fabs, np.abs, np.fabs), _abs),
     ((math.tanh, np.tanh), _tanh),
     ((math.cosh, np.cosh), _cosh),
     ((math.sinh, np.sinh), _sinh),
@@ -275,12 +272,22 @@ def _power(x: Any, y: Any) -> Any:
     return jet(power, power * rate, power * (rate * rate + drift))
 
 
+@compile_inner
+def _is_above(x: Any, y: Any) -> Any:
+    """Whether x is above y, or equal to it, where the raw score is slightly larger."""
+    if x.value != y.value:
+        return x.value > y.value
+    if x.first != y.first:
+        return x.first > y.first
+    return x.second >= y.second
+
+
 def _larger(x: Any, y: Any) -> Any:
-    return x if x.value >= y.value else y
+    return x if _is_above(x, y) else y
 
 
 def _smaller(x: Any, y: Any) -> Any:
-    return x if x.value <= y.value else y
+    return y if _is_above(x, y) else x
 
 
 def _log_add_exp(x: Any, y: Any) -> Any:
@@ -308,6 +315,16 @@ for _operators, _of_two in (
     ((np.logaddexp,), _log_add_exp),
 ):
     _binary(_operators, _of_two)
+
+
+def _abs(x: Any) -> Any:
+    if not isinstance(x, JetType):
+        return None
+    return lambda x: max(x, -x)
+
+
+for _function in (abs, math.fabs, np.abs, np.fabs):
+    _overload(_function)(_abs)
 
 
 def _compare(function: Any) -> None:
