@@ -484,3 +484,19 @@ def test_trigamma_has_the_values_of_scipy() -> None:
     found = trigamma(x)
     np.testing.assert_allclose(found, polygamma(1, x), rtol=1e-14, atol=0.0)
     assert (found[5:99] == trigamma(x[5:99])).all()  # a part of the rows gives the same bits
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        known.Normal(np.zeros(3), np.ones(3)),
+        known.LogNormal(np.zeros(3), np.ones(3)),
+        known.Gamma(np.ones(3), np.full(3, 2.0)),
+        known.Poisson(np.ones(3)),
+        known.NegativeBinomial(np.ones(3), np.full(3, 2.0)),
+    ],
+    ids=lambda law: type(law).__name__,
+)
+def test_densities_of_infinity_and_of_missing_targets(found) -> None:
+    density = found.log_pdf([np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(density, [-np.inf, -np.inf, np.nan])

@@ -110,7 +110,8 @@ def binomial_log_probability(count: FloatArray, rate: FloatArray, size: FloatArr
 def _of_counts(count: FloatArray, above: FloatArray, at_0: FloatArray) -> FloatArray:
     """Return ``at_0`` for 0, ``above`` for other counts, and -inf for other numbers."""
     found = np.where(count == 0.0, at_0, above)
-    return np.where((count >= 0.0) & (count == np.floor(count)), found, -np.inf)
+    possible = (count >= 0.0) & (count < np.inf) & (count == np.floor(count))
+    return np.where(possible | np.isnan(count), found, -np.inf)
 
 
 def binomial_cdf(count: FloatArray, rate: FloatArray, size: FloatArray) -> FloatArray:

@@ -124,8 +124,8 @@ class Distribution(ABC):
 
     def log_pdf(self, y: Any) -> FloatArray:
         """Return the log density at ``y``, or the log probability of a count; (n_rows,)."""
-        law, at = self._law(), self._targets(y)
-        return np.asarray(law.logpmf(at) if self.discrete else law.logpdf(at))
+        at = self._targets(y)
+        return np.where(np.isinf(at), -np.inf, self._law().logpdf(at))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Any:
         """Draw ``n`` targets for each row.
