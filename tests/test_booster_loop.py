@@ -12,6 +12,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
+import hedgerow
 from hedgerow import (
     Booster,
     Dataset,
@@ -524,6 +525,40 @@ def shift(node: dict[str, Any]) -> None:
             node["threshold"] -= 2**60
         shift(node["left"])
         shift(node["right"])
+
+
+def test_json_of_zeros_that_are_missing_in_a_model_of_lightgbm() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X0 = np.random.default_rng(0).integers(0, 3, (200, 1)) * 1.0
+    params = {"zero_as_missing": True, "verbosity": -1, "min_data_in_leaf": 2}
+    peer = lightgbm.train(params, lightgbm.Dataset(X0, (X0[:, 0] == 0.0) * 1.0), 3)
+    booster = hedgerow.from_lightgbm(peer)
+    document = json.loads(booster.to_json())
+    band = document["zero_missing_up_to"]
+    rows = [[0.0], [1e-36], [-1e-36], [1e-34], [-1.0], [2.0]]
+    read = [[None if abs(value) <= band else value] for (value,) in rows]
+    expected = booster.predict(np.array(rows), kind="raw")
+    assert expected[0] == expected[1] == expected[2] != expected[3]
+    np.testing.assert_allclose(raw_of_document(document, read)[:, 0], expected, rtol=1e-12)
+
+
+def test_json_of_unknown_categories_in_a_model_of_xgboost() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    code = np.random.default_rng(0).integers(0, 6, 300)
+    rows, y = code[:, None] * 1.0, (code % 2) * 1.0 + code
+    table = xgboost.DMatrix(rows, y, feature_types=["c"], enable_categorical=True)
+    booster = hedgerow.from_xgboost(xgboost.train({"max_cat_to_onehot": 1}, table, 3))
+    document = json.loads(booster.to_json())
+    assert document["features"][0]["rounding"] == "down"
+    assert document["unknown_category"] == "split"
+    nodes = [tree["root"] for tree in document["trees"]]
+    for node in nodes:  # the other categories, as a further level
+        if "left" in node:
+            node["left_levels"] += ["other"] if node["unknown"] == "left" else []
+            nodes += [node["left"], node["right"]]
+    expected = booster.predict(np.array([[2.0], [2.7], [77.0], [np.nan]]), kind="raw")
+    found = raw_of_document(document, [[2], [math.floor(2.7)], ["other"], [None]])
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-12)
 
 
 def test_json_says_what_it_cannot_hold() -> None:

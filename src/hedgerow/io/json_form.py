@@ -14,7 +14,11 @@
 A row goes left if its value is ``<= threshold``, or its category is in ``left_levels``.
 ``missing`` is the side of missing values.  The raw score of an output is its base score plus
 the values of the leaves that the row reaches in its trees.  A leaf with ``values`` adds one to
-each output.  A leaf with ``terms`` also adds a linear function: the sum of
+each output.  If features have a ``rounding`` (in models of other libraries), a number with a
+fraction is the level that it is rounded to, down or to zero.  If ``unknown_category`` is
+``"split"``, nodes with ``left_levels`` have the side of other categories as ``unknown``.  With
+``zero_as_missing`` numbers of a magnitude up to ``zero_missing_up_to`` are missing.  A leaf with
+``terms`` also adds a linear function: the sum of
 ``slope * (x - center)``, limited to ``low`` and ``high``.  A leaf with ``values`` has such a
 function for each output in ``lines``, if any of them has terms.  Values of DART and random forest
 trees include their factors in the model.  64-bit integers are exact.  (``export`` writes
@@ -36,7 +40,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.model import Model
 from hedgerow.params import Interval
 
@@ -83,6 +87,8 @@ def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, 
         "unknown_category": model.schema.unknown,
         "zero_as_missing": bool(model.schema.zero_missing),
     }
+    if model.schema.zero_missing:
+        found["zero_missing_up_to"] = model.schema.zero_band
     if classes is not None:
         found["classes"] = classes
     for name in ("loss_parameters", "parameters", "best_round", "attributes", "offset_columns"):
@@ -107,6 +113,8 @@ def _column(column: Column) -> dict[str, Any]:
     found: dict[str, Any] = {"name": column.name, "kind": column.kind}
     if column.kind == "category":
         found["levels"] = [_plain(level) for level in column.levels]
+    if column.rounding != "none":
+        found["rounding"] = column.rounding
     return found
 
 
@@ -140,7 +148,7 @@ def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
             "gain": _number(float(forest.gain[node])),
         }
         if has_sets[node]:
-            known["left_levels"] = _left_levels(forest, node, schema.columns[feature])
+            known |= _sides(forest, node, schema.columns[feature])
         elif schema.columns[feature].kind == "int":
             known["threshold"] = int(forest.threshold[node])
         else:
@@ -179,12 +187,17 @@ def _line(slopes: Slopes, line: int) -> dict[str, Any]:
     }
 
 
-def _left_levels(forest: Forest, node: int, column: Column) -> list[Any]:
+def _sides(forest: Forest, node: int, column: Column) -> dict[str, Any]:
+    """Return the levels that go left, and the side of unknown categories if it is not another's."""
     tables = forest.categories
     assert tables is not None
     bins = tables.bins_of(int(forest.feature[node]))
-    goes_left = tables.bins_left(int(forest.threshold[node]))[bins].tolist()
-    return [_plain(level) for level, left in zip(column.levels, goes_left, strict=True) if left]
+    bins_left = tables.bins_left(int(forest.threshold[node]))
+    goes_left = zip(column.levels, bins_left[bins].tolist(), strict=True)
+    found: dict[str, Any] = {"left_levels": [_plain(level) for level, left in goes_left if left]}
+    if tables.unknown_in_sets:
+        found["unknown"] = "left" if bins_left[UNKNOWN_BIN] else "right"
+    return found
 
 
 def _number(value: float) -> Any:
