@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,6 +17,7 @@ from hedgerow import (
     CARTRegressor,
     DataError,
     Dataset,
+    DataTypeError,
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
@@ -868,3 +870,59 @@ def test_single_trees_of_several_columns_of_y() -> None:
     labels = CARTClassifier(max_depth=3).fit(X, both > 0.3)
     names = ("0: False", "0: True", "1: False", "1: True")
     assert labels.partial_dependence(X).output_names == names
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_effects_at_zeros_that_are_missing(lines) -> None:
+    r = np.random.default_rng(0)
+    X = np.column_stack([r.integers(-3, 4, 200) * 1.0, r.normal(size=200)])
+    params = {"n_estimators": 4, "zero_as_missing": True, "linear_leaves": lines}
+    booster = train({**params, "early_stopping": False}, Dataset(X, (X[:, 0] == 0.0) * X[:, 1]))
+    effect = booster.partial_dependence(X)["x0"]
+    for value in (-1.0, 0.0, 2.0):
+        rows = X.copy()
+        rows[:, 0] = value
+        np.testing.assert_allclose(effect.at([value]), [booster.predict(rows).mean()], atol=1e-12)
+    assert effect.at([0.0]) == effect.at([None]) == effect.missing
+    assert effect.at([0.0]) != effect.at([-1e-9])
+    if lines:  # points, where 0 would be a number
+        curves = booster.individual_curves(X[:5], "x0")
+        assert 0.0 not in curves.effect.positions
+        assert booster.accumulated_effects(X, ["x0"])["x0"].zero_missing_up_to == 0.0
+
+
+def test_effects_at_dates() -> None:
+    r = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(r.integers(0, 30, 200), unit="D")
+    hours = pd.to_timedelta(r.integers(0, 24, 200), unit="h")
+    table = pd.DataFrame({"day": days, "kind": pd.Categorical(days.floor("10D")), "wait": hours})
+    y = table["day"].dt.day + table["wait"].dt.total_seconds() / 7200.0
+    params = {"n_estimators": 4, "early_stopping": False, "min_data_per_group": 2}
+    booster = train({**params, "linear_leaves": False}, Dataset(table, y + 3.0 * (days.day > 20)))
+    found = booster.partial_dependence(table)
+    for name in table:
+        some = table[name].drop_duplicates()[:3]
+        ticks = some.to_numpy().astype("m8[us]" if name == "wait" else "M8[us]").astype("i8")
+        expected = [booster.predict(table.assign(**{name: value})).mean() for value in some]
+        for given in (some, some.to_list(), ticks):
+            np.testing.assert_allclose(found[name].at(given), expected)
+    words = [("day", dt.timedelta(1), "holds durations"), ("day", "noon", "ISO 8601|such as")]
+    for name, value, expected in words:
+        with pytest.raises(DataError, match=expected):
+            found[name].at([value])
+
+
+def test_effects_of_wide_integers_between_and_beyond_their_values() -> None:
+    X = np.arange(8)[:, None]
+    booster = train({"n_estimators": 1, "min_samples_leaf": 1}, Dataset(X, X[:, 0] > 3))
+    effect = booster.partial_dependence(X)["x0"]
+    low, high = effect.at([0, 7])
+    assert low < high
+    at = effect.at([-np.inf, -1e30, 3, 3.5, 4, 1e30, np.inf])
+    np.testing.assert_array_equal(at, [low, low, low, high, high, high, high])
+
+
+def test_effects_of_numbers_refuse_text() -> None:
+    booster = train({"n_estimators": 1}, Dataset(np.arange(40.0)[:, None], np.arange(40.0)))
+    with pytest.raises(DataTypeError, match="column 'x0' holds numbers; got the text 'old'"):
+        booster.partial_dependence()["x0"].at(["old"])

@@ -84,6 +84,11 @@ class Schema:
     zero_missing: bool = False
     zero_band: float = 0.0
 
+    @property
+    def zero_missing_up_to(self) -> float | None:
+        """Largest magnitude of the numbers that are missing values; None if no number is."""
+        return self.zero_band if self.zero_missing else None
+
     @once
     def names(self) -> tuple[str, ...]:
         """Name of each column."""

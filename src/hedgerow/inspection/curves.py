@@ -254,6 +254,7 @@ def _accumulated(background: Background, column: int, kind: Kind, n_points: int)
         quantiles=quantiles,
         is_exact=False,
         temporal=described.temporal,
+        zero_missing_up_to=background.schema.zero_missing_up_to,
     )
 
 

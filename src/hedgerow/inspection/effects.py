@@ -11,17 +11,21 @@ points  an effect evaluated at some values only
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.categories.columns import Encoded, Ticks
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.data.schema import Column, ColumnKind, Temporal
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.data.reading.objects import read_objects
+from hedgerow.data.reading.temporal import as_trained
+from hedgerow.data.schema import Column, ColumnKind, Schema, Temporal
+from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,8 @@ class Effect:
         Whether the effect is a step function, exact for every value.
     temporal : {"dates", "times", "durations"} or None
         What the numbers are, if they are microseconds.
+    zero_missing_up_to : float or None
+        Largest magnitude of the numbers that are missing values; None if no number is.
     """
 
     name: str
@@ -70,10 +76,12 @@ class Effect:
     quantiles: FloatArray
     is_exact: bool
     temporal: Temporal | None = None
+    zero_missing_up_to: float | None = None
 
     @staticmethod
     def of_curve(
-        column: Column,
+        schema: Schema,
+        place: int,
         positions: AnyArray,
         levels: tuple[Level, ...],
         curve: FloatArray,
@@ -82,7 +90,7 @@ class Effect:
         is_exact: bool,
     ) -> Effect:
         """Make an effect from its values; ``curve`` and ``rows`` end with missing and unknown."""
-        n = len(positions)
+        n, column = len(positions), schema.columns[place]
         knows_unknown = len(curve) > n + 1
         return Effect(
             name=column.name,
@@ -98,6 +106,7 @@ class Effect:
             quantiles=quantiles,
             is_exact=is_exact,
             temporal=column.temporal,
+            zero_missing_up_to=schema.zero_missing_up_to,
         )
 
     @property
@@ -139,15 +148,20 @@ class Effect:
         Parameters
         ----------
         values : array-like of shape (n_values,)
-            Numbers or categories; NaN and None are missing.
+            Numbers or categories; NaN and None are missing.  A column that held dates, times
+            or durations takes these, or microseconds.
 
         Returns
         -------
         float64, shape (n_values,) or (n_values, n_outputs)
             Interpolated between points; constant outside the points.
         """
-        given = np.asarray(values, dtype=object).reshape(-1)
+        given = as_objects(values)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
+        if self.temporal is not None or self.kind != "category":
+            given[~absent] = self._as_numbers(given[~absent])
+        if self.zero_missing_up_to is not None and self.kind != "category":
+            absent[~absent] = np.abs(given[~absent]) <= self.zero_missing_up_to
         found = np.empty((len(given), *self.values.shape[1:]))
         found[absent] = self.missing
         present = given[~absent]
@@ -157,12 +171,26 @@ class Effect:
             some = [self.values[place[v]] if v in place else other for v in present]
             found[~absent] = np.array(some).reshape(len(present), *self.values.shape[1:])
         elif self.is_exact:
-            typed = present.astype(np.int64 if self.kind == "int" else np.float64)
-            cell = np.searchsorted(self.positions[:-1], typed, side="left")
+            number = whole_above(present) if self.kind == "int" else present.astype(np.float64)
+            cell = np.searchsorted(self.positions[:-1], number, side="left")
             found[~absent] = self.values[cell]
         else:
             found[~absent] = self._between(present.astype(np.float64))
         return found
+
+    def _as_numbers(self, present: AnyArray) -> AnyArray:
+        """Return numbers; dates, times and durations are microseconds."""
+        column = Column(self.name, "float", temporal=self.temporal)
+        part = as_trained(read_objects(present, self.name), column, typed=False)
+        if isinstance(part, Ticks):
+            return part.values
+        if isinstance(part, Encoded):
+            if not isinstance(part.values, np.ndarray):
+                raise DataTypeError(
+                    f"column {self.name!r} holds numbers; got the text {str(present[0])[:50]!r}."
+                )
+            return part.values[part.codes]
+        return part
 
     def _between(self, numbers: FloatArray) -> FloatArray:
         x = self.positions.astype(np.float64)
@@ -249,6 +277,25 @@ class PartialDependence:
                     ):
                         columns[key].append(entry)
         return make_frame(columns, backend)
+
+
+def as_objects(values: Any) -> AnyArray:
+    """Return values as Python objects, shape (n_values,)."""
+    if hasattr(values, "dtype"):
+        values = np.asarray(values)
+        if values.dtype.kind in "mM":  # NumPy converts nanoseconds to integers
+            values = values.astype(f"{values.dtype.kind}8[us]")
+    return np.array(values, dtype=object).reshape(-1)
+
+
+def whole_above(numbers: AnyArray) -> IntArray:
+    """Return the least integer of 64 bits that is not below each number."""
+    limits = np.iinfo(np.int64)
+    found = [
+        math.ceil(number) if math.isfinite(number) else math.copysign(2.0**63, number)
+        for number in numbers.tolist()
+    ]
+    return np.array([min(max(limits.min, int(each)), limits.max) for each in found], np.int64)
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:

@@ -226,8 +226,9 @@ class ExactEffects:
             own = self._background.inputs[:, column]
             rows, quantiles = cells.describe(own, self._background.weight)
         levels = tuple(cells.column.levels)
+        schema = self._cells.schema
         return Effect.of_curve(
-            cells.column, cells.positions, levels, curve, rows, quantiles, is_exact=True
+            schema, column, cells.positions, levels, curve, rows, quantiles, is_exact=True
         )
 
 

@@ -62,8 +62,11 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
         return Grid(cells, cuts, _encoded(background, cells, cuts), True)
     quantiles = quantiles_of(background.values[:, column], cells.column)
     numbers = np.concatenate((quantiles, _some_cuts(cells, quantiles)))
+    missing_up_to = background.schema.zero_missing_up_to
+    if missing_up_to is not None:
+        numbers = numbers[np.abs(numbers) > missing_up_to]
     if len(numbers) == 0:
-        numbers = np.zeros(1)
+        numbers = np.ones(1)
     positions: AnyArray = _thinned(np.unique(numbers), quantiles, n_points)
     if cells.column.kind == "int":
         positions = np.unique(positions.astype(np.int64))

@@ -359,7 +359,9 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
         levels = tuple(described.levels[k] for k in positions)
         positions = np.arange(len(positions))
     quantiles = quantiles_of(values, described)
-    return Effect.of_curve(described, positions, levels, curve, rows, quantiles, grid.is_exact)
+    return Effect.of_curve(
+        background.schema, column, positions, levels, curve, rows, quantiles, grid.is_exact
+    )
 
 
 def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> FloatArray:

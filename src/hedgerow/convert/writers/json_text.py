@@ -33,7 +33,7 @@ def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         "classes": None if plain.classes is None else plain.classes.tolist(),
         "n_outputs": plain.n_outputs,
         "base_score": plain.forest.base_score.tolist(),
-        "zero_is_missing_up_to": schema.zero_band if schema.zero_missing else None,
+        "zero_is_missing_up_to": schema.zero_missing_up_to,
         "columns": [
             {"name": c.name, "kind": c.kind, "rounding": c.rounding, "levels": list(c.levels)}
             if c.kind == "category"
