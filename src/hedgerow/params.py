@@ -2,7 +2,7 @@
 
 This module validates parameters once.  A value out of range, an unknown name, or a
 value without effect in combination with another raises :class:`ParameterError`.  The
-message names the parameter, its value and what is allowed.
+message names the parameter, its value and the allowed values.
 """
 
 from __future__ import annotations

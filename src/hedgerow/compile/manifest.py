@@ -1,4 +1,4 @@
-"""What was built: the manifest of the libraries, and which of them this process uses.
+"""The manifest of the built libraries, and the choice of the library of this process.
 
 ``built/`` in the package holds one shared library for each level of processors and
 ``manifest.json``, which lists their contents::

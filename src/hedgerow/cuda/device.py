@@ -20,7 +20,7 @@ from hedgerow.errors import CompilationError, DeviceError
 _LOG_BYTES = 4096
 _REGISTERS, _LOG, _LOG_SIZE = 0, 5, 6  # options of the driver's compiler; errors go to the log
 MOST_REGISTERS = 64
-"""Of a thread: with more, a multiprocessor would hold only one block of 512 threads."""
+"""Registers of a thread: with more, a multiprocessor would hold only one block of 512 threads."""
 _NOT_BLOCKING = 1
 _PORTABLE, _FOR_DEVICES = 1, 2
 
@@ -56,7 +56,7 @@ class Gpu:
     ----------
     name : str
     n_processors : int
-        Multiprocessors, each of which runs blocks side by side.
+        Number of multiprocessors; each runs blocks in parallel.
     most_shared : int
         Bytes of memory that the threads of a block can share.
     """
@@ -138,7 +138,7 @@ class Gpu:
 
 
 class Stream:
-    """Arrays of one fit, and what is done with them, one after the other.
+    """The arrays of one fit, and the ordered operations on them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all folds of a cross-fit share: rows, loss, parameters, and class weights."""
+"""The data that all folds of a cross-fit share: rows, loss, parameters and class weights."""
 
 # ruff: noqa: SLF001  (the code here has the role of the estimators' fit methods)
 

@@ -42,7 +42,7 @@ from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 LEAST_TABLE = 512
-"""Number of entries that the table of a leaf may have, whatever the background."""
+"""Number of entries that the table of a leaf may have, for any background."""
 
 ENTRIES_A_ROW = 32
 """Number of entries that a table may have for each row of the background.

@@ -260,7 +260,7 @@ def _is(value: object, default: int) -> bool:
 
 
 def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None:
-    """Raise an error for arguments that are given or changed, but for permutations only."""
+    """Raise an error for arguments that are given or changed, but apply to permutations only."""
     names = [name for name, value in given.items() if value is not None]
     names += [name for name, is_changed in changed.items() if is_changed]
     if names:

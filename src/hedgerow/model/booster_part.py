@@ -1,4 +1,4 @@
-"""What the methods of a booster, which several modules define, may use of it."""
+"""The attributes of a booster that methods of other modules may use."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RowScorer:
     walk : tuple
         :class:`hedgerow.model.layout.WalkTables` of 64-bit keys.
     leaves : tuple
-        Vectors, values and slopes of the nodes, as far as the kernels need them.
+        Vectors, values and slopes of the nodes that the kernels need.
     reader : CategoryReader, optional
         Required if the forest splits categories.
     """

@@ -42,7 +42,7 @@ class Objective(Protocol):
     n_outputs : int
         Raw scores per row.
     constant_hessian : bool
-        True if h is the row's weight, whatever the raw score.
+        True if h is the row's weight for any raw score.
     second_order : bool
         True if h is the second derivative.  Otherwise the second derivative is zero almost
         everywhere, and leaf values come from a line search.

@@ -124,8 +124,8 @@ class SumsRule:
 
 
 LeafRule: TypeAlias = QuantileRule | RootRule | SumsRule
-"""How a loss finds the steps of leaves.  An objective that can tell has a method
-``leaf_rule(output)``; rows in chunks, too, are then searched by it."""
+"""The rule by which a loss finds leaf values.  An objective with such a rule has a method
+``leaf_rule(output)``, which the search on chunks uses too."""
 
 
 def root_rule(

@@ -89,7 +89,7 @@ class OrderedSum:
             self._sums[first, stop] = left + right
 
     def to_array(self) -> IntArray:
-        """Return what is known, int64 (n_entries, FIELDS), to be merged with that of other ranks.
+        """Return the state, int64 (n_entries, FIELDS), to merge with those of other ranks.
 
         An entry is a half and the bits of its sum, or a block, -1 and the bits of a value.
         """

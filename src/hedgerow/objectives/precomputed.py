@@ -44,7 +44,7 @@ class LossRows(NamedTuple):
     target   float64 (n_rows,), or (n_rows, n_columns) for losses of several columns
     raw      float64 (n_outputs, n_rows)
     weight   float64 (n_rows,), or None: every weight is 1
-    round    number of the round, from 0: losses with random draws draw anew in each round
+    round    number of the round, from 0: losses with random draws draw again in each round
     """
 
     target: FloatArray

@@ -118,7 +118,7 @@ def warn_of_short_steps(
 ) -> None:
     """Warn, on rank 0, if trees of Huber's loss cannot reach the targets.
 
-    No leaf has a value above ``delta``, whatever its rows are.  So with a ``delta`` far below the
+    No leaf has a value above ``delta``, for any rows.  So with a ``delta`` far below the
     differences of the targets, the model is nearly a constant.
     """
     from hedgerow.objectives.robust import Huber

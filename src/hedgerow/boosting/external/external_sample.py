@@ -123,7 +123,7 @@ class ExternalSample:
 
     @property
     def inputs(self) -> Inputs | None:
-        """What the trees split, if it differs from the columns of the table."""
+        """The columns that the trees split, if they differ from the columns of the table."""
         return None if self.encoding is None else self.encoding.inputs
 
     @property
@@ -186,7 +186,7 @@ class StorePlan:
 
     @property
     def work(self) -> WorkShape:
-        """Working arrays of a fit on these rows, as far as they are known before."""
+        """The working arrays of a fit on these rows that are known before the fit."""
         objective = self.objective
         if objective is None:
             return WorkShape(self.n_outputs)

@@ -67,7 +67,7 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileFolds:
-    """What folds that read files share.
+    """The data that folds of files share.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ def sorted_rows(
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams, n_vectors: int = 1) -> int:
-    """Return the memory in bytes that exact growth needs for each row, whatever the limit.
+    """Return the memory in bytes that exact growth needs for each row, for any limit.
 
     It covers raw scores, arrays of the loss, one temporary float64, the queries of a ranking and,
     for a line search, the rows by leaf, with the weights of a sample that follows gradients.

@@ -20,7 +20,7 @@ of each round.  Everything else is derived from the data as before.  Raw
 scores are not stored: the trees are added again, each to each row, in the same order and
 with the same factors (also for DART, whose rounds subtract trees and add them
 back).  These are the same additions of the same floats, so the scores have the same
-bits, and so do all later trees, whatever the number of threads.
+bits, and so do all later trees, for any number of threads.
 
 Rows in memory, in files and on ranks share one loop
 (:mod:`hedgerow.boosting.loop.training_loop`).
@@ -121,7 +121,7 @@ class Rounds:
         """Raise ``StorageError`` unless a fit of this shape can have these rounds.
 
         The checksum detects damage, and the fingerprint detects other fits; this check keeps
-        tree traversal within the columns, whatever the source of the parts.
+        tree traversal within the columns, for any source of the parts.
 
         Parameters
         ----------

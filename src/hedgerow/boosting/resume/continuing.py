@@ -3,7 +3,7 @@
 Glossary
 --------
 start       the model being continued; its trees do not change
-added rows  the rows of the new fit, whatever rows the model was trained on
+added rows  the rows of the new fit, independent of the model's training rows
 
 ::
 

@@ -240,7 +240,7 @@ def schema_digest(schema: Schema) -> str:
 
 
 def array_digest(array: AnyArray, n_threads: int = 1) -> str:
-    """Return a digest of type, shape and elements, whatever the strides.
+    """Return a digest of type, shape and elements, independent of strides.
 
     Examples
     --------

@@ -107,7 +107,7 @@ def read_times(
 
 
 class Form(NamedTuple):
-    """What two columns of a target are.
+    """The roles of the two columns of a target.
 
     has_events   whether they are event and time; otherwise they are ends of intervals
     first        position of the event, or of the lower end

@@ -42,7 +42,7 @@ STRENGTH = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsRows:
-    """What statistics are computed from.
+    """The input of target statistics.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def n_recorded(table: AnyTable) -> int:
 
 
 def keys_of_rows(table: AnyTable, seed: int) -> npt.NDArray[np.uint64]:
-    """Return the keys of all rows, however many values they have."""
+    """Return the keys of all rows, for any number of values."""
     values, zero_missing = values_of(table), table.schema.zero_missing
     columns = hash_rows(seed, KEY_STREAM, table.n_features)
     keys = np.zeros(table.n_rows, dtype=np.uint64)

@@ -246,7 +246,7 @@ class _About:
     offsets: tuple[str, ...]
     targets: tuple[str, ...] | None
     values: Mapping[str, list[Any] | None]
-    """What the indices of an array stand for, by its name."""
+    """Return the meaning of the indices of an array, by its name."""
 
 
 def _about(array: AnyArray) -> _About:

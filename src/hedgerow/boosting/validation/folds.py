@@ -88,7 +88,7 @@ def draw_folds(
         A number for each group.
     keys : uint64 (n_rows,), optional
         Equal for copies of a row (:func:`hedgerow.boosting.row_data.row_keys.row_keys`), which
-        then are in the same fold, whatever their class; the order of the rows does not matter.
+        then are in the same fold, also across classes; the order of the rows does not matter.
 
     Returns
     -------

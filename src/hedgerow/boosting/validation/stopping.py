@@ -230,7 +230,7 @@ class BestRound:
     def next_end(self, n_rounds: int) -> int:
         """Return the first round that may end the fit, after ``n_rounds`` rounds.
 
-        A round before it never ends the fit, whatever its score.
+        An earlier round never ends the fit.
         """
         return max(n_rounds + 1, self._reference_round + self.patience)
 

@@ -16,7 +16,7 @@ Values = dict[str, Any]
 Value = TypeVar("Value")
 
 OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses": None}
-"""What no other library does unless asked to, and Hedgerow does if it is ``"auto"``."""
+"""Parameters that Hedgerow may enable by ``"auto"``, and other libraries only on request."""
 
 
 @dataclass(frozen=True, slots=True)

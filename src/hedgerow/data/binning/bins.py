@@ -231,7 +231,7 @@ def fit_bins(
     n_threads : int
         Number of threads.
     forced : mapping of name to ascending numbers, optional
-        Cuts to use whatever the data: fewer for each column than it has bins.
+        Cuts to use for any data: fewer for each column than it has bins.
     rows : int64, optional
         Rows to use instead of the seeded sample.
 

@@ -191,7 +191,7 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveRows:
-    """What decides which features share a column.
+    """The rules that decide which features share a column.
 
     Attributes
     ----------

@@ -103,7 +103,7 @@ def sort_texts(texts: Texts) -> IntArray:
 
 
 def take_levels(levels: Sequence[Level], positions: IntArray) -> Sequence[Level]:
-    """Select levels by position: as a tuple, unless a model cannot have so many."""
+    """Select levels by position: as a tuple, unless a model cannot have this many."""
     if isinstance(levels, ArrowText):
         chosen = levels.take(positions)
         return chosen if len(chosen) > MOST_LEVELS else tuple(chosen)

@@ -55,7 +55,7 @@ class ChunkWork(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What is known of the rows of a chunk beside their bins; see :class:`Chunk`."""
+    """The data of a chunk's rows other than their bins; see :class:`Chunk`."""
 
     target: FloatArray
     weight: FloatArray | None
@@ -64,7 +64,7 @@ class Metadata(NamedTuple):
 
 
 class MetadataSizes(NamedTuple):
-    """What rows have beside their bins; see :class:`Metadata`."""
+    """The data of rows other than their bins; see :class:`Metadata`."""
 
     weighted: bool = False
     n_offsets: int = 0

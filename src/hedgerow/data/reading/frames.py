@@ -4,7 +4,7 @@ narwhals recognises frames of pandas, polars, pyarrow, modin, cuDF and others wi
 importing the library.  Nulls, ``NaN`` and ``NaT`` are missing values.
 
 Long text columns are encoded by Arrow if it is installed, others by a Python dict.
-Categorical columns are encoded by the values of their dictionary, whatever its order.
+Categorical columns are encoded by the values of their dictionary, in any order.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def node_thresholds(
 ) -> IntArray:
     """Return thresholds of splits whose ranks are given; 0 where there is no numeric split.
 
-    Those that were drawn are taken as they are, but for columns of wide integers.
+    Drawn thresholds are not changed, except in columns of wide integers.
     """
     thresholds = np.zeros(len(feature), dtype=np.int64)
     for j in np.unique(feature[feature >= 0]):

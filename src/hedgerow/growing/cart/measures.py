@@ -1,4 +1,4 @@
-"""What is computed of the rows of a node: impurity and value, and the shares of the search.
+"""Statistics of the rows of a node: impurity, value, and the shares of the search.
 
 Regression targets enter the search as shares: centred on the mean of the node,
 scaled by a power of two and rounded to a grid on which no sum of them loses a

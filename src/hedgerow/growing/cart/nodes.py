@@ -1,4 +1,4 @@
-"""The nodes of a growing single tree: what is known of them, and how they come to be.
+"""The nodes of a growing single tree: their data, and their creation.
 
 Glossary
 --------
@@ -129,7 +129,7 @@ def add_node(
 @kernel(inner=True)
 def limits_of(columns: Columns, rules: CartRules, work: Work, tree: Tree, node: int,
               feature: int) -> Limits:  # fmt: skip
-    """What the sides of a split of the node must keep to, in units of the shares.
+    """Return the limits on the sides of a node's split, in units of the shares.
 
     A split of another feature may have means outside of the bounds; its children's values
     are then put at them.

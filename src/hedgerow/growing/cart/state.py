@@ -1,4 +1,4 @@
-"""What is known of a growing single tree: arrays and records that its kernels share.
+"""The state of a growing single tree: arrays and records that its kernels share.
 
 Glossary
 --------
@@ -126,7 +126,7 @@ class Work(NamedTuple):
     ----------
     rows, by_target : uint32
         Row ids, node by node: ascending, and in the order of the target (empty
-        but for the absolute error).
+        except for the absolute error).
     spare : uint32
         For their division.
     flags : uint8, one per row

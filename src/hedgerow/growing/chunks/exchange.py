@@ -1,4 +1,4 @@
-"""What the ranks of a fit tell each other while a tree grows: all of it is here.
+"""All messages between the ranks of a fit while a tree grows.
 
 ::
 
@@ -54,11 +54,11 @@ class Exchange:
         self.sent = 0
 
     def greet(self, facts: IntArray) -> IntArray:
-        """What each rank says of its rows and settings: int64 (size, facts)."""
+        """Return each rank's facts about its rows and settings: int64 (size, facts)."""
         return self._gather(facts, "what they know of the fit")
 
     def measures(self, local: IntArray) -> IntArray:
-        """What each rank has measured: int64 (size, measures); one row if nothing is added up."""
+        """Return each rank's measures: int64 (size, measures); one row if they are not summed."""
         return self._gather(local, "measures of gradients") if self.adds else local[None]
 
     def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
@@ -89,7 +89,7 @@ class Exchange:
         return np.array(splits.swapaxes(0, 1), order="C")
 
     def measured(self, local: IntArray, owner: int) -> IntArray:
-        """What the rank ``owner`` has measured."""
+        """Return the measures of the rank ``owner``."""
         if self.size == 1:
             return local
         return self._gather(local, "the split of a level")[owner]

@@ -2,7 +2,7 @@
 
 In memory such a loss fills g and h of all rows before each tree
 (:class:`hedgerow.objectives.precomputed.RowDerivatives`).  Here it fills those of one chunk,
-in space that the next chunk takes over: they are computed anew for every tree in any case,
+in space that the next chunk takes over: they are computed again for every tree in any case,
 so nothing of them is kept.
 
 A loss that compares rows with others (:class:`CrossRowGradients`) gets the scores of all rows
@@ -77,7 +77,7 @@ class ChunkGradients:
         self._largest = dict.fromkeys(outputs, 0.0)
 
     def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
-        """What ``LossData.probability`` is for a chunk: its g and h at its raw scores."""
+        """Return ``LossData.probability`` of a chunk: g and h at its raw scores."""
         loss = self._loss
         if loss is None:
             return chunk.work.probability

@@ -1,8 +1,7 @@
 """Growing trees on rows in chunks, on one process or on several: the trees of ``TreeGrower``.
 
 The compiled loop of :mod:`hedgerow.growing.core.grow` goes from node to node and to the rows of
-each.  Here a pass goes from chunk to chunk and does in each what is to be done for many
-nodes::
+each.  Here a pass goes from chunk to chunk and does the work of many nodes in each::
 
     pass 0      gradients, row sample, histogram of the root
                 -> units and packing checked; if they have changed, once more
@@ -238,7 +237,7 @@ class ChunkGrower:
         return rows_outside(chunk, self._segments, self._team.n_threads)
 
     def row_weights(self, chunk: Chunk, rows: RowArray) -> FloatArray | None:
-        """What each of some sampled rows of a chunk stands for in the last tree; None: the same."""
+        """Return the weights of some sampled rows of a chunk in the last tree, or None if equal."""
         return chunk.work.weights[rows] if self._weighs_sample else None
 
     def leaf_segments(self, chunk: Chunk) -> tuple[RowArray, IntArray, IntArray]:
@@ -364,7 +363,7 @@ class ChunkGrower:
         return building
 
     def _gather_measures(self) -> IntArray:
-        """What all ranks have measured, into the counts; number and sums of the root's rows."""
+        """Sum the measures of all ranks into the counts; return the root's number and sums."""
         return gather_counts(self._exchange, self._counts[: self._n_parts], self._of_sample())
 
     def _check_words(self) -> bool:
@@ -425,7 +424,7 @@ class ChunkGrower:
         return self._gather_measures()
 
     def _uses_of_start(self) -> Uses:
-        """What the pass for gradients reads and writes."""
+        """Return the arrays that the gradient pass reads and writes."""
         probability = ""
         if self._nodes.settings.loss == SOFTMAX and self._n_parts == 1:
             probability = "read" if self._nodes.scalars[layout.IS_OUTPUT] > 0 else "written"
@@ -435,7 +434,7 @@ class ChunkGrower:
     def _plan(
         self, parents: IntArray | None = None, building: Building | None = None
     ) -> passes.Plan:
-        """What a pass works with; by default it splits no node and builds no histogram."""
+        """Return the plan of a pass; by default it splits no node and builds no histogram."""
         added = self._pending.leaves
         leaves, values = _NO_NODES, np.zeros((0, 0))
         if added is not None:

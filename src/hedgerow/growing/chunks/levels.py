@@ -166,7 +166,7 @@ class LevelTree(ChunkTree):
         )  # fmt: skip
 
     def _measure(self) -> None:
-        """What the cut sends left in each node, from the rank that has its column."""
+        """Share the left sums of the cut in each node, measured by the rank that has its column."""
         level, n_columns, size = self._level, len(self.columns.feature), self._exchange.size
         place = int(np.searchsorted(self.columns.feature, level.choice[layout.FOUND_FEATURE]))
         last = n_columns * (np.arange(size) + 1) // size
@@ -187,7 +187,7 @@ class LevelTree(ChunkTree):
         self._keep_values(nodes, values.view(np.float64).reshape(len(nodes), -1))
 
     def _measured_values(self, nodes: IntArray) -> FloatArray:
-        """What the cut gains in each node of several outputs, and the values of these."""
+        """Return the gain of the cut in each node, and the nodes' values, for several outputs."""
         if self.vectors is None:
             return np.zeros((len(nodes), 0))
         gain = self.nodes.arrays.numbers[nodes, layout.NUMBER_GAIN]

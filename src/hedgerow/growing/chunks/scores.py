@@ -1,4 +1,4 @@
-"""Raw scores of rows in chunks: what is to be added to them when a chunk is next seen."""
+"""Raw scores of rows in chunks: additions that are applied at the next visit of a chunk."""
 
 from __future__ import annotations
 

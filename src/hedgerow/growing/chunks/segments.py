@@ -1,4 +1,4 @@
-"""Where the rows of nodes are in chunks.
+"""Positions of the rows of nodes in chunks.
 
 ``segments`` are int32 (nodes, pieces, 2): first place and number of the rows of a node in each
 piece.  A chunk has as many pieces as there are threads, and the pieces of all chunks stand one

@@ -1,4 +1,4 @@
-"""What growth in chunks starts from: who takes part, what there is room for."""
+"""The setup of growth in chunks: ranks, memory and sizes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from hedgerow.params import BoostParams
 
 @dataclass(slots=True)
 class Traffic:
-    """What the growth of a tree took.
+    """The cost of growing a tree.
 
     Attributes
     ----------
     passes : int
-        Over the chunks, that for gradients included.
+        Passes over the chunks, including the gradient pass.
     redone : int
-        Passes for gradients whose units turned out to be wrong.
+        Gradient passes that were repeated with other units.
     splits : int
-        Nodes that were split, in vain or not.
+        Nodes that were split, including splits that the tree does not use.
     wasted_rows : int
         Rows of those that were split in vain.
     sent : int
@@ -53,11 +53,11 @@ class Traffic:
 
 
 MOST_ROWS = (1 << (63 - QUANTIZED_BITS)) - 1
-"""Of all ranks: sums of so many gradients of 30 bits and a sign cannot overflow."""
+"""Largest number of rows of all ranks: sums of their 31-bit gradients cannot overflow."""
 
 
 class RankFacts(NamedTuple):
-    """What ranks have to know of each other.
+    """The facts that ranks must know of each other.
 
     n_rows    of all ranks
     weighted  whether rows have weights
@@ -110,7 +110,7 @@ def work_of(
 
 
 def check_rows(n_rows: int) -> None:
-    """Raise ``DataError`` if sums over so many rows could overflow."""
+    """Raise ``DataError`` if sums over this many rows could overflow."""
     if n_rows > MOST_ROWS:
         raise DataError(
             f"{n_rows:,} rows are too many: whole-number sums of gradients hold at most "
@@ -143,7 +143,7 @@ def sizes_for(
 
 
 def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
-    """What each thread writes to while it searches."""
+    """Return the arrays that each thread writes while it searches."""
     found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
     lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
     own = []

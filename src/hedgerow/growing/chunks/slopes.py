@@ -51,7 +51,7 @@ int64 (n_leaves + 1,): where those of each leaf start."""
 
 
 class _Fit(NamedTuple):
-    """What is fitted for one output: its terms, and what they follow from besides the rows."""
+    """The linear terms of one output, and the inputs of their fit other than the rows."""
 
     terms: LeafTerms
     rules: SlopeRules

@@ -27,7 +27,7 @@ _BUILD_BYTES = 1 << 28
 """Histograms are built in at most this much memory in one pass."""
 
 _BYTES = 24
-"""Of a cell: g, h and the number of rows, which may exceed 2**31 over all ranks."""
+"""Bytes of a cell: g, h and the number of rows, which may exceed 2**31 over all ranks."""
 
 
 def cell_bytes(width: int) -> int:
@@ -37,16 +37,16 @@ def cell_bytes(width: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much there is room for.
+    """Sizes that the memory allows.
 
     Attributes
     ----------
     n_columns, stride : int
-        Of the binned matrix.
+        Size of the binned matrix.
     kept_columns : int
-        Most columns between the first and last that a rank searches.
+        Largest number of columns from the first to the last that a rank searches.
     n_slots : int
-        Histograms that are kept; the same on all ranks.
+        Number of stored histograms, the same on all ranks.
     n_builds : int
         Histograms that are built in a pass; the least of all ranks.
     n_groups, n_parts : int

@@ -94,7 +94,7 @@ class ChunkTree:
 
     @property
     def scalars(self) -> IntArray:
-        """Those of each part: int64 (parts, N_SCALARS)."""
+        """The scalars of each part: int64 (parts, N_SCALARS)."""
         return self.nodes.scalars[None] if self.vectors is None else self.vectors.outputs.scalars
 
     @property
@@ -134,7 +134,7 @@ class ChunkTree:
         return number
 
     def plan_root(self) -> Building:
-        """What to build while gradients are computed."""
+        """Return the histograms to build while gradients are computed."""
         nodes = self.nodes
         # Before the first tree there is no packing to build a histogram with.
         builds = slice(0, 1 if nodes.scalars[layout.IS_COUNT_BITS] > 0 else 0)
@@ -142,7 +142,7 @@ class ChunkTree:
         return self._space.plan(_ROOT[builds], slot[builds], self._built_columns())
 
     def nothing(self) -> Building:
-        """No histogram to build."""
+        """Return a plan without histograms."""
         return self._space.plan(_ROOT[:0], _ROOT[:0], (0, 0))
 
     def check_units(self, counts: IntArray, n_rows: int) -> bool:
@@ -201,7 +201,7 @@ class ChunkTree:
         return jobs, self._plan_builds(jobs)
 
     def _plan_builds(self, jobs: IntArray) -> Building:
-        """What to build for some jobs."""
+        """Return the histograms to build for some jobs."""
         jobs = jobs[jobs[:, batch.JOB_HISTOGRAMS] != batch.KEPT]
         subtracted = jobs[:, batch.JOB_HISTOGRAMS] == batch.SUBTRACTED
         small = (jobs[:, batch.JOB_SEARCH_SMALL] == 1) | subtracted
@@ -271,7 +271,7 @@ class ChunkTree:
 
     @property
     def _n_fields(self) -> int:
-        """Numbers of what is found for a node."""
+        """The number of fields of a node's best split."""
         return fields_found(self.nodes, self.vectors)
 
     def _message_of(self, length: int, own: int) -> tuple[IntArray, IntArray]:
@@ -324,7 +324,7 @@ class ChunkTree:
         return self._finished(tree).with_vectors(vectors)
 
     def line_outputs(self, tree: GrownTree) -> list[LineOutput]:
-        """What the lines of the finished tree are fitted to."""
+        """Return the gradients that the lines of the finished tree are fitted to."""
         nodes, table, vectors = self.nodes, self.table, self.vectors
         constant = int(nodes.settings.constant_hessian)
         constraints = nodes.constraints_of(nodes.found)

@@ -1,6 +1,6 @@
-"""What trees with vectors in their leaves need on rows in chunks.
+"""Arrays for vector leaves on rows in chunks.
 
-The arrays are those of :class:`hedgerow.growing.vectors.grower.VectorGrower`, but for gradients
+The arrays are those of :class:`hedgerow.growing.vectors.grower.VectorGrower`, except gradients
 and words of rows, which are those of a chunk in each stage.
 """
 
@@ -67,7 +67,7 @@ def weighs_rows(params: BoostParams, n_vectors: int) -> bool:
 
 
 def check_rows(n_rows: int) -> None:
-    """Raise ``DataError`` if sums over so many rows could overflow."""
+    """Raise ``DataError`` if sums over this many rows could overflow."""
     if 2 * n_rows > MOST_ROWS:
         raise DataError(
             f"{n_rows:,} rows are too many for vectors in leaves, whose sums hold at most "

@@ -1,6 +1,6 @@
 """Batches of nodes that are searched together, and splits from the search to the table.
 
-A batch is a list of jobs.  A job is what is done for the children of one node: the rows of the
+A batch is a list of jobs.  A job is the work for the children of one node: the rows of the
 node are divided, the histogram of the smaller child is built from its rows, and the larger
 one's is what the parent's leaves.  The root, and a node of a symmetric tree that the split of
 its level does not divide, are jobs without a parent.
@@ -107,7 +107,7 @@ def note_split(
     missing_left: int,
     left: NodeSums,
 ) -> None:
-    """Note a split, but for the set of bins that go left."""
+    """Record a split without its set of left bins."""
     found[FOUND_SCORE] = bits_of_float(score)
     found[FOUND_FEATURE] = feature
     found[FOUND_COLUMN] = column

@@ -30,7 +30,7 @@ option: an argument that is None for other trees, so that what stands behind
 
 Random numbers (samples, rounding) depend on the tree and the row, never on the output:
 outputs that are equal have equal histograms, and the order of outputs has no part in a
-tree but for the rounding of sums over them.
+tree except for the rounding of sums over them.
 """
 
 from __future__ import annotations

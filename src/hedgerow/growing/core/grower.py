@@ -51,7 +51,7 @@ from hedgerow.params import BoostParams
 
 _PADDING = 64
 CELL_BYTES = 20
-"""Of the wide sums: g and h of 8 bytes each, and a row count of 4."""
+"""Bytes of a cell of the wide sums: g and h of 8 bytes each, and a row count of 4."""
 
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for reuse in at most this much memory; nodes beyond it
@@ -133,7 +133,7 @@ class TreeGrower(CompiledGrower):
         return 1
 
     def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
-        """What the lines of the last tree are fitted to; fixed g and h of each output."""
+        """Return the inputs of the last tree's lines, and fixed-point g and h of each output."""
         state = self._state
         units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
@@ -301,7 +301,7 @@ def options_of(
     n_copies: int,
     sampler: layout.Sampler,
 ) -> layout.Options:
-    """What the compiled stages need beyond the usual fit; there are no bundles."""
+    """Return the optional arrays of the compiled stages, without bundles."""
     last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
     return layout.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
@@ -316,7 +316,7 @@ def options_of(
 def make_categories(
     chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int, n_copies: int = 1
 ) -> layout.Categories:
-    """What the search of category columns needs; each row is there ``n_copies`` times."""
+    """Return the arrays of the category search; each row has ``n_copies`` copies."""
     return layout.Categories(
         chosen=chosen.astype(np.uint8),
         rules=CategoryRules(

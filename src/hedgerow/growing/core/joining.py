@@ -1,4 +1,4 @@
-"""What follows each tree of a fit of few rows, in one call of compiled code.
+"""The work after each tree of a fit with few rows, in one call of compiled code.
 
 ::
 
@@ -73,7 +73,7 @@ class Batch(NamedTuple):
 
 
 class LeafLines(NamedTuple):
-    """What trees need whose leaves are lines.
+    """The additional data of trees with linear leaves.
 
     usable    uint8 (n_features,): columns of numbers
     leaves, terms, own, system, values  scratch space

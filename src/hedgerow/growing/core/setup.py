@@ -1,4 +1,4 @@
-"""What every way of growing starts from and ends with.
+"""The common start and end of all growers.
 
 The parameters and arrays that histogram growth and exact growth share, and the
 reading of the finished table of nodes.
@@ -36,7 +36,7 @@ _COLUMN_STREAM = 4 << 40
 
 
 class Fit(NamedTuple):
-    """What a grower of trees is made for, whatever the layout of the columns.
+    """The inputs of all growers of trees, for any layout of the columns.
 
     target     float64 (n_rows,), or (n_rows, n_targets) for several targets
     weight     float64 (n_rows,), or None
@@ -197,7 +197,7 @@ def most_leaves(params: BoostParams, n_rows: int) -> int:
 
 
 def split_rules(params: BoostParams) -> SplitRules:
-    """What a split has to satisfy."""
+    """Return the rules that a split has to satisfy."""
     return SplitRules(
         min_samples_leaf=params.min_samples_leaf,
         min_child_weight=float(params.min_child_weight),
@@ -226,7 +226,7 @@ def make_batch(n_jobs: int) -> IntArray:
 def loss_data_of(
     target: FloatArray, weight: FloatArray | None, raw: FloatArray, objective: Objective
 ) -> LossData:
-    """What the gradient pass reads of each row."""
+    """Return the data per row that the gradient pass reads."""
     return LossData(
         target=first_column(target),
         weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),

@@ -172,7 +172,7 @@ def _side_by_side(terms: Sequence[LeafTerms], n_nodes: int) -> LeafTerms:
 
 
 class LineOutput(NamedTuple):
-    """What the lines of a tree follow from besides the rows, for one output.
+    """The inputs of a tree's lines other than the rows, for one output.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class LineOutput(NamedTuple):
 
 
 class LineLimits(NamedTuple):
-    """What the lines of the leaves of a fit may be.
+    """The limits on linear leaves of a fit.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> Floa
 
 
 def unit_sizes(scalars: IntArray, constant_hessian: int) -> tuple[float, float]:
-    """What one counts for in the fixed g and h of the last tree."""
+    """Return the value of one unit of the fixed-point g and h of the last tree."""
     scale = float(scalars[layout.IS_UNIT_SCALE : layout.IS_UNIT_SCALE + 1].view(np.float64)[0])
     g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - QUANTIZED_BITS)
     h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - QUANTIZED_BITS)

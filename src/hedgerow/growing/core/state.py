@@ -1,4 +1,4 @@
-"""What the threads of a fit share: arrays allocated once, used by every tree.
+"""The state that the threads of a fit share: arrays allocated once, used by every tree.
 
 Glossary
 --------
@@ -73,7 +73,7 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
     IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
-    IS_N_FEATURES,  # features that it may use: as many, but for bundles
+    IS_N_FEATURES,  # features that it may use: as many, except with bundles
     IS_FIRST_ROW,  # rows before these, in chunks before: random draws count from the first of all
     IS_THRESHOLD,  # of rows sampled by gradients in chunks: bits of a float64
     IS_TIES,  # rows at the threshold that are kept, in this chunk and those that follow
@@ -181,7 +181,7 @@ UNIFORM, GOSS, MVS = range(3)
 
 
 class Sampler(NamedTuple):
-    """How rows are sampled, and space for it.
+    """The parameters and arrays of row sampling.
 
     method    GOSS or MVS; UNIFORM: the rest is empty
     top_rate  GOSS: share of the rows that are kept for sure
@@ -215,7 +215,7 @@ class Tree(NamedTuple):
 
 
 class Categories(NamedTuple):
-    """What the search of category columns needs.
+    """The arrays of the search of category columns.
 
     chosen   uint8 (n_features,): 1 for category columns; there may be none
     rules    see :mod:`hedgerow.kernels.splits.category_split`
@@ -233,7 +233,7 @@ USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
 class Bundles(NamedTuple):
     """The features that the columns hold (:class:`hedgerow.data.binning.bundles.Layout`).
 
-    alone          int32 (n_columns,): the feature that a column holds by itself, or -1
+    alone          int32 (n_columns,): the only feature of a column, or -1
     column         int32 (n_features,): column of each feature
     first          int32 (n_features,): its first cell in a bundle
     count          int32 (n_features,): its cells in a bundle
@@ -261,7 +261,7 @@ class Bundles(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What not every fit needs.
+    """Optional arrays, which not every fit needs.
 
     ``bundles`` and ``lists`` are None where columns are not bundled: Numba drops a branch
     behind ``if bundles is not None`` from the code that it compiles for None, on which inner
@@ -306,7 +306,7 @@ class Outputs(NamedTuple):
 
 
 class VectorSets(NamedTuple):
-    """What the search of category columns needs.
+    """The arrays of the search of category columns.
 
     categories  as for one output
     groups      arrays of :class:`hedgerow.kernels.splits.vector_category.Groups`, each with a
@@ -326,7 +326,7 @@ class Trial(NamedTuple):
     filled  int64 (threads, FILLED_SIZE)
     cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
-    own     float64 (threads, 2, as ``Outputs.vectors``): what is kept of them there
+    own     float64 (threads, 2, as ``Outputs.vectors``): their data
     given   float64 (threads, 2): gain of the cut that is given to them, if one is
     sets    for category columns
     """
@@ -343,7 +343,7 @@ class Trial(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """What trees with vectors in their leaves need."""
+    """The arrays of trees with vector leaves."""
 
     outputs: Outputs
     trial: Trial
@@ -375,7 +375,7 @@ class Lists(NamedTuple):
 
 
 class ListOutputs(NamedTuple):
-    """What the search of sorted lists needs of several outputs.
+    """The arrays of the search of sorted lists for several outputs.
 
     g, h             int64 (threads, n_outputs, size of the buffer of cuts)
     sums             int64 (threads, OUTPUT_SUMS, n_outputs, 2)
@@ -402,7 +402,7 @@ class Choice(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """What exact and approximate trees have in place of bins and histograms.
+    """The arrays of exact and approximate trees, instead of bins and histograms.
 
     ``outputs`` is empty for trees of one output.
     """
@@ -430,7 +430,7 @@ class Sets(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What symmetric trees need, in which one split divides all nodes of a level.
+    """The arrays of symmetric trees, in which one split divides all nodes of a level.
 
     gains      float64 (threads, cells): gains of all cuts of the thread's columns
     groups     int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
@@ -468,10 +468,10 @@ class State(NamedTuple):
     seconds instead of a few.
 
     ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
-    of ``Options``, what stands behind ``if vectors is None`` is compiled or left out.
-    ``sorted_columns`` is None for histograms; otherwise ``bins``, ``columns`` and ``histograms``
-    are, and the categories and bundles of ``Options``.  ``level`` is None but for symmetric trees,
-    and ``gpu`` unless the rows are on a GPU.
+    of ``Options``, code after ``if vectors is None`` is compiled or left out.
+    ``sorted_columns`` is None for histograms.  Otherwise ``bins``, ``columns``, ``histograms``,
+    and the categories and bundles of ``Options`` are None.  ``level`` is None except for
+    symmetric trees, and ``gpu`` unless the rows are on a GPU.
     """
 
     team: ThreadTeam

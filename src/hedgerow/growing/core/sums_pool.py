@@ -17,8 +17,7 @@ class SumsPool:
     as many are there as trees that grow at the same time: the ten growers of a default fit of
     1,000 rows of 10 columns held 4.3 MB of them, and one holds 0.4 MB, which stay in the cache.
 
-    All growers of a pool have the same bins, so that what is 0 in one tree because no row can
-    be in it is 0 in the next one as well.
+    All growers of a pool have the same bins.  So a cell that no row can be in is 0 in all trees.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ Steps: TypeAlias = (
     "tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], npt.NDArray[np.int32], "
     "npt.NDArray[np.int32]]"
 )
-"""What a walk needs of each node: column, bins that go left, children (0 in a leaf)."""
+"""The fields of each node for a walk: column, bins that go left, children (0 in a leaf)."""
 
 _put = object.__setattr__
 ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
@@ -71,7 +71,7 @@ class GrownTree:
 
     @property
     def n_lines(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return len(self.values_of_lines)
 
     def with_values_of_lines(self, values: FloatArray) -> GrownTree:
@@ -106,7 +106,7 @@ class GrownTree:
         return replace(self.finished(), value=np.zeros(len(vectors)), vectors=vectors)
 
     def steps(self) -> Steps:
-        """What a walk needs, in arrays as kernels are compiled for."""
+        """Return the arrays of a walk, with the types of the compiled kernels."""
         return self.column, self.left_bins, self.left, self.right
 
     def finished(self) -> GrownTree:

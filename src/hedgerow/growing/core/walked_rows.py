@@ -44,7 +44,7 @@ class Walked(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What rows need besides where leaves have slopes.
+    """The additional data of rows for linear leaves.
 
     numbers    float64 (n_rows, n_features), column by column
     ends       float64 (n_rows,): scratch, the leaf of each row
@@ -58,7 +58,7 @@ class Lines(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def steps_of(block: Nodes, first: int, stop: int, value: FloatArray) -> tuple[Any, ...]:
-    """What a walk needs of the nodes ``first .. stop`` of the block."""
+    """Return the arrays of a walk through the nodes ``first .. stop`` of the block."""
     splits = block.splits
     return (
         splits[_COLUMN, first:stop],

@@ -89,7 +89,7 @@ def n_parts(count: int, size: int) -> int:
 
 @kernel(inner=True)
 def start_orders(ahead: Ahead) -> None:
-    """No node of the tree is ordered, and all places are free."""
+    """Start a tree: no node is ordered, and all places are free."""
     n_places = np.int64(len(ahead.free))
     for place in range(n_places):
         ahead.free[place] = place

@@ -35,7 +35,7 @@ from hedgerow.kernels.cuda.orders import ORDER_FIELDS, Order, Orders
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
 KEPT_BYTES = 64 << 20
-"""Of histograms that the GPU hands over before the host needs them."""
+"""Memory of histograms that the GPU copies to the host before they are needed."""
 
 N_LIKELY = 7
 """Nodes of a leaf-wise tree that are ordered with another because their gains are large."""
@@ -269,7 +269,7 @@ class RowsOnGpu:
 
 
 def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
-    """What is added up for a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`).
+    """Return the input of a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`).
 
     One output: one word of each row or two, in the same sums; each tree says how they are packed.
     Several: each output has sums of its own, and behind them are the numbers of rows.

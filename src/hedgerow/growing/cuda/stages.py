@@ -1,4 +1,4 @@
-"""What takes the place of stages over rows if the rows are on a GPU.
+"""Stages over rows that are on a GPU.
 
 Thread 0 gives the commands (:mod:`hedgerow.kernels.cuda.commands`); the search of splits, which
 histograms decide, is that of all trees::

@@ -17,4 +17,4 @@ ADD_PART = 18
 FINISH_N_LEAVES, FINISH_N_ROWS = range(2)
 
 THREADS = 512
-"""Of a block.  With the registers of the kernels, two such blocks share a multiprocessor."""
+"""Threads of a block.  The kernels' registers allow two such blocks on a multiprocessor."""

@@ -326,7 +326,7 @@ class ExternalExactGrower:
         return tree_without_bins(final, n_nodes, threshold)
 
     def _leaves_of_found(self, found: IntArray) -> IntArray:
-        """For each found number + 1 the leaf that its rows are in; for 0, rows outside, none."""
+        """Return the leaf of the rows of each found number + 1; 0 (rows outside) has none."""
         table, n_found = self._nodes.table, self._nodes.n_nodes
         leaf_of = np.full(n_found + 1, len(found), dtype=np.int64)
         leaf_of[found + 1] = np.arange(len(found))

@@ -54,7 +54,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passes:
-    """What a grower does with all rows, or all columns.
+    """The passes of a grower over all rows, or all columns.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Passes:
 
 
 def _no_cuts(sums: IntArray) -> IntArray:
-    """No cut of any of the nodes with these sums."""
+    """Return empty cuts for the nodes with these sums."""
     return np.full((len(sums), CUT_FIELDS + _more_fields(sums)), -1, dtype=np.int64)
 
 

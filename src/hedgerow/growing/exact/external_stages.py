@@ -1,4 +1,4 @@
-"""Compiled parts of exact growth on columns on disk: what is done between passes.
+"""Compiled parts of exact growth on columns on disk: the work between passes.
 
 The passes themselves are in :mod:`hedgerow.kernels.presorted.exact_stream`, their order in
 :mod:`hedgerow.growing.exact.external`.
@@ -118,7 +118,7 @@ def place_rows(
 
 @kernel
 def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> Limits:
-    """What limits the cuts of all nodes; sums are 0."""
+    """Return the limits on the cuts of all nodes; sums are 0."""
     nothing = np.int64(0)
     units = units_of(scalars, settings.constant_hessian, 0)
     return limits_of(NodeSums(nothing, nothing, nothing), units, rules)

@@ -1,4 +1,4 @@
-"""Compiled parts of exact growth of vectors on columns on disk: what is done between passes.
+"""Compiled parts of exact growth of vectors on columns on disk: the work between passes.
 
 As :mod:`hedgerow.growing.exact.external_stages`, for all outputs at once.
 """
@@ -52,12 +52,12 @@ from hedgerow.objectives.derivatives import LossData
 
 
 class SlotOutputs(NamedTuple):
-    """What the search needs of several outputs of the searched nodes, by slot.
+    """The arrays of the search for several outputs of the searched nodes, by slot.
 
     totals  int64 (slots, n_outputs, 2): sums of g and h
     lanes   float64 (slots, size of ``VectorNode.lanes``)
     parent  float64 (slots,): score of the node as a leaf
-    own     float64 (slots, as ``Outputs.vectors``): what is kept of the node
+    own     float64 (slots, as ``Outputs.vectors``): the data of the node
     weight  float64 (slots,): h summed over the outputs
     bounds  float64 (slots, BOUND_FIELDS)
     """

@@ -2,7 +2,7 @@
 
 ``tree_method="exact"`` searches every cut between values that differ in a node,
 ``"approx"`` those at weighted quantiles of a column, proposed once a tree
-(``sketch="global"``) or anew at every node (``"local"``); both on columns sorted
+(``sketch="global"``) or again at every node (``"local"``); both on columns sorted
 once (:mod:`hedgerow.data.external.blocks`).  The stages are in
 :mod:`hedgerow.growing.exact.stages`.
 """
@@ -170,7 +170,7 @@ def make_options(
     n_threads: int,
     max_nodes: int,
 ) -> layout.Options:
-    """What the compiled stages need beyond the usual fit."""
+    """Return the optional arrays of the compiled stages."""
     no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
     return layout.Options(
         features=columns,

@@ -203,9 +203,9 @@ def outputs_of_node(
     sorted_columns: Sorted,
     vectors: Vectors,
 ) -> tuple[OutputCuts, tuple[NodeSums, Limits, Bounds]]:
-    """What the search needs of the outputs of a node, and what limits its cuts.
+    """Return the data of a node's outputs for the search, and the limits on its cuts.
 
-    What those below it depend on is kept in ``vectors.trial``.
+    ``vectors.trial`` keeps the data for the nodes below it.
     """
     child, number, _ = place
     outputs, trial, space = vectors.outputs, vectors.trial, sorted_columns.outputs

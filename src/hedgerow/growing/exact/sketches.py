@@ -21,7 +21,7 @@ _NO_PLACE = np.iinfo(np.int64).max
 
 
 class Sketch:
-    """How a fit chooses candidates, and those of the tree that is grown.
+    """The choice of candidates in a fit, and the candidates of the current tree.
 
     Parameters
     ----------

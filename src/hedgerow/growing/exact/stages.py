@@ -74,7 +74,7 @@ from hedgerow.kernels.presorted.exact import (
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
-"""Which cuts are scored: all, those of the tree's candidates, those of the node's."""
+"""The cuts to score: all, those at the tree's candidates, those at the node's candidates."""
 
 _COLUMN_COST = 32
 """Entries that take the time of setting out on a column."""

@@ -1,1 +1,1 @@
-"""What the user allows: constraints, forced splits, pruning."""
+"""Limits of the user: constraints, forced splits and pruning."""

@@ -1,4 +1,4 @@
-"""What is asked of single columns, by name: read once, with the schema of the table.
+"""Options of single columns by name, read once with the schema of the table.
 
 Glossary
 --------
@@ -8,7 +8,7 @@ interaction constraint  sets of columns; those that split one branch of a tree, 
 feature penalty         factor on the gain of every split of a column
 feature weight          how readily a column is drawn where columns are sampled
 forced split            that every tree begins with, and its threshold one of the cuts
-forced bin              cut that is among those of a column, whatever the data
+forced bin              cut that a column always has, for any data
 cross                   product, difference or ratio of two columns, that trees may split
 
 :func:`resolve_constraints` turns what users write (names, positions, mappings,
@@ -69,7 +69,7 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
     Raises
     ------
     ParameterError
-        That names the parameter, the column, what was given and what is allowed.
+        It names the parameter, the column, the given value and the allowed values.
     """
     found = {
         "monotone_constraints": _monotone(params.monotone_constraints, schema, objective),

@@ -175,7 +175,7 @@ def _threshold(value: Any, whole: bool, where: str) -> float:
 
 
 def _resolved(forced: Any, schema: Schema) -> Splits:
-    """What has been read before, as a model's record holds it."""
+    """Return the forced splits from a model's record."""
     splits = []
     for number, split in enumerate(forced):
         right = isinstance(split, list | tuple) and len(split) == 4

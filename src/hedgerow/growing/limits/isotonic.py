@@ -28,7 +28,7 @@ from hedgerow.kernels.tables.keys import highest_key
 
 
 def split_signs(tree: GrownTree, monotone: Sequence[int], schema: Schema) -> IntArray:
-    """For each node the sign of its column, 0 for splits that part no present values."""
+    """Return the sign of each node's column, or 0 for splits that separate only missing values."""
     inner = tree.feature >= 0
     column = np.where(inner, tree.feature, 0)
     highest = np.array([highest_key(kind) for kind in schema.kinds], dtype=np.int64)

@@ -34,7 +34,7 @@ class Branches(NamedTuple):
     leaves : int64
         Of the branch.
     alive : uint8
-        1 for inner nodes of the tree as it is; 2 for leaves; 0 for what is gone.
+        1 for inner nodes of the current tree; 2 for leaves; 0 for removed nodes.
     winner : int64, shape (2 * width,)
         The tournament: ``winner[width + node]`` is the node, ``winner[i]`` the
         better one of ``winner[2 * i]`` and ``winner[2 * i + 1]``.

@@ -140,7 +140,7 @@ def take_mvs(
 ) -> int:
     """Mark the rows in the sample and scale the numbers of all; how many are marked.
 
-    There is no branch on what is a matter of chance, so that rows go side by side.
+    No branch depends on random values, so that rows are processed in parallel.
     """
     marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
     two, one = np.uint64(2), np.uint64(1)
@@ -331,7 +331,7 @@ def follows_gradients(params: BoostParams) -> bool:
     """Return whether the sample depends on the gradients.
 
     GOSS that keeps no row for sure draws evenly: rows and trees are then, by the
-    same code, those of uniform sampling, but for the unit of g and h.
+    same code, those of uniform sampling, except for the unit of g and h.
     """
     return params.sampling == "mvs" or (params.sampling == "goss" and params.goss_top_rate > 0.0)
 
@@ -355,7 +355,7 @@ def _other_chance(params: BoostParams) -> float:
 
 
 def unit_scale(params: BoostParams) -> float:
-    """What the units of fixed numbers are multiplied by, once the rows are sampled."""
+    """Return the factor on the units of fixed-point numbers after the rows are sampled."""
     if params.sampling == "goss":
         return 1.0 / _other_chance(params)
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
@@ -385,7 +385,7 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
 
 
 def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
-    """What each of some sampled rows stands for; None where it is the same for all.
+    """Return the weights of some sampled rows, or None if all are equal.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What decides which rows are sampled.
+    """The rules that decide which rows are sampled.
 
     threshold  GOSS: the smallest key that may be kept for sure; MVS: mu
     ties       GOSS: rows with this key that are kept for sure, the first ones
@@ -87,7 +87,7 @@ def keys_of_mvs(
 
 @kernel(inner=True)
 def mvs_factors(share_: float, counts: IntArray, n_rows: int) -> tuple[float, float]:
-    """What |fixed g| and fixed h count for in keys: equal parts, whatever their means.
+    """Return the factors of |fixed g| and fixed h in keys: equal parts for any means.
 
     ``mu`` is at most ``2 / share`` of the mean of |g|, which is the largest key.
     """

@@ -1,6 +1,6 @@
 r"""In which order nodes are split, when many are split at once.
 
-A node's best split depends on the way to it and not on what is split elsewhere.  So all
+A node's best split depends on its path and not on splits elsewhere.  So all
 nodes that may still be taken are split in one pass over the rows, and which of these
 splits are in the tree is found out afterwards, by going through them in the order in
 which growth in memory takes them (:func:`hedgerow.growing.core.stages.frontier.next_node`)::
@@ -67,7 +67,7 @@ class Order:
         self._push(self._heap, 0, 0)
 
     def advance(self) -> None:
-        """Take splits whose nodes have been looked at, as far as the order is certain."""
+        """Take splits of searched nodes, as long as the order is certain."""
         while self._heap and self.n_leaves < self._max_leaves:
             node = self._heap[0][-1]
             left = int(self._table[node, layout.NODE_LEFT])
@@ -116,7 +116,7 @@ class Order:
         return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
 
     def nodes(self) -> tuple[IntArray, IntArray]:
-        """For each node of the tree its found number, and that of its left child or 0."""
+        """Return each tree node's found number, and that of its left child, or 0."""
         return np.array(self._found, dtype=np.int64), np.array(self._left, dtype=np.int64)
 
     def _push(self, heap: list[_Entry], node: int, number: int) -> int:

@@ -137,7 +137,7 @@ class SpeculativeTree:
         return begin_tree(self.scalars, tree, output, n_outputs)
 
     def open_root(self, n_rows: int, g: int, h: int) -> bool:
-        """Empty the tree but for a root with these sums; return whether it is to be searched."""
+        """Reset the tree to a root with these sums; return whether it needs a search."""
         self.scalars[layout.IS_N_ROWS] = n_rows
         start_tree(self.settings, self.rules, self.arrays, self.scalars, self.options)
         self.table[0, [layout.NODE_G, layout.NODE_H]] = g, h

@@ -1,4 +1,4 @@
-"""What the common cut of a level gains: in the level, and in each of its nodes."""
+"""Gains of the common cut of a level: of the level, and of each node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hedgerow.kernels.splits.symmetric_category import bounded_gain
 
 
 class Price(NamedTuple):
-    """What a level asks of the gain of a cut."""
+    """The requirements of a level on the gain of a cut."""
 
     level: np.int64
     gamma: np.float64  # twice, as gains are here

@@ -7,7 +7,7 @@ job      what the level before has made of one of its nodes: two children, or, w
          cut has not divided it, the node itself, which is there again
 choice   the cut of the level, a row as of ``Search.found``
 
-Thread 0 alone runs what is here, between two barriers.
+Only thread 0 runs these functions, between two barriers.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def take_best(
         gain = 0.5 * score
         factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
         score = score / factor + 2.0 * price
-    # As of single nodes: what is no more than rounding is no gain.
+    # As for single nodes: a gain within rounding is no gain.
     noise = 1e-10 * own
     if score <= noise or not gain > 0.0 or not math.isfinite(gain):
         choice[FOUND_FEATURE] = -1
@@ -239,8 +239,8 @@ def sum_left(
 ) -> tuple[int, int]:
     """Return the left sums of the chosen cut in a node, and its left rows with and without a value.
 
-    The sums are written to the row of the node; what is returned is the rows on the left
-    that have a value, and those without, on whichever side.
+    Write the sums to the row of the node.  Return the number of rows on the left that have a
+    value, and of rows without a value on either side.
     """
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     absent = at + stride - 1
@@ -318,7 +318,7 @@ def write_choice(
 
 @kernel(inner=True)
 def split_penalty(choice: IntArray, sets: Sets) -> float:
-    """What the choice adds to lambda on both sides; -1 if it is a cut of numbers."""
+    """Return the addition to lambda on both sides of the choice, or -1 for a numeric cut."""
     number = set_number(sets, choice[FOUND_FEATURE])
     if number < 0:
         return -1.0

@@ -43,7 +43,7 @@ from hedgerow.kernels.splits.split import Units
 from hedgerow.objectives.derivatives import LossData
 
 MOST_ROWS = 2**31 - 1
-"""Largest sum of words, each of which may be 1."""
+"""Largest sum of words that may be 1."""
 
 _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
@@ -146,7 +146,7 @@ def largest_units(constant: int, outputs: Outputs) -> Units:
 
 @kernel(inner=True)
 def write_units(constant: int, outputs: Outputs, units: FloatArray) -> None:
-    """What one counts for in the words of each output."""
+    """Write the value of one unit in the words of each output."""
     for output in range(len(outputs.scalars)):
         scalars, dropped = outputs.scalars[output], outputs.dropped[output]
         units[output, 0] = units_of(scalars, constant, dropped[0]).g

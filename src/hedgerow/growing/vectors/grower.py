@@ -86,7 +86,7 @@ def line_outputs(
     constraints: Constraints,
     constant: int,
 ) -> list[LineOutput]:
-    """What the lines of a tree with vectors are fitted to.
+    """Return the gradients that the lines of a tree with vector leaves are fitted to.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def make_trial(
 
 
 def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
-    """Those of one output for each."""
+    """Return a copy of one output's scalars for each output."""
     repeated = np.repeat(scalars[None], n_outputs, axis=0)
     repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
     return repeated
@@ -204,7 +204,7 @@ def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> 
 
 
 def targets_of(target: FloatArray, objective: Objective) -> FloatArray:
-    """One row for each output, or one for all of them; of given losses none is read."""
+    """Return one row of targets per output, or one for all; custom losses read none of them."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]
         # A copy of read-only targets, so that one variant of the kernels is enough.

@@ -46,7 +46,7 @@ from hedgerow.params import BoostParams
 
 @kernel(inner=True)
 def factors_of(sampler: Sampler, outputs: Outputs, output: int, n_rows: int) -> tuple[float, float]:
-    """What fixed g and h of an output count for in the sizes of rows."""
+    """Return the factors of an output's fixed-point g and h in the sizes of rows."""
     n_outputs = len(outputs.scalars)
     if sampler.method == GOSS:
         most = outputs.scalars[0, IS_G_EXPONENT]
@@ -203,5 +203,5 @@ def join_hessians(outputs: Outputs, place: tuple[int, int], quantized: np.ndarra
 
 
 def scale_of_vectors(params: BoostParams, n_outputs: int) -> float:
-    """What the units of fixed numbers are multiplied by, once the rows are sampled."""
+    """Return the factor on the units of fixed-point numbers after the rows are sampled."""
     return unit_scale(params) * (n_outputs if params.sampling == "mvs" else 1)

@@ -173,7 +173,7 @@ def prepare_sums(
     constraints: Constraints,
     table: IntArray,
 ) -> tuple[Limits, float]:
-    """As :func:`prepare_node` for a node with its sums in ``node.totals``."""
+    """Prepare a node like :func:`prepare_node`, with its sums in ``node.totals``."""
     write_units(settings.constant_hessian, outputs, node.units)
     parent = score_totals(node, rules)
     limits = start_search(node, rules)

@@ -22,11 +22,11 @@ CALL_LAUNCH, CALL_UPLOAD, CALL_DOWNLOAD, CALL_FILL, CALL_WAIT, CALL_STREAM, CALL
 """Addresses of the driver's functions, and the stream in which commands are carried out."""
 
 KERNEL_HANDLE, KERNEL_PLACES, KERNEL_THREADS, KERNEL_BYTES, KERNEL_FIELDS = range(5)
-"""Of a kernel: its handle, where the addresses of its arguments lie, threads of a block, and
+"""Fields of a kernel: its handle, the place of its arguments' addresses, threads of a block, and
 bytes of memory that they share."""
 
 COPY_HOST, COPY_DEVICE, COPY_FIELDS = range(3)
-"""Where an array lies in the memory of the host, and in that of the GPU."""
+"""Fields of an array: its address in host memory, and in GPU memory."""
 
 ROWS_PER_BLOCK = 4096
 """Rows of a node that one block divides between its children.  With three times as many, and one
@@ -43,12 +43,13 @@ PART_WORD, PART_START, PART_TO, PART_CELLS, PART_COUNT_BITS, PART_HESSIAN_BITS, 
     range(7)
 )
 PART_FIELDS = 7
-"""Of a launch that adds up histograms: :class:`hedgerow.kernels.cuda.histogram.Part`, and how the
+"""Fields of a launch that sums histograms:
+:class:`hedgerow.kernels.cuda.histogram.Part`, and how the
 numbers are packed (:class:`hedgerow.kernels.histograms.histogram.Packing`)."""
 
 
 class Ahead(NamedTuple):
-    """What the GPU is asked to do, some of it long before the host needs it.
+    """The work that is ordered from the GPU, partly long before the host needs it.
 
     listed   int64 (orders, ORDER_FIELDS), see :mod:`hedgerow.kernels.cuda.orders`
     counts   int64 (COUNTS,)
@@ -72,7 +73,7 @@ class Ahead(NamedTuple):
 
 
 class GpuCommands(NamedTuple):
-    """What commands are made of.
+    """The parts of commands.
 
     calls    int64 (CALLS,)
     kernels  int64 (kernels, KERNEL_FIELDS)

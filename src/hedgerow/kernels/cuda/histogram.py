@@ -65,7 +65,7 @@ class TiledBins(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one launch adds up.
+    """The input of one launch.
 
     word    which word of a row: of two, the first holds g alone
     start   first number of that word among those of all rows

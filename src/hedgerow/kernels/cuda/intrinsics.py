@@ -1,4 +1,4 @@
-"""What a thread of a GPU can ask for and do beyond arithmetic.
+"""Operations of a GPU thread other than arithmetic.
 
 thread_number   number of the thread in its block
 block_number    number of the block, from 0, in the first or second direction of the launch

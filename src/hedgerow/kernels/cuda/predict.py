@@ -44,7 +44,7 @@ _LOW = np.int64(0xFFFFFFFF)
 
 
 class GpuRows(NamedTuple):
-    """Where the values of rows lie, in elements of their array.
+    """The layout of the values of rows, in elements of their array.
 
     origin       place of row 0, column 0
     row_step, column_step

@@ -1,4 +1,4 @@
-"""What a GPU does with the rows of nodes: divides them, adds them up, and tells their leaf.
+"""GPU kernels on the rows of nodes: partition, sums, and the leaf of each row.
 
 ::
 
@@ -39,7 +39,7 @@ from hedgerow.kernels.cuda.orders import ORDER_BLOCK, Order, Orders, order_of
 from hedgerow.kernels.primitives.intrinsics import count_ones
 
 MOST_WARPS = 32
-"""Of a block: the words of shared memory of :func:`divide_rows`."""
+"""Words of shared memory of a block of :func:`divide_rows`."""
 
 
 _WARP = np.int64(WARP)

@@ -93,7 +93,7 @@ class LeafTerms(NamedTuple):
 
 
 class SlopeRules(NamedTuple):
-    """What limits the terms of a leaf.
+    """The limits on the terms of a leaf.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ LIST, BEFORE, LEFT, OUTPUT_SUMS = range(4)
 
 
 class OutputCuts(NamedTuple):
-    """What the search of a node's lists needs of several outputs; by one thread.
+    """The arrays of one thread's search of a node's lists, for several outputs.
 
     quantized  int32 (n_outputs, 2 * n_rows): g and h of each row
     g, h       int64 (n_outputs, size of the buffer): sums of the present rows before the cuts

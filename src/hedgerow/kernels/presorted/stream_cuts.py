@@ -86,7 +86,7 @@ class SearchedNodes(NamedTuple):
 
 
 class SearchedOutputs(NamedTuple):
-    """What the search needs of several outputs, by slot.
+    """The arrays of the search for several outputs, by slot.
 
     All arrays of sums and of cuts have two more fields for each of them, the sums of its g and h,
     behind those of one output.  The latter are the sums of the mean hessian, which ranks need.

@@ -1,6 +1,6 @@
 """Numbers side by side: the vectors of the processor as a Numba type.
 
-LLVM vectorises by itself where neighbours in memory are independent.  The search of
+LLVM vectorises automatically where adjacent elements in memory are independent.  The search of
 splits is a running sum over neighbours, so it handles ``WIDTH`` columns at a time
 instead, with these types::
 

@@ -1,4 +1,4 @@
-"""What the cuts of a level of a symmetric tree gain in one of its nodes, for several outputs.
+"""Gains of the cuts of a symmetric tree's level in one of its nodes, for several outputs.
 
 The scores are those of :mod:`hedgerow.kernels.splits.vector_split`, and the gains of the nodes of
 the level add up in the arrays of :mod:`hedgerow.kernels.splits.symmetric_split`.

@@ -112,7 +112,7 @@ class VectorNode(NamedTuple):
 
 
 class Order(NamedTuple):
-    """How the sides of the cuts of a column are ordered.
+    """The required order of the sides of a column's cuts.
 
     sign   1: left values are not above right ones; -1: not below; 0: in any order
     apart  the same from the cut after this ``filled`` bin on, if missing values are on the right:

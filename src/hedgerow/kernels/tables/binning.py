@@ -6,7 +6,7 @@ cut          threshold between two bins; the bin of a value is the number of
              cuts below it, so ``value <= cut[b]`` exactly if ``bin <= b``
 lookup row   the cuts of one feature, laid out for the search (272 numbers)
 run          equal neighbours in a sorted column
-heavy value  a value whose mass fills a bin by itself
+heavy value  a value whose mass alone fills a bin
 
 Search
 ------

@@ -1,4 +1,4 @@
-"""Which features may share a column: greedy bundling of exclusive features.
+"""Greedy bundling of exclusive features into shared columns.
 
 Glossary
 --------

@@ -23,7 +23,7 @@ from hedgerow.params import BoostParams
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBinning:
-    """How rows become bins.
+    """The mapping of rows to bins.
 
     Attributes
     ----------

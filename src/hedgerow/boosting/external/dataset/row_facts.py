@@ -1,4 +1,4 @@
-"""What the survey of targets keeps of each row: target, weight, query, group and position."""
+"""The data per row that the survey of targets keeps: target, weight, query, group, position."""
 
 from __future__ import annotations
 

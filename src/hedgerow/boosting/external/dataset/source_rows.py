@@ -163,11 +163,11 @@ class SourceRows(Dataset):
         self.close()
 
     def close(self) -> None:
-        """Release what is kept of the rows."""
+        """Release the stored rows."""
 
     @property
     def times(self) -> TimeColumns | None:
-        """How two columns are read as times of events; None for other targets."""
+        """The roles of two columns as event and time; None for other targets."""
         times = self._reader.read_times
         return times if isinstance(times, TimeColumns) else None
 

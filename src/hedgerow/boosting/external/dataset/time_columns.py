@@ -59,7 +59,7 @@ class TimeColumns:
 
 @dataclass(slots=True)
 class TimeFacts:
-    """What the values of two columns tell, gathered batch by batch.
+    """Facts about the values of two columns, gathered batch by batch.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What a round needs of rows in chunks: scores, leaf values, and losses that need all rows."""
+"""Parts of a round on chunks: scores, leaf values, and losses that need all rows."""

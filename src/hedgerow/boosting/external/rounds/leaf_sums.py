@@ -47,7 +47,7 @@ most ``_ROWS_AT_ONCE`` times as many numbers, they are searched together."""
 _ROWS_ONLY = Uses(by_row=False, columns=(), reads=("rows",), writes=())
 
 Values = Callable[[FloatArray, FloatArray, FloatArray], Sequence[FloatArray]]
-"""Takes targets, raw scores and steps of some rows; returns what is summed, unweighted."""
+"""A function of targets, raw scores and steps of some rows; returns the unweighted summands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

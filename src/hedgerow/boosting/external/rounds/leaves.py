@@ -53,7 +53,7 @@ _RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows", "weights"), wr
 _TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows", "weights"), writes=())
 
 _HALF = 23
-"""Number of low bits: weights are added in two parts, each of which float64 holds exactly."""
+"""Number of low bits: weights are added in two parts that float64 holds exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Where trees are grown: on the processor, or on a GPU (:mod:`hedgerow.growing.cuda`).
+"""Choice of the device that grows trees: the processor, or a GPU (:mod:`hedgerow.growing.cuda`).
 
 The trees are the same, bit for bit, so a part of a fit may run on one and another part on the
 other: the folds of a fit, for example, may also try trees that only the processor grows.
@@ -33,7 +33,7 @@ def on_gpu(params: BoostParams) -> bool:
 
 
 def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
-    """Resolve ``device="auto"``, and check that a GPU can do what is asked of it.
+    """Resolve ``device="auto"``, and check that a GPU supports the fit.
 
     Raise ``ParameterError`` if ``device="cuda"`` does not go with another setting. Raise
     ``DeviceError`` if ``device="cuda"`` and there is no GPU.

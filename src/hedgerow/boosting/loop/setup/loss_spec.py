@@ -119,7 +119,7 @@ class LossSpec:
         )
 
     def outputs_of_tree(self, params: BoostParams) -> int:
-        """Return the number of outputs of a leaf, as far as it is known before rows are read.
+        """Return the number of outputs of a leaf, if it is known before rows are read.
 
         It is 1 if the number of classes follows from the targets.
         """

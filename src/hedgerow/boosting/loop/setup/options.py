@@ -1,4 +1,4 @@
-"""What a fit is asked for, beside its rows, its loss and the parameters of its trees."""
+"""Options of a fit other than its rows, its loss and the parameters of its trees."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all threads of a pass over chunks do: compiled stages, and the team that runs them."""
+"""Compiled stages of a pass over chunks, and the team of threads that runs them."""

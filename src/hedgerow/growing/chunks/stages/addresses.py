@@ -1,4 +1,4 @@
-"""Where the arrays of a chunk lie: the table that the stages of a pass read.
+"""Addresses of the arrays of a chunk, in the table that the stages of a pass read.
 
 See :mod:`hedgerow.growing.chunks.stages.passes`.
 """

@@ -73,7 +73,7 @@ def search_chunk_level(
 
 @kernel
 def measure_kept(state: State, level: Level, vectors: Vectors | None) -> None:
-    """What the choice sends left in every node, and the bins that go left."""
+    """Compute the left sums of the chosen cut in every node, and the bins that go left."""
     none = np.int64(0)
     totals = (none, none, none, none)
     for k in range(level.counts[N_NODES]):

@@ -1,4 +1,4 @@
-"""What all threads do with the histograms of many nodes, once all chunks are seen.
+"""Stages on the histograms of many nodes, after a pass over all chunks.
 
 The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages.rows`) are put together
 from the parts of a rank and, by way of messages, from the ranks; then each rank searches
@@ -54,12 +54,12 @@ from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.splits.split import SplitRules
 
-# Fields of what is found for a node of several outputs, behind those of the split.
+# Fields of a node of several outputs, after those of its best split.
 FOUND_PARENT, FOUND_GIVEN, FOUND_OWN = range(FOUND_FIELDS, FOUND_FIELDS + 3)
 
 
 class Own(NamedTuple):
-    """What each thread has for itself."""
+    """The arrays of a single thread."""
 
     search: Search
     scalars: IntArray

@@ -14,7 +14,7 @@ arrays of a chunk lie is written to a table that all threads read::
 
 Glossary
 --------
-plan   what a pass works with, whatever the chunk
+plan   the plan of a pass, the same for all chunks
 where  int64 (WHERE_FIELDS,): addresses and lengths of the arrays of a chunk
 order  which stage is to be done with it
 part   what a tree has of one output: a tree has one part, or with vectors one of each output
@@ -76,7 +76,7 @@ OF_SIZES, OF_JOINED = -2, -1
 
 
 class Plan(NamedTuple):
-    """What a pass works with.
+    """The plan of a pass.
 
     settings      of the fit; ``n_rows`` is that of the chunk in the stages
     sampler       how rows are sampled; its weights are those of the chunk in the stages
@@ -137,7 +137,7 @@ def bins_at(plan: Plan, where: IntArray) -> Bins:
 
 @kernel(inner=True)
 def rows_at(plan: Plan, where: IntArray, part: int) -> Rows:
-    """What a fit keeps of the rows of a chunk."""
+    """Return the arrays that a fit keeps for the rows of a chunk."""
     n_numbers = 2 * where[N_ROWS]
     return Rows(
         array_at(where[ROWS], (where[N_ROW_IDS],), np.uint32),
@@ -149,7 +149,7 @@ def rows_at(plan: Plan, where: IntArray, part: int) -> Rows:
 
 @kernel(inner=True)
 def loss_data_at(plan: Plan, where: IntArray) -> LossData:
-    """What the loss of the rows of a chunk depends on."""
+    """Return the inputs of the loss of a chunk's rows."""
     return LossData(
         array_at(where[TARGET], (where[N_ROWS],), np.float64),
         array_at(where[WEIGHT], (where[N_WEIGHTS],), np.float64),
@@ -227,7 +227,7 @@ def sample_here(
     where: IntArray,
     vectors: Vectors | None,
 ) -> None:
-    """What samples by gradients need of a chunk: sums, tallies, and in the end the rows."""
+    """Run a step of gradient-based sampling on a chunk: sums, tallies, and finally the rows."""
     rows, counts, scalars = rows_to_sample(plan, where, vectors), plan.counts[0], plan.scalars[0]
     if vectors is not None:
         counts, joined = plan.counts[OF_SIZES], plan.counts[OF_JOINED]
@@ -279,7 +279,7 @@ def do_stage(
     where: IntArray,
     vectors: Vectors | None,
 ) -> None:
-    """One stage, for the chunk at ``where``."""
+    """Run one stage for the chunk at ``where``."""
     if order == VISIT:
         visit_chunk(
             thread, team, bins_at(plan, where), plan.columns, rows_at(plan, where, 0), plan.table,

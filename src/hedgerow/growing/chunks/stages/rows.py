@@ -1,4 +1,4 @@
-"""What all threads do with a chunk of rows, and with the histograms once all chunks are seen.
+"""Stages of all threads on a chunk of rows, and on the histograms after all chunks.
 
 Glossary
 --------
@@ -187,7 +187,7 @@ def tally_chunk(
     n_rows: int,
     known: tuple[int, int],
 ) -> None:
-    """Tally a digit of the keys of a chunk, which are made anew each time.
+    """Tally a digit of the keys of a chunk, which are computed again each time.
 
     ``known`` are the digit's level and the digits before it, ``n_rows`` are those of the
     chunk; ``counts`` and ``settings.n_rows`` are of all chunks and ranks.

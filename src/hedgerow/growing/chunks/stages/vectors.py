@@ -1,10 +1,10 @@
-"""What all threads do with a chunk of rows of several outputs, beside the stages of one output.
+"""Additional stages of all threads on a chunk of rows with several outputs.
 
 ::
 
     gradients of each output          chunks.stages.start_chunk, one output after the other
     words of the rows                 vectors.gradients.write_words
-    sizes of all outputs' gradients   joined anew each time that keys are made of them
+    sizes of all outputs' gradients   joined again each time that keys are computed
     weights of the sampled rows       multiply the numbers of all outputs
 """
 

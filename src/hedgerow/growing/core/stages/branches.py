@@ -1,4 +1,4 @@
-"""What constraints leave to each node of the tree being grown: columns and leaf values.
+"""Columns and leaf values that constraints allow in each node of the growing tree.
 
 A child inherits what its parent may do, less what the split rules out
 (:class:`hedgerow.kernels.splits.monotone.Constraints`):

@@ -1,17 +1,15 @@
 """Search of the best split among features that share columns (bundles).
 
-Indicators, features with one cell that are at rest in bin 0, have one cut each: some
-neighbouring cells of a bundle are as many features, and what is left of each cut is
-the node less the cell::
+Indicators (features with one cell whose default is bin 0) have one cut each.  Adjacent cells of a
+bundle can be different features, and the left side of each cut is the node minus the cell::
 
     bundle    rest  x3  x7  x9 ...        left of the cut of x7:   node - cell of x7
     cells      0     1   2   3            right:                   cell of x7
 
-Every other member is written out as the column that it would have by itself, its
-sums at rest being the node less its cells, and searched as such columns are
-(:mod:`hedgerow.kernels.splits.split`).  All sums are whole numbers, so the scores are the
-same to the last bit, and ties go to the lower feature: the tree does not show how
-features were bundled.
+Every other member is written out as a column of its own and searched like one
+(:mod:`hedgerow.kernels.splits.split`).  Its sums of the default bin are the node minus its cells.
+All sums are integers, so the scores are the same to the last bit, and ties go to the lower
+feature: the tree does not depend on the bundles.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ def search_indicators(
 
 @kernel(inline=True, inner=True)
 def feature_alone(bundles: Bundles | None, column: int) -> int:
-    """Return the feature that a column holds by itself, or -1."""
+    """Return the only feature of a column, or -1."""
     if bundles is None:
         return column
     return np.int64(bundles.alone[column])

@@ -1,4 +1,4 @@
-"""Which node is split next, and the book-keeping of nodes and histogram slots.
+"""The order of node splits, and the bookkeeping of nodes and histogram slots.
 
 Thread 0 alone runs this code, between two barriers.  The frontier is the set
 of open nodes of the table; leaf-wise growth takes the one with the largest

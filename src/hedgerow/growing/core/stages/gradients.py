@@ -16,7 +16,7 @@ How many bits go into ``packed`` (:func:`choose_packing`):
 
 constant hessian  all of g; the row count serves as hessian
 narrow            the upper 12 bits of g and h, rounded up or down at random in
-                  proportion to what is cut off, so that sums stay unbiased
+                  proportion to the dropped bits, so that sums stay unbiased
                   (Shi et al. 2022); the noise of a sum of n rows is below
                   2**-13 sqrt(n) of the largest gradient
 apart             all bits, g in a word of its own: for small data, where a second
@@ -91,7 +91,7 @@ def exponent_above(x: float) -> int:
 
 @kernel(inner=True)
 def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
-    """What one counts for in fixed numbers of sampled rows, shifted right by ``dropped`` bits."""
+    """Return the unit of sampled rows' fixed-point numbers, shifted right by ``dropped`` bits."""
     scale = float_of_bits(scalars[IS_UNIT_SCALE])
     g_unit = power_of_two(scalars[IS_G_EXPONENT] - QUANTIZED_BITS + dropped)
     h_unit = power_of_two(scalars[IS_H_EXPONENT] - QUANTIZED_BITS + dropped)
