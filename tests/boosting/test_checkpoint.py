@@ -198,7 +198,7 @@ def parts_of(folder):
 def test_a_stopped_fit_goes_on_to_the_same_bytes(name, tmp_path) -> None:
     fit = FITS[name]()
     whole = run(fit)
-    for number in (1, 4, 5):  # the callback of round 1 is told before round 1 is kept
+    for number in (1, 4, 5):  # the callback of round 1 runs before round 1 is stored
         with pytest.raises(Stopped):
             run(fit, tmp_path, callbacks=stop_at(number))
     kept = parts_of(tmp_path)
@@ -356,7 +356,7 @@ def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
 # -- killed -------------------------------------------------------------------------
 
 
-def in_child(work):
+def fork_child(work):
     """Fork a child that calls ``work`` and exits with status 0; return its process number."""
     child = os.fork()
     if child == 0:
@@ -386,7 +386,7 @@ def kill_until_done(fit, folder, seconds, seed):
             signal.setitimer(signal.ITIMER_REAL, moment)
             run(fit, folder, checkpoint_every=0)
 
-        child = in_child(work)
+        child = fork_child(work)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             assert os.waitstatus_to_exitcode(status) == 0
@@ -476,7 +476,7 @@ def killed(name, real, arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def said_by(work):
+def error_message(work):
     """Return the message of the error that ``work`` raises, or None if its result is right."""
     try:
         assert work()
@@ -501,7 +501,7 @@ def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypa
         with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             faults = Faults(patch, disk_full, at, lasting)
-            message = said_by(lambda to=folder: run(fit, to, checkpoint_every=0) == whole)
+            message = error_message(lambda to=folder: run(fit, to, checkpoint_every=0) == whole)
         assert str(folder) in (message or str(folder))
         failed += message is not None
         warned += bool(found)
@@ -530,7 +530,7 @@ def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
         folder = tmp_path / str(at)
         if at % 2:
             begun(fit, folder, 2)
-        _, status = os.waitpid(in_child(lambda f=folder, n=at: work(f, n)), 0)
+        _, status = os.waitpid(fork_child(lambda f=folder, n=at: work(f, n)), 0)
         assert run(fit, folder) == whole
         assert not list(folder.glob(".*"))
         if not os.WIFSIGNALED(status):
@@ -654,7 +654,7 @@ def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
     damage(path)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        message = said_by(lambda: run(fit, tmp_path) == whole)
+        message = error_message(lambda: run(fit, tmp_path) == whole)
     if message is not None:  # a folder in the place of a file is no damage
         assert path.is_dir()
         assert str(path) in message

@@ -98,7 +98,7 @@ def parts_of(tree: GrownTree) -> dict[str, np.ndarray]:
     return {name: array for name, array in known.items() if array is not None}
 
 
-def with_vectors(part: Rounds, n_outputs: int) -> Rounds:
+def add_vectors(part: Rounds, n_outputs: int) -> Rounds:
     """Return the same rounds with vectors in their leaves."""
     rng = np.random.default_rng(0)
 
@@ -136,7 +136,7 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
 
 @pytest.mark.parametrize("n_outputs", [2, 5])
 def test_vectors_come_back(some_rounds, n_outputs) -> None:
-    part = with_vectors(some_rounds, n_outputs)
+    part = add_vectors(some_rounds, n_outputs)
     data = b"".join(rounds_to_bytes(part, "aa"))
     again = rounds_from_bytes(data, "aa")
     assert same(part, again)

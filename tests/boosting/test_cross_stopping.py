@@ -227,7 +227,7 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
     assert np.array_equal(more.forest.value[:n_nodes], plain.forest.value)
     assert more.training["history"] == plain.training["history"]
     assert more.training["folds"]["rounds_factor"] == 1.5
-    assert fitted(1e6).forest.n_rounds == 60  # what is asked for at most
+    assert fitted(1e6).forest.n_rounds == 60  # at most the requested rounds
     for wrong in (0.9, float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="rounds_factor must be a number at least 1"):
             StoppingParams("cv", rounds_factor=wrong)

@@ -47,7 +47,7 @@ def test_defaults_are_automatic_and_reported() -> None:
     model = HedgerowClassifier(random_state=0).fit(X, y)
     expected = recipe(DataSize(len(y)))
     chosen = model.chosen_params_
-    del expected["max_depth"]  # told of symmetric trees, which are chosen by it
+    del expected["max_depth"]  # only reported for symmetric trees
     expected["multi_strategy"] = "auto"  # of no meaning for two classes
     expected["feature_crosses"] = None
     assert chosen.pop("folds") == list(expected.pop("folds"))

@@ -69,7 +69,7 @@ def in_memory(rows: pa.Table, target: str, weight: str | None, offset: str | Non
     )
 
 
-def on_disk(
+def make_file_dataset(
     paths: Any, folder: Path, target: str, weight: str | None, offset: str | None
 ) -> FileDataset:
     data = Dataset.from_files(
@@ -120,7 +120,7 @@ def test_models_have_the_same_bytes(
 ) -> None:
     params = {"tree_method": "exact", "n_estimators": 4, "max_leaves": 8, **params}
     expected = train(params, in_memory(table, target, weight, offset))
-    data = on_disk(files, tmp_path, target, weight, offset)
+    data = make_file_dataset(files, tmp_path, target, weight, offset)
     assert bytes_of(train(params, data)) == bytes_of(expected)
     assert list(tmp_path.iterdir()) == []
 
@@ -172,7 +172,7 @@ def test_folds_are_deleted_before_the_fit(
     params = {"tree_method": "exact", "n_estimators": 6, "early_stopping": "cv", "patience": 2}
     params |= {"learning_rate": 0.5, "max_leaves": 4, **more}
     folders: list[int] = []
-    data = on_disk(files, tmp_path, target, weight, offset)
+    data = make_file_dataset(files, tmp_path, target, weight, offset)
     found = train(params, data, callbacks=lambda _: folders.append(len(list(tmp_path.iterdir()))))
     assert bytes_of(found) == bytes_of(train(params, in_memory(table, target, weight, offset)))
     assert found.model.training["folds"]["folds"] == [5, 5]
@@ -182,7 +182,7 @@ def test_folds_are_deleted_before_the_fit(
 
 def test_folds_need_memory_for_all_of_them(files: list[Path], tmp_path: Path) -> None:
     params = {"tree_method": "exact", "n_estimators": 2, "early_stopping": "cv"}
-    data = on_disk(files, tmp_path, "y", None, None)
+    data = make_file_dataset(files, tmp_path, "y", None, None)
     train(params, data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 15_000)
@@ -214,8 +214,8 @@ def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_
     params = {"tree_method": "exact", "n_estimators": 6, "max_leaves": 8}
     memory = in_memory(other, "y", "w", None)
     expected = train(params, in_memory(table, "y", None, None), memory)
-    for valid in (memory, on_disk(path, tmp_path, "y", "w", None)):
-        found = train(params, on_disk(files, tmp_path, "y", None, None), valid)
+    for valid in (memory, make_file_dataset(path, tmp_path, "y", "w", None)):
+        found = train(params, make_file_dataset(files, tmp_path, "y", None, None), valid)
         assert bytes_of(found) == bytes_of(expected)
 
 
@@ -225,7 +225,9 @@ def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> Non
     whole = pa.concat_tables(parts, promote_options="permissive")
     params = {"tree_method": "exact", "n_estimators": 3, "max_leaves": 8}
     expected = train(params, in_memory(whole, "y", None, None))
-    assert bytes_of(train(params, on_disk(paths, tmp_path, "y", None, None))) == bytes_of(expected)
+    assert bytes_of(train(params, make_file_dataset(paths, tmp_path, "y", None, None))) == bytes_of(
+        expected
+    )
 
 
 VECTORS = {"objective": "softmax", "multi_strategy": "multi_output_tree"}
@@ -238,7 +240,7 @@ def test_a_checkpoint_goes_on(
     params = {"tree_method": "exact", "n_estimators": 5, "max_leaves": 8, "subsample": 0.7, **more}
     cache, kept = tmp_path / "cache", tmp_path / "kept"
     cache.mkdir()
-    data = on_disk(files, cache, target, None, None)
+    data = make_file_dataset(files, cache, target, None, None)
     expected = train(params, data)
     train({**params, "n_estimators": 2}, data, checkpoint=kept)
     assert bytes_of(train(params, data, checkpoint=kept)) == bytes_of(expected)
@@ -261,7 +263,7 @@ def test_the_command_line(
 
 def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:
     text = table.set_column(0, "a", pa.array([f"t{n % 3}" for n in range(N_ROWS)]))
-    data = on_disk(write(text, tmp_path / "text.parquet"), tmp_path, "y", None, None)
+    data = make_file_dataset(write(text, tmp_path / "text.parquet"), tmp_path, "y", None, None)
     with pytest.raises(ParameterError, match="column 'a' is a category"):
         train({"tree_method": "exact"}, data)
     assert [item.name for item in tmp_path.iterdir()] == ["text.parquet"]
@@ -271,7 +273,7 @@ def test_a_limit_too_small_names_one_that_does(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sorted_data, "bytes_of_a_row", lambda *_: 10**6)
-    data = on_disk(files, tmp_path, "y", None, None)
+    data = make_file_dataset(files, tmp_path, "y", None, None)
     with pytest.raises(ParameterError, match=r"keeps 1000000 bytes of each of 900 rows"):
         train({"tree_method": "exact"}, data)
 

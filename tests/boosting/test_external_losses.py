@@ -227,7 +227,7 @@ def test_a_loss_that_python_computes() -> None:
 # -- ranks -----------------------------------------------------------------------------
 
 
-def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> list[bytes]:
+def train_on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> list[bytes]:
     given = {**SMALL, **settings}
     loss = LossSpec(given["objective"], {k: given[k] for k in PARAMETERS if k in given})
     known = {k: given[k] for k in given if k not in (*PARAMETERS, "objective", "n_jobs")}
@@ -268,7 +268,7 @@ def test_ranks(case, n_ranks, mode, tmp_path) -> None:
     data["weight"] = weights(N)
     frame = pd.DataFrame(data["X"], columns=list("abc"))
     expected = bytes_of(settings, Dataset(frame, data["y"], data["weight"]))
-    assert on_ranks(n_ranks, mode, settings, data, tmp_path) == [expected] * n_ranks
+    assert train_on_ranks(n_ranks, mode, settings, data, tmp_path) == [expected] * n_ranks
 
 
 def test_no_newton_step_is_an_error_on_every_rank(tmp_path) -> None:
@@ -280,7 +280,7 @@ def test_no_newton_step_is_an_error_on_every_rank(tmp_path) -> None:
     for attempt in (
         lambda: bytes_of(settings, Dataset(**data)),
         lambda: bytes_of(settings, TableData(Dataset(**data), 50)),
-        lambda: on_ranks(2, "data", settings, data, tmp_path),
+        lambda: train_on_ranks(2, "data", settings, data, tmp_path),
     ):
         with pytest.raises(LossError, match=r"round 1: objective 'bent' has no positive second"):
             attempt()

@@ -52,7 +52,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def of_files(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset:
+def make_file_dataset(paths: Any, target: Any = TARGETS, **more: Any) -> Dataset:
     return Dataset.from_files(paths, target, features=COLUMNS, **more)
 
 
@@ -70,8 +70,8 @@ def test_validation_rows(kind: dict[str, Any], boosting: str, files: list[Path])
     )
     first, second = in_memory(ROWS[:300]), in_memory(ROWS[300:])
     expected = train(params, first, second).to_bytes()
-    train_rows = of_files(files[0])
-    assert train(params, train_rows, of_files(files[1])).to_bytes() == expected
+    train_rows = make_file_dataset(files[0])
+    assert train(params, train_rows, make_file_dataset(files[1])).to_bytes() == expected
     assert train(params, train_rows, second).to_bytes() == expected
 
 
@@ -85,28 +85,28 @@ def test_one_far_count(kind: dict[str, Any], files: list[Path]) -> None:
     rows[300:].to_parquet(files[1])
     booster = train(params, in_memory(rows))
     assert booster.predict(rows[COLUMNS], kind="raw").max() < np.log(1e9) + 2.0
-    assert train(params, of_files(files)).to_bytes() == booster.to_bytes()
+    assert train(params, make_file_dataset(files)).to_bytes() == booster.to_bytes()
 
 
 def test_the_number_of_targets_of_validation_rows(files: list[Path]) -> None:
     one = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
     message = "validation rows has 1 column, but the training rows have 2 columns"
-    for valid in (one, of_files(files, "y")):
+    for valid in (one, make_file_dataset(files, "y")):
         with pytest.raises(DataError, match=message):
-            train(APART, of_files(files), valid)
+            train(APART, make_file_dataset(files), valid)
     with pytest.raises(DataError, match="has 2 columns, but the training rows have 1 column"):
-        train({}, of_files(files, "y"), in_memory())
+        train({}, make_file_dataset(files, "y"), in_memory())
 
 
 @KINDS
 def test_offsets_and_models_to_continue(kind: dict[str, Any], files: list[Path]) -> None:
     offset = ROWS[["p", "q"]].to_numpy()
-    found = train(kind, of_files(files, offset=["p", "q"]))
+    found = train(kind, make_file_dataset(files, offset=["p", "q"]))
     memory = train(kind, in_memory(offset=offset))
     assert found.model.forest.base_score.tolist() == memory.model.forest.base_score.tolist()
     assert (found.model.forest.value == memory.model.forest.value).all()
     first = train(kind, in_memory())
-    more = train(kind, of_files(files), init_model=first)
+    more = train(kind, make_file_dataset(files), init_model=first)
     assert more.to_bytes() == train(kind, in_memory(), init_model=first).to_bytes()
 
 
@@ -122,15 +122,15 @@ def test_an_interrupted_fit_goes_on(
 
     options: dict[str, Any] = {"checkpoint": folder, "checkpoint_every": 0}
     with pytest.raises(RuntimeError, match="power cut"):
-        train(kind, of_files(files), callbacks=stop, **options)
-    found = train(kind, of_files(files), **options)
+        train(kind, make_file_dataset(files), callbacks=stop, **options)
+    found = train(kind, make_file_dataset(files), **options)
     assert found.to_bytes() == train(kind, in_memory()).to_bytes()
 
 
 def test_evaluation_of_files(files: list[Path]) -> None:
     booster: Booster = train(APART, in_memory())
     metrics = ["loss", "mae"]
-    assert booster.eval(of_files(files), metrics) == booster.eval(in_memory(), metrics)
+    assert booster.eval(make_file_dataset(files), metrics) == booster.eval(in_memory(), metrics)
 
 
 def test_targets_outside_the_domain_of_the_loss(files: list[Path]) -> None:
@@ -138,15 +138,15 @@ def test_targets_outside_the_domain_of_the_loss(files: list[Path]) -> None:
     ROWS[300:].assign(y=1.0, z=-1.0).to_parquet(files[1])
     message = r"target 'z': objective 'poisson' needs targets in .*; row 300 holds -1.0"
     with pytest.raises(DataError, match=message):
-        train(APART | {"objective": "poisson"}, of_files(files))
+        train(APART | {"objective": "poisson"}, make_file_dataset(files))
     with pytest.raises(ParameterError, match="'softmax' has one target, but y has several"):
-        train({"objective": "softmax"}, of_files(files))
+        train({"objective": "softmax"}, make_file_dataset(files))
 
 
 def test_missing_targets_name_their_column(files: list[Path]) -> None:
     ROWS.assign(z=np.nan).to_parquet(files[0])
     with pytest.raises(DataError, match="y \\(column 'z'\\)"):
-        train(APART, of_files(files[0]))
+        train(APART, make_file_dataset(files[0]))
 
 
 @pytest.mark.parametrize("strategy", ["auto", "one_output_per_tree"])
@@ -181,7 +181,7 @@ def test_vectors_of_many_kinds(more: dict[str, Any], files: list[Path]) -> None:
     rows = ROWS.assign(y=ROWS.y.abs(), z=ROWS.z.abs())
     rows[:300].to_parquet(files[0])
     rows[300:].to_parquet(files[1])
-    found = train(VECTORS | more, of_files(files))
+    found = train(VECTORS | more, make_file_dataset(files))
     assert found.model.forest.vectors is not None
     assert found.to_bytes() == train(VECTORS | more, in_memory(rows)).to_bytes()
 
@@ -194,7 +194,9 @@ def of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def test_vectors_of_a_loss_of_all_rows(files: list[Path]) -> None:
     params = VECTORS | {"objective": of_all}
-    assert train(params, of_files(files)).to_bytes() == train(params, in_memory()).to_bytes()
+    assert (
+        train(params, make_file_dataset(files)).to_bytes() == train(params, in_memory()).to_bytes()
+    )
 
 
 def test_vectors_of_quantiles(files: list[Path]) -> None:
@@ -204,4 +206,6 @@ def test_vectors_of_quantiles(files: list[Path]) -> None:
         "multi_strategy": "multi_output_tree",
     }
     memory = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
-    assert train(params, of_files(files, "y")).to_bytes() == train(params, memory).to_bytes()
+    assert (
+        train(params, make_file_dataset(files, "y")).to_bytes() == train(params, memory).to_bytes()
+    )

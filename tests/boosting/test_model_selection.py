@@ -331,7 +331,7 @@ def test_curves_that_are_far_off_are_not_followed() -> None:
     def slow(n: int) -> float:
         return 1.0 + 1.0 / n
 
-    assert rounds(slow, 0.5) == 40  # as early as it can be told
+    assert rounds(slow, 0.5) == 40  # as early as possible
     assert 250 < rounds(slow, 0.999) < 350
     assert rounds(slow) == rounds(slow, 1.5) == 1_000
     assert rounds(lambda n: max(1.0 - 0.02 * n, 0.35), 0.3) > 45  # it was still falling
@@ -656,7 +656,9 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
     assert late(3.0)()
 
 
-def in_time(sample: Sample, clock: Callable[[], float], **settings: Any) -> ChosenRounds:
+def choose_within_budget(
+    sample: Sample, clock: Callable[[], float], **settings: Any
+) -> ChosenRounds:
     """Return the choice of cross-validation for a fit with 100 seconds."""
     stopping = StoppingParams(
         "cv", patience=12, time_budget=100.0, began=0.0, finest_rate=0.02, **settings
@@ -668,7 +670,7 @@ def in_time(sample: Sample, clock: Callable[[], float], **settings: Any) -> Chos
 
 @pytest.mark.parametrize("stride", [1.0, 2.0])
 def test_with_time_to_spare_folds_take_the_finest_steps_too(sample: Sample, stride: float) -> None:
-    chosen = in_time(sample, lambda: 0.0, stride=stride)
+    chosen = choose_within_budget(sample, lambda: 0.0, stride=stride)
     first, finer = chosen.record["tried"]
     assert finer["learning_rate"] == 0.02
     assert finer["n_estimators"] == 5 * LARGER.n_estimators
@@ -681,13 +683,13 @@ def test_with_time_to_spare_folds_take_the_finest_steps_too(sample: Sample, stri
 
 
 def test_there_are_no_finest_steps_without_time_for_them(sample: Sample) -> None:
-    chosen = in_time(sample, lambda: 99.9999)
+    chosen = choose_within_budget(sample, lambda: 99.9999)
     assert len(chosen.record["tried"]) == 1
 
 
 def test_late_folds_are_followed_as_far_as_they_speak_for(sample: Sample) -> None:
     ticks = iter(range(25, 1000))
-    chosen = in_time(sample, lambda: float(next(ticks)))
+    chosen = choose_within_budget(sample, lambda: float(next(ticks)))
     (only,) = chosen.record["tried"]
     assert only["rounds"] == len(chosen.curves["loss"])  # still falling when their time was over
     seen = only["rounds"] * LARGER.learning_rate

@@ -44,7 +44,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def one_by_one(fit: Callable[[], Any]) -> Any:
+def fit_one_by_one(fit: Callable[[], Any]) -> Any:
     """Return the result of a fit without batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds_ahead, "_MOST_ROUNDS", 1)
@@ -118,7 +118,7 @@ FITS = fits()
 
 @pytest.mark.parametrize("name", FITS)
 def test_models_have_the_bytes_of_rounds_grown_one_by_one(name: str, batches: list[int]) -> None:
-    expected = bytes_of(one_by_one(FITS[name]))
+    expected = bytes_of(fit_one_by_one(FITS[name]))
     assert batches == []
     assert bytes_of(FITS[name]()) == expected
     if name != "bounded lines":
@@ -133,7 +133,7 @@ def test_random_fits_have_the_bytes_of_rounds_grown_one_by_one(number: int) -> N
         return bytes_of(make(configuration, n_jobs=1).fit(**arguments(configuration)))
 
     try:
-        expected = one_by_one(fit)
+        expected = fit_one_by_one(fit)
     except Exception as error:
         with pytest.raises(type(error)):
             fit()

@@ -274,7 +274,7 @@ def test_classes_of_a_continuous_target_are_refused(
 
 def test_columns_named_in_utf8_where_the_locale_is_ascii(people: Path, tmp_path: Path) -> None:
     people.write_text(people.read_text().replace("value", "größe"), encoding="utf-8")
-    # Python reads arguments as UTF-8 in the C locale, unless it is told not to.
+    # Python reads arguments as UTF-8 in the C locale by default.
     ascii_locale = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     # One process, as each takes a second or two to load the libraries.
     program = (
@@ -520,7 +520,7 @@ def test_bench_and_warmup(run: Run) -> None:
     assert "kernels ready" in out or "nothing to compile" in out
 
 
-def in_a_process(*arguments: str, **options: object) -> subprocess.Popen[str]:
+def start_process(*arguments: str, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "hedgerow.cli.main", *arguments],
         stdout=subprocess.PIPE,
@@ -557,11 +557,11 @@ def test_the_package_is_a_program() -> None:
 
 def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
     write_table(str(tmp_path / "num.csv"), [numbers()])
-    with in_a_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:
+    with start_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:
         out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     assert "\r" not in out
-    with in_a_process("inspect", "model.hedgerow", "--json", cwd=tmp_path) as process:
+    with start_process("inspect", "model.hedgerow", "--json", cwd=tmp_path) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.stderr is not None
@@ -576,7 +576,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     columns = {f"c{j}": rng.standard_normal(20_000) for j in range(20)}
     write_table(str(tmp_path / "t.csv"), [columns])
     arguments = ("--target", "c0", "--set", "n_estimators=100000", "--set", "early_stopping=false")
-    with in_a_process("train", "t.csv", *arguments, cwd=tmp_path) as process:
+    with start_process("train", "t.csv", *arguments, cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("regression")
         time.sleep(4.0)

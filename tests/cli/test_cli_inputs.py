@@ -209,7 +209,7 @@ def test_errors_name_the_file_that_was_given(
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_train_prints_a_score_unasked(
+def test_train_prints_a_score_by_default(
     tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "rows.csv"
@@ -224,7 +224,7 @@ def test_train_prints_a_score_unasked(
     assert main([*command, "--set", "n_estimators=20", "--no-score"]) == 0
     assert "loss" not in capsys.readouterr().out
     assert (tmp_path / "m").read_bytes() == before
-    assert main(command) == 0  # folds have told when to stop
+    assert main(command) == 0  # cross-validation chooses the rounds
     assert "loss of rows not trained on, by 5 folds" in capsys.readouterr().out
 
 

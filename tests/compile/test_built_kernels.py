@@ -317,7 +317,7 @@ def test_library_that_does_not_fit_is_one_warning(alter, tmp_path) -> None:
     manifest = json.loads((folder / manifest_file.MANIFEST).read_text())
     reason = alter(folder, manifest)
     (folder / manifest_file.MANIFEST).write_text(json.dumps(manifest))
-    # Whether anything can be compiled afterwards is not asked here.
+    # This test does not check whether kernels can be compiled afterwards.
     done = fit(folder, program=CALL, HEDGEROW_COMPILE="never")
     assert done.returncode == 1
     assert done.stderr.count("HedgerowWarning: the built kernels in") == 1, done.stderr

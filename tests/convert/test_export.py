@@ -172,7 +172,7 @@ NEAR = [0.0, 0.5, -0.5, 0.999, -0.999]
 FAR = [1e10, 2.0**32, 2.0**32 + 1, -(2.0**31), 1e300, np.inf, -np.inf, np.nan, -0.0]
 
 
-def in_onnx(booster, path, X):
+def predict_onnx(booster, path, X):
     """Return raw scores of ONNX Runtime for an array, without the codes of ``check``."""
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
@@ -192,7 +192,7 @@ def test_other_numbers_are_unknown_categories_in_onnx(levels, more, tmp_path) ->
     booster = train(params, Dataset(frame, code + 5.0 * (code == 1)))
     values = np.array([level + far for level in levels for far in NEAR] + FAR)
     expected = booster.predict(pd.DataFrame({"c": pd.Categorical(values)}), kind="raw")
-    found = in_onnx(booster, tmp_path / "model.onnx", values[:, None])
+    found = predict_onnx(booster, tmp_path / "model.onnx", values[:, None])
     np.testing.assert_allclose(found, expected, atol=1e-13)
 
 
@@ -212,7 +212,9 @@ def test_numbers_are_rounded_to_categories_in_onnx(library, tmp_path) -> None:
     values = np.array([level + far for level in range(6) for far in NEAR] + FAR)
     rows = np.column_stack([values, np.full(len(values), 4.0)])
     expected = booster.predict(rows, kind="raw")
-    np.testing.assert_allclose(in_onnx(booster, tmp_path / "m.onnx", rows), expected, atol=1e-13)
+    np.testing.assert_allclose(
+        predict_onnx(booster, tmp_path / "m.onnx", rows), expected, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("target", FORMATS)

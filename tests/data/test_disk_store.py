@@ -513,7 +513,7 @@ def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
 def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
     matrix, target = small
     if seen and compression == "none" and block_files._advise() is None:
-        pytest.skip("this system cannot be asked before it reads")
+        pytest.skip("this system takes no advice on files")
     options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
     with make_store(tmp_path, matrix, target, **options) as store:
         store.begin(WorkShape())

@@ -173,7 +173,7 @@ def streams(draw, most=60, whole=False):
     return np.array(keys, dtype=np.int64), np.array(weights, dtype=np.float64)
 
 
-def in_some_tree(draw, parts, merge, prune, sizes):
+def merge_in_random_order(draw, parts, merge, prune, sizes):
     """Merge sketches in any order, with prunings in between."""
     parts = list(parts)
     while len(parts) > 1:
@@ -215,7 +215,7 @@ def test_bounds_hold_for_merges_in_any_tree_with_prunings(data, stream):
         assert sketch.error <= ROUNDING
         promised[id(sketch)] = 0.0
     sizes = st.sampled_from([None, 1, 2, 3, 5, 8, 20])
-    sketch = in_some_tree(data.draw, alive, merge, prune, sizes)
+    sketch = merge_in_random_order(data.draw, alive, merge, prune, sizes)
     assert_bounds_hold(sketch, *stream)
     assert sketch.error <= promised[id(sketch)] + ROUNDING * len(alive)
 
@@ -225,7 +225,7 @@ def test_whole_weights_give_exactly_the_numbers_of_the_paper(data, stream):
     parts = [
         (QuantileSketch.of(*part), NaiveSummary.of(*part)) for part in cut_up(data.draw, *stream)
     ]
-    sketch, naive = in_some_tree(
+    sketch, naive = merge_in_random_order(
         data.draw,
         parts,
         lambda a, b: (a[0].merge(b[0]), a[1].merge(b[1])),
@@ -242,7 +242,7 @@ def test_whole_weights_give_exactly_the_numbers_of_the_paper(data, stream):
 @given(st.data(), streams(whole=True))
 def test_merging_exact_summaries_is_the_summary_of_all(data, stream):
     parts = [QuantileSketch.of(*part) for part in cut_up(data.draw, *stream)]
-    merged = in_some_tree(data.draw, parts, QuantileSketch.merge, None, st.none())
+    merged = merge_in_random_order(data.draw, parts, QuantileSketch.merge, None, st.none())
     assert merged == QuantileSketch.of(*stream)
     assert merged.error == 0
 

@@ -49,7 +49,7 @@ def random_table(seed, n_rows=200, n_features=12, density=0.2, dtype=np.float32,
     return (X + 0.0).astype(dtype)
 
 
-def with_explicit_zeros(X, seed=0):
+def store_zeros(X, seed=0):
     """Return a CSR matrix of X that stores some of its zeros."""
     rng = np.random.default_rng(seed)
     recorded = (X != 0) | (rng.random(X.shape) < 0.1)
@@ -200,7 +200,7 @@ def test_entries_of_a_dense_table(X):
 @given(tables)
 def test_zeros_can_be_missing_values_in_both_kinds_of_table(X):
     dense = read_any(X, zero_missing=True)
-    recorded = read_any(with_explicit_zeros(X), zero_missing=True)
+    recorded = read_any(store_zeros(X), zero_missing=True)
     assert dense.schema.zero_missing
     assert (recorded.value != 0).all()
     np.testing.assert_array_equal(recorded.dense(), dense.values)
@@ -227,7 +227,7 @@ def test_zeros_are_missing_in_prediction_and_after_loading(tmp_path):
 @given(tables, st.sampled_from([2, 3, 10, 255]), st.booleans(), st.booleans())
 def test_cuts_and_bins_are_those_of_the_dense_table(X, max_bins, weighted, zero_missing):
     dense = read_any(X, zero_missing=zero_missing)
-    table = read_any(with_explicit_zeros(X), zero_missing=zero_missing)
+    table = read_any(store_zeros(X), zero_missing=zero_missing)
     weight = np.random.default_rng(0).integers(1, 9, len(X)) / 8 if weighted else None
     expected, spec = fit_bins(dense, max_bins, weight), fit_bins(table, max_bins, weight, 0, 2)
     np.testing.assert_array_equal(spec.cut_keys, expected.cut_keys)
@@ -260,7 +260,7 @@ def test_models_are_the_same_bytes(X, weighted, zero_missing, n_jobs):
     weight = rng.integers(0, 3, len(X)) + (np.arange(len(X)) == 0) if weighted else None
     params = {"n_estimators": 3, "min_samples_leaf": 2, "zero_as_missing": zero_missing}
     dense = HedgerowRegressor(**params).fit(X, y, weight)
-    model = HedgerowRegressor(**params, n_jobs=n_jobs).fit(with_explicit_zeros(X), y, weight)
+    model = HedgerowRegressor(**params, n_jobs=n_jobs).fit(store_zeros(X), y, weight)
     assert bytes_of(model) == bytes_of(dense)
     S = sparse.csr_array(X)
     np.testing.assert_array_equal(model.predict(S), dense.predict(X))
@@ -277,7 +277,7 @@ def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
     if kind == "int64":
         X[0, 0] = 2**60 + 1  # a number that no float holds
     X[150:180] = X[:30]
-    S = with_explicit_zeros(X)
+    S = store_zeros(X)
     dense, table = (read_any(rows, zero_missing=zero_missing) for rows in (X, S))
     keys = row_keys(dense, 3)
     np.testing.assert_array_equal(row_keys(table, 3), keys)
@@ -299,10 +299,10 @@ def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
 def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
     X = random_table(12, n_rows=100, density=0.3)
     monkeypatch.setattr("hedgerow.boosting.row_data.row_keys.MOST_CELLS", np.count_nonzero(X))
-    for table in (X, with_explicit_zeros(X)):
+    for table in (X, store_zeros(X)):
         assert row_keys(read_any(table), 0) is not None
     monkeypatch.setattr("hedgerow.boosting.row_data.row_keys.MOST_CELLS", np.count_nonzero(X) - 1)
-    for table in (X, with_explicit_zeros(X)):
+    for table in (X, store_zeros(X)):
         assert row_keys(read_any(table), 0) is None
 
 
@@ -344,7 +344,7 @@ def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
     assert bytes_of(model) == bytes_of(dense)
 
 
-def at_rest(n_rows, columns, value=0.0):
+def make_sparse_columns(n_rows, columns, value=0.0):
     """Return ten columns; some are constant, and the target depends on three."""
     rng = np.random.default_rng(n_rows)
     X = rng.normal(size=(n_rows, 10))
@@ -376,7 +376,7 @@ COLUMN_BY_COLUMN = {
 @pytest.mark.parametrize("columns", EMPTY, ids=str)
 @pytest.mark.parametrize("way", COLUMN_BY_COLUMN)
 def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing):
-    X, y = at_rest(300, columns)
+    X, y = make_sparse_columns(300, columns)
     y = y if len(columns) < 4 else X.sum(axis=1) + 2.0 * (np.arange(300) % 3) - 2.0
     estimator, params, target = COLUMN_BY_COLUMN[way]
     params = {
@@ -392,7 +392,7 @@ def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing)
 
 
 def test_an_empty_column_has_no_importance():
-    X, y = at_rest(2000, [0])
+    X, y = make_sparse_columns(2000, [0])
     model = HedgerowRegressor(grow_policy="symmetric", n_estimators=100, early_stopping=False)
     model.fit(sparse.csr_matrix(X), y)
     assert model.feature_importances_[0] == 0.0
@@ -401,7 +401,7 @@ def test_an_empty_column_has_no_importance():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 def test_without_bundles_column_j_is_feature_j(form):
-    X, _ = at_rest(50, [0, 3])
+    X, _ = make_sparse_columns(50, [0, 3])
     table = read_any(form(X))
     matrix = bin_bundled(table, fit_bins(table, 255), BundleRules(False))
     assert matrix.layout is None
@@ -409,7 +409,7 @@ def test_without_bundles_column_j_is_feature_j(form):
 
 
 def test_trees_that_know_no_layout_refuse_one():
-    X, y = at_rest(50, [0, 3])
+    X, y = make_sparse_columns(50, [0, 3])
     table = read_any(sparse.csr_matrix(X))
     matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
     raw = np.zeros((1, 50))

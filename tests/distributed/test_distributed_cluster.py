@@ -138,7 +138,7 @@ QUICK = Resilience(timeout=2.0, connect_timeout=3.0, max_restarts=20)
 """Options for faults that only a timeout shows; more attempts, because the machine may be busy."""
 
 
-def within(seconds: float, function: Any) -> Any:
+def call_within(seconds: float, function: Any) -> Any:
     """Call a function that must end in time, and return its result."""
     outcome: list[Any] = []
 
@@ -165,27 +165,31 @@ def test_data_that_cannot_be_made_again_are_an_error(client: Any, marker: str) -
     scattered = Parts(client.scatter(data, workers=[last]), LENGTHS)
     failing = partial(work, fault="killed", marker=marker)  # the last rank's worker dies
     with pytest.raises(CommunicationError, match=r"partition \d is cancelled.*scattered"):
-        within(LIMIT, lambda: run_on_workers(client, failing, scattered, resilience=PATIENT))
+        call_within(LIMIT, lambda: run_on_workers(client, failing, scattered, resilience=PATIENT))
 
 
 @pytest.mark.parametrize("n_workers", mostly_slow([3, 2, 1]))
 def test_the_result_is_the_same_on_any_number_of_workers(client: Any, n_workers: int) -> None:
     addresses = sorted(client.nthreads())[:n_workers]
-    found = within(LIMIT, lambda: run_on_workers(client, work, parts(client), workers=addresses))
+    found = call_within(
+        LIMIT, lambda: run_on_workers(client, work, parts(client), workers=addresses)
+    )
     assert found == expected() == expected(5)
 
 
 def test_an_error_of_the_work_is_raised_at_once(client: Any, marker: str) -> None:
     failing = partial(work, fault="error", marker=marker)
     with pytest.raises(DataError, match="column 'a' of partition 5"):
-        within(LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=PATIENT))
+        call_within(
+            LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=PATIENT)
+        )
 
 
 def test_a_killed_worker_costs_time_only(
     client: Any, marker: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = partial(work, fault="killed", marker=marker)
-    found = within(
+    found = call_within(
         LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=PATIENT)
     )
     assert found == expected()
@@ -196,7 +200,9 @@ def test_a_killed_worker_costs_time_only(
 @pytest.mark.slow
 def test_a_slow_rank_is_given_another_chance(client: Any, marker: str) -> None:
     failing = partial(work, fault="slow", marker=marker)
-    found = within(LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK))
+    found = call_within(
+        LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK)
+    )
     assert found == expected()
 
 
@@ -205,7 +211,7 @@ def test_a_stopped_worker_is_removed_and_its_data_made_again(client: Any, marker
     pids = client.run(os.getpid)
     failing = partial(work, fault="stopped", marker=marker)
     try:
-        found = within(
+        found = call_within(
             LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK)
         )
     finally:
@@ -226,7 +232,7 @@ def test_too_many_failures_end_in_one_error(client: Any) -> None:
     never = Resilience(timeout=0.5, connect_timeout=5.0, max_restarts=1)
     began = time.monotonic()
     with pytest.raises(CommunicationError, match=r"started 2 times.*did not answer within 0.5 s"):
-        within(LIMIT, lambda: run_on_workers(client, stalls, parts(client), resilience=never))
+        call_within(LIMIT, lambda: run_on_workers(client, stalls, parts(client), resilience=never))
     assert time.monotonic() - began < LIMIT / 2
 
 
@@ -243,7 +249,9 @@ def differs(ranks: Communicator, shard: Shard) -> bytes:
 
 def test_different_results_are_an_error(client: Any) -> None:
     with pytest.raises(CommunicationError, match="3 ranks have 3 different results"):
-        within(LIMIT, lambda: run_on_workers(client, differs, parts(client), resilience=PATIENT))
+        call_within(
+            LIMIT, lambda: run_on_workers(client, differs, parts(client), resilience=PATIENT)
+        )
 
 
 def broken(number: int) -> np.ndarray:
@@ -254,7 +262,7 @@ def broken(number: int) -> np.ndarray:
 
 def test_an_error_of_a_partition_is_the_error(client: Any) -> None:
     with pytest.raises(OSError, match="cannot read file 3"):
-        within(
+        call_within(
             LIMIT, lambda: run_on_workers(client, work, parts(client, broken), resilience=PATIENT)
         )
 
@@ -302,7 +310,7 @@ def test_a_lost_scheduler_is_one_error(tmp_path: Path) -> None:
             killer = threading.Timer(2.0, processes[0].kill)
             killer.start()
             with pytest.raises(CommunicationError, match="scheduler"):
-                within(2 * LIMIT, lambda: run_on_workers(client, endless, table))
+                call_within(2 * LIMIT, lambda: run_on_workers(client, endless, table))
     finally:
         for process in processes:
             process.kill()

@@ -170,14 +170,14 @@ def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> N
         work(Alone(), shard)
 
 
-def with_text(X: pd.DataFrame) -> pd.DataFrame:
+def add_text(X: pd.DataFrame) -> pd.DataFrame:
     return X.assign(b=X["b"].astype(str))
 
 
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [
-        (lambda p: p._replace(X=with_text(p.X)), DataTypeError, r"'b'.*partition 0.*partition 2"),
+        (lambda p: p._replace(X=add_text(p.X)), DataTypeError, r"'b'.*partition 0.*partition 2"),
         (lambda p: p._replace(y=p.y.where(p.y < 2.0)), DataError, r"partition 2.*y"),
         (lambda p: p._replace(weight=-p.weight), DataError, r"partition 2.*weight"),
     ],

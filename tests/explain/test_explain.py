@@ -157,7 +157,7 @@ def rows_for(booster: Booster) -> Any:
     return table()[["size", "age"]].to_numpy(np.float64)[:5, : booster.num_features]
 
 
-def with_outputs(values: np.ndarray, booster: Booster) -> np.ndarray:
+def add_output_axis(values: np.ndarray, booster: Booster) -> np.ndarray:
     return values if booster.model.forest.n_outputs > 1 else values[..., None]
 
 
@@ -174,7 +174,7 @@ def test_values_are_those_of_the_definition(name: str) -> None:
     found = booster.explain(rows)
     naive = NaiveExplainer(booster)
     expected = naive.values(rows)
-    np.testing.assert_allclose(with_outputs(found.values, booster), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
     base = naive.expected(naive.inputs(rows)[:1], frozenset())
     np.testing.assert_allclose(np.atleast_1d(found.base_values), base, rtol=0, atol=1e-12)
 
@@ -185,7 +185,7 @@ def test_values_with_a_background_are_those_of_the_definition(name: str) -> None
     rows, others = rows_for(booster), background_for(booster)
     found = booster.explain(rows, background=others)
     expected = NaiveExplainer(booster).values(rows, others)
-    np.testing.assert_allclose(with_outputs(found.values, booster), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
     raw = booster.predict(others, kind="raw")
     np.testing.assert_allclose(found.base_values, raw.mean(axis=0), rtol=0, atol=1e-12)
 
@@ -539,7 +539,7 @@ def test_pairs_are_those_of_the_definition(name: str) -> None:
     found = booster.explain(rows, interactions=True)
     assert found.interactions
     expected = NaiveExplainer(booster).interactions(rows)
-    np.testing.assert_allclose(with_outputs(found.values, booster), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", BY_DEFINITION)
@@ -548,7 +548,7 @@ def test_pairs_with_a_background_are_those_of_the_definition(name: str) -> None:
     rows, others = rows_for(booster), background_for(booster)
     found = booster.explain(rows, background=others, interactions=True)
     expected = NaiveExplainer(booster).interactions(rows, others)
-    np.testing.assert_allclose(with_outputs(found.values, booster), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

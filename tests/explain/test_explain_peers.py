@@ -163,7 +163,7 @@ def _joined(parts: list[dict[str, np.ndarray]], base: np.ndarray, n_features: in
     )
 
 
-def with_forest(forest: Forest) -> Booster:
+def make_booster(forest: Forest) -> Booster:
     booster = booster_of(n_estimators=1)
     model = booster.model
     return Booster(Model(forest, model.schema, model.objective, model.training))
@@ -176,7 +176,7 @@ def test_lightgbm_pred_contrib(leaves: int) -> None:
     parameters = {"num_leaves": leaves, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1,
                   "boost_from_average": False}  # fmt: skip
     peer = lightgbm.train(parameters, lightgbm.Dataset(X, y), 10)
-    booster = with_forest(from_lightgbm(peer.model_to_string(), X.shape[1]))
+    booster = make_booster(from_lightgbm(peer.model_to_string(), X.shape[1]))
     np.testing.assert_allclose(booster.predict(X, kind="raw"), peer.predict(X), rtol=0, atol=1e-12)
     contributions = peer.predict(X, pred_contrib=True)
     found = booster.explain(X)
@@ -217,7 +217,7 @@ def test_xgboost_pred_contribs_and_interactions() -> None:
     parameters = {"max_depth": 5, "nthread": 1, "base_score": 0.0}
     matrix = xgboost.DMatrix(X, y)
     peer = xgboost.train(parameters, matrix, 8)
-    booster = with_forest(from_xgboost(peer, X))
+    booster = make_booster(from_xgboost(peer, X))
     raw = peer.predict(matrix, output_margin=True)
     np.testing.assert_allclose(booster.predict(X, kind="raw"), raw, rtol=0, atol=1e-5)
     contributions = peer.predict(matrix, pred_contribs=True)

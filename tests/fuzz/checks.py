@@ -142,7 +142,7 @@ def _check_refusal(configuration: Configuration, refused: str) -> None:
 def _check_twins(configuration: Configuration, model: Any) -> None:
     """Check the same values in another container, and other columns of the histogram."""
     params, table = configuration.params, configuration.table
-    # Several targets share trees with vectors, but not beside bundles that are asked for.
+    # Several targets share trees with vector leaves, but not with requested bundles.
     shared = np.ndim(configuration.target) == 2 and params.get("bundle_features") is True
     if (
         not shared

@@ -276,7 +276,7 @@ def test_model_file_keeps_the_sets() -> None:
     assert Booster(again).num_trees == 12
 
 
-def with_tables(model, **changed):
+def replace_tables(model, **changed):
     tables = replace(model.forest.categories, **changed)
     return replace(model, forest=replace(model.forest, categories=tables))
 
@@ -297,7 +297,7 @@ def test_model_file_refuses_bad_sets() -> None:
         ({"level_start": tables.level_start + 1}, "do not fit"),
     ):
         with pytest.raises(ModelFormatError, match=match):
-            model_to_bytes(with_tables(model, **changed))
+            model_to_bytes(replace_tables(model, **changed))
     bare = replace(model, forest=replace(model.forest, categories=None))
     with pytest.raises(ModelFormatError, match="must be sets"):
         model_to_bytes(bare)

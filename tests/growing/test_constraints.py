@@ -171,7 +171,7 @@ def test_forced_cuts_are_there_and_the_others_lie_between(values, forced, max_bi
     assert set(forced) <= set(cuts.tolist())
     assert (np.diff(cuts) > 0).all()
     assert len(cuts) < max_bins
-    # No bin is wasted: as long as bins are left, all different values are told apart.
+    # No bin is wasted: while bins are left, each distinct value has its own.
     occupied = len(set(np.searchsorted(cuts, values, side="left").tolist()))
     spare = max_bins - 1 - len(cuts)
     assert spare == 0 or occupied == len(set(values))

@@ -220,7 +220,7 @@ def test_categories_are_divided_at_random() -> None:
 # -- as in LightGBM ------------------------------------------------------------------------
 
 
-def in_lightgbm(X, y, rounds=3, **more):
+def fit_lightgbm(X, y, rounds=3, **more):
     lightgbm = pytest.importorskip("lightgbm")
     params = {
         "objective": "regression", "learning_rate": 0.5, "verbose": -1, "num_threads": 1,
@@ -230,7 +230,7 @@ def in_lightgbm(X, y, rounds=3, **more):
     return lightgbm.train(params, data, num_boost_round=rounds).predict(X)
 
 
-def in_hedgerow(X, y, rounds=3, **more):
+def fit_hedgerow(X, y, rounds=3, **more):
     return HedgerowRegressor(
         n_estimators=rounds, learning_rate=0.5, reg_lambda=1.0, min_child_weight=0.0,
         early_stopping=False, **more,
@@ -240,8 +240,8 @@ def in_hedgerow(X, y, rounds=3, **more):
 def test_smoothing_as_in_lightgbm() -> None:
     X, y = table_of(n_rows=1500, missing=0.0)
     for strength in (1.0, 20.0, 60.0):
-        theirs = in_lightgbm(X, y, max_depth=3, num_leaves=8, path_smooth=strength)
-        ours = in_hedgerow(X, y, max_depth=3, max_leaves=8, path_smooth=strength)
+        theirs = fit_lightgbm(X, y, max_depth=3, num_leaves=8, path_smooth=strength)
+        ours = fit_hedgerow(X, y, max_depth=3, max_leaves=8, path_smooth=strength)
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -249,10 +249,12 @@ def test_penalty_as_in_lightgbm() -> None:
     X, y = table_of(n_rows=1500, missing=0.0)
     signs = [1, 0, 0, -1]
     for penalty in (0.3, 1.0, 1.7, 2.0):
-        theirs = in_lightgbm(
+        theirs = fit_lightgbm(
             X, y, num_leaves=8, monotone_constraints=signs, monotone_penalty=penalty
         )
-        ours = in_hedgerow(X, y, max_leaves=8, monotone_constraints=signs, monotone_penalty=penalty)
+        ours = fit_hedgerow(
+            X, y, max_leaves=8, monotone_constraints=signs, monotone_penalty=penalty
+        )
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -265,9 +267,9 @@ def test_forced_splits_as_in_lightgbm(tmp_path) -> None:
     }  # fmt: skip
     path = tmp_path / "splits.json"
     path.write_text(json.dumps(splits))
-    theirs = in_lightgbm(X, y, rounds=1, num_leaves=9, forcedsplits_filename=str(path))
+    theirs = fit_lightgbm(X, y, rounds=1, num_leaves=9, forcedsplits_filename=str(path))
     for given in (splits, path, str(path)):
-        ours = in_hedgerow(X, y, rounds=1, max_leaves=9, forced_splits=given)
+        ours = fit_hedgerow(X, y, rounds=1, max_leaves=9, forced_splits=given)
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 

@@ -262,7 +262,7 @@ def test_any_bytes_give_a_valid_model_or_an_error(data) -> None:
     assert Predictor(forest, model.schema.kinds).raw_scores(values).shape == (3, 20)
 
 
-def with_vector(change):
+def replace_vector(change):
     """Return the file of a model whose array of vectors is changed, with the right checksum."""
     head, payload = take_apart(VECTOR_BYTES)
     begin, end = head["vector"]["data_offsets"]
@@ -287,7 +287,7 @@ def with_vector(change):
 )
 def test_hostile_vectors_are_refused(change, match) -> None:
     with pytest.raises(ModelFormatError, match=match):
-        model_from_bytes(with_vector(change))
+        model_from_bytes(replace_vector(change))
 
 
 def test_vectors_in_an_earlier_version_are_refused() -> None:

@@ -217,7 +217,7 @@ def made(name: str) -> Case:
     return _MADE[name]
 
 
-def with_column(X: Any, column: int, value: Any) -> Any:
+def replace_column(X: Any, column: int, value: Any) -> Any:
     """Return the rows with one value in a column."""
     changed = X.copy()
     if isinstance(X, np.ndarray):
@@ -267,10 +267,10 @@ def test_partial_dependence_is_the_mean_of_all_rows(name: str) -> None:
             values = [None if v is None else float(np.float32(v)) for v in values]
         got = effect.at(values).reshape(len(values), -1)
         given = [value for value in values if value is not None]
-        rows = case.raw(together([with_column(case.X, column, value) for value in given]))
+        rows = case.raw(together([replace_column(case.X, column, value) for value in given]))
         want = np.average(rows.reshape(len(given), N_ROWS, -1), axis=1, weights=weight)
         if None in values:
-            rows = case.raw(with_column(case.X, column, None))
+            rows = case.raw(replace_column(case.X, column, None))
             want = np.insert(want, values.index(None), np.average(rows, 0, weight), axis=0)
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
@@ -278,7 +278,7 @@ def test_partial_dependence_is_the_mean_of_all_rows(name: str) -> None:
 def test_unknown_categories_are_a_cell_where_walks_end_at_them() -> None:
     case = made("backoff")
     effect = case.booster.partial_dependence(case.X)["colour"]
-    want = case.raw(with_column(case.X, 2, "never seen")).mean()
+    want = case.raw(replace_column(case.X, 2, "never seen")).mean()
     assert effect.at(["never seen"])[0] == pytest.approx(want, abs=1e-12)
     assert effect.unknown_rows == 21
     assert effect.rows.sum() + effect.missing_rows + effect.unknown_rows == N_ROWS
@@ -472,8 +472,8 @@ def test_joint_dependence_is_the_mean_of_all_rows(name: str) -> None:
         rng = np.random.default_rng(0)
         firsts, seconds = (some_places(effect) for effect in (found.first, found.second))
         for a, b in rng.permutation([(a, b) for a in firsts for b in seconds])[:12]:
-            rows = with_column(case.X, one, value_of(found.first, a))
-            rows = with_column(rows, two, value_of(found.second, b))
+            rows = replace_column(case.X, one, value_of(found.first, a))
+            rows = replace_column(rows, two, value_of(found.second, b))
             np.testing.assert_allclose(
                 np.atleast_1d(found.values[a, b]), case.raw(rows).mean(axis=0), atol=1e-11
             )
@@ -504,7 +504,7 @@ def test_individual_curves_are_predictions() -> None:
         found = case.booster.individual_curves(rows, case.X.columns[column], n_points=9)
         assert found.values.shape == (7, len(found.effect.positions))
         for place in range(len(found.effect.positions)):
-            want = small.raw(with_column(rows, column, value_of(found.effect, place)))[:, 0]
+            want = small.raw(replace_column(rows, column, value_of(found.effect, place)))[:, 0]
             np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
         np.testing.assert_allclose(found.values.mean(axis=0), found.effect.values, atol=1e-12)
         assert (found.centred().values[:, 0] == 0.0).all()
@@ -518,7 +518,7 @@ def test_individual_curves_of_probabilities() -> None:
     found = model.booster_.individual_curves(X[:5], 0, kind="probability", n_points=6)
     assert found.values.shape[2] == 2
     np.testing.assert_allclose(found.values.sum(axis=2), 1.0)
-    rows = with_column(X[:5], 0, found.effect.positions[2])
+    rows = replace_column(X[:5], 0, found.effect.positions[2])
     np.testing.assert_allclose(found.values[:, 2], model.predict_proba(rows))
 
 

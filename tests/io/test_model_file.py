@@ -59,7 +59,7 @@ def reseal(head: dict[str, Any], payload: bytes) -> bytes:
     return seal(json.dumps(head, separators=(",", ":")).encode(), payload)
 
 
-def with_arrays(data: bytes, **changed: Any) -> bytes:
+def replace_arrays(data: bytes, **changed: Any) -> bytes:
     """Return the file with some arrays replaced, of any size, and a valid checksum."""
     head, payload = take_apart(data)
     parts, position = [], 0
@@ -318,7 +318,7 @@ def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> No
         raw = data.draw(st.binary(min_size=8, max_size=8))
         word = np.array([data.draw(WORDS)]).astype(dtype)
         array[position] = data.draw(st.sampled_from([word[0], np.frombuffer(raw, dtype)[0]]))
-    valid_or_refused(with_arrays(SMALL_BYTES, **{name: array}))
+    valid_or_refused(replace_arrays(SMALL_BYTES, **{name: array}))
 
 
 # ------------------------------------------------------------------ hostile trees
@@ -393,12 +393,12 @@ INF_KEY = 0x7FF0_0000_0000_0000
     ],
 )
 def test_hostile_trees(changed: dict[str, list[Any]], match: str) -> None:
-    refused(with_arrays(STUMP_BYTES, **changed), match)
+    refused(replace_arrays(STUMP_BYTES, **changed), match)
 
 
 def test_extreme_thresholds_are_fine() -> None:
     for threshold in (INF_KEY, -INF_KEY - 1, 0, 1):
-        model_from_bytes(with_arrays(STUMP_BYTES, threshold=[threshold, -1, 0, 0, 0]))
+        model_from_bytes(replace_arrays(STUMP_BYTES, threshold=[threshold, -1, 0, 0, 0]))
 
 
 def test_save_refuses_what_load_would_refuse(tmp_path: Path) -> None:

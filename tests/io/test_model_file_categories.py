@@ -33,7 +33,7 @@ levels = st.one_of(
 policies = st.sampled_from(["missing", "backoff", "error"])
 
 
-def with_categories(
+def add_categories(
     listed: list[tuple[Any, ...]], unknown: Any = "missing", model: Model | None = None
 ) -> Model:
     """Return a small model with additional category columns that no tree uses."""
@@ -47,13 +47,13 @@ def with_categories(
     return replace(model, forest=forest, schema=schema)
 
 
-SOME = with_categories([("ä", "ö"), (), (-3, 7), (0.5, 1.0), ("", "x")], "backoff")
+SOME = add_categories([("ä", "ö"), (), (-3, 7), (0.5, 1.0), ("", "x")], "backoff")
 SOME_BYTES = model_to_bytes(SOME)
 
 
 @given(st.lists(levels, min_size=1, max_size=5), policies)
 def test_round_trip_is_exact(listed: list[tuple[Any, ...]], unknown: str) -> None:
-    model = with_categories(listed, unknown)
+    model = add_categories(listed, unknown)
     data = model_to_bytes(model)
     again, _ = model_from_bytes(data)
     assert again.schema == model.schema
@@ -74,7 +74,7 @@ def test_only_models_with_categories_need_version_2() -> None:
 
 def test_header_is_short_whatever_the_number_of_levels() -> None:
     listed = [tuple(f"{number:07}" for number in range(100_000)), tuple(range(100_000))]
-    data = model_to_bytes(with_categories(listed))
+    data = model_to_bytes(add_categories(listed))
     assert int.from_bytes(data[:8], "little") < 5000
     assert model_from_bytes(data)[0].schema.columns[-1].levels == listed[1]
 
@@ -98,7 +98,7 @@ def test_header_is_short_whatever_the_number_of_levels() -> None:
 )
 def test_save_refuses_bad_levels(listed: list[Any], match: str) -> None:
     with pytest.raises(ModelFormatError, match=match):
-        model_to_bytes(with_categories(listed))
+        model_to_bytes(add_categories(listed))
 
 
 def test_save_refuses_levels_without_categories_and_policies_without_meaning() -> None:
@@ -111,10 +111,10 @@ def test_save_refuses_levels_without_categories_and_policies_without_meaning() -
         with pytest.raises(ModelFormatError, match=match):
             model_to_bytes(replace(model, schema=schema))
     with pytest.raises(ModelFormatError, match="policy"):
-        model_to_bytes(with_categories([("a",)], "other"))
+        model_to_bytes(add_categories([("a",)], "other"))
 
 
-def with_levels(**changed: Any) -> bytes:
+def replace_levels(**changed: Any) -> bytes:
     """Return the file with some arrays of levels replaced, and a valid checksum."""
     head, payload = take_apart(SOME_BYTES)
     parts, position = [], 0
@@ -147,7 +147,7 @@ def test_arrays_are_as_documented() -> None:
     assert found["level_offset"].tolist() == [0, 2, 4, 4, 5]
     assert found["level_int"].tolist() == [-3, 7]
     assert found["level_float"].tolist() == [0.5, 1.0]
-    assert model_from_bytes(with_levels())[0].schema == SOME.schema
+    assert model_from_bytes(replace_levels())[0].schema == SOME.schema
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_arrays_are_as_documented() -> None:
     ],
 )
 def test_hostile_arrays(changed: dict[str, Any], match: str) -> None:
-    refused(with_levels(**changed), match)
+    refused(replace_levels(**changed), match)
 
 
 RECORD = json.loads(take_apart(SOME_BYTES)[0]["__metadata__"]["schema"])
@@ -254,7 +254,7 @@ def test_every_bit_flip_is_noticed_or_harmless(n_bits: int) -> None:
 def test_random_arrays_with_right_checksum(name: str, data: st.DataObject) -> None:
     size = LEVEL_DTYPES[name].itemsize
     raw = data.draw(st.binary(max_size=80).map(lambda part: part[: len(part) // size * size]))
-    model = valid_or_refused(with_levels(**{name: np.frombuffer(raw, LEVEL_DTYPES[name])}))
+    model = valid_or_refused(replace_levels(**{name: np.frombuffer(raw, LEVEL_DTYPES[name])}))
     if model is not None:
         assert model_to_bytes(model_from_bytes(model_to_bytes(model))[0]) == model_to_bytes(model)
 

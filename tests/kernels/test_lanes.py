@@ -78,7 +78,7 @@ def test_operators_are_those_of_numbers(at, seed) -> None:
 
 
 @intrinsic
-def by_halves(typingctx, lanes):
+def convert_by_halves(typingctx, lanes):
     """Convert like ``to_float`` does on processors without an instruction for it."""
 
     def generate(context, builder, sig, args):
@@ -92,7 +92,7 @@ def by_halves(typingctx, lanes):
 def converted(array, out):
     for first in range(0, N_LANES, WIDTH):
         words = load_lanes(array, first)
-        plain, halves, short = to_float(words), by_halves(words), short_to_float(words)
+        plain, halves, short = to_float(words), convert_by_halves(words), short_to_float(words)
         for j in range(WIDTH):
             to = first + j
             out[0, to], out[1, to], out[2, to] = (

@@ -47,7 +47,7 @@ def uses_levels(booster: Booster) -> bool:
     return booster._predictor._tables.levels64 is not None
 
 
-def one_by_one(booster: Booster, values: Any) -> np.ndarray:
+def predict_one_by_one(booster: Booster, values: Any) -> np.ndarray:
     """Return raw scores, one row at a time, by another engine."""
     part = values.iloc if isinstance(values, pd.DataFrame) else values
     rows = [booster.predict(part[k : k + 1], kind="raw") for k in range(len(values))]
@@ -63,7 +63,7 @@ def test_codes_give_the_scores_of_the_walk(depth, dtype) -> None:
     odd = np.vstack([X[:301], np.full((1, 6), np.inf), np.full((1, 6), -np.inf)]).astype(dtype)
     for values in (odd, np.asfortranarray(odd), odd[::-1], np.tile(odd, (3, 1))[5:]):
         found = booster.predict(values, kind="raw")
-        assert found.tobytes() == one_by_one(booster, values).tobytes()
+        assert found.tobytes() == predict_one_by_one(booster, values).tobytes()
     some = booster._predictor.raw_scores(odd, 2, 3, 8)
     by_tree = booster._predictor.raw_scores(odd, 1, 3, 3)
     for number in range(3, 8):
@@ -86,7 +86,7 @@ def test_leaves_with_lines_and_vectors(leaves, n_rows) -> None:
     assert uses_levels(booster)
     odd = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.inf, X * 1.5)
     found = booster.predict(odd, kind="raw")
-    assert found.tobytes() == one_by_one(booster, odd).tobytes()
+    assert found.tobytes() == predict_one_by_one(booster, odd).tobytes()
 
 
 @pytest.mark.parametrize("kind", [catboost.CatBoostRegressor, catboost.CatBoostClassifier])
@@ -101,7 +101,7 @@ def test_categories_and_classes(kind) -> None:
     unseen = frame.head(300).assign(city=np.resize(["p", "z", None, "s"], 300))
     for rows in (frame.head(300), unseen):
         found = booster.predict(rows, kind="raw")
-        assert found.tobytes() == one_by_one(booster, rows).tobytes()
+        assert found.tobytes() == predict_one_by_one(booster, rows).tobytes()
 
 
 def test_a_leaf_above_the_last_level_has_all_codes_below_it() -> None:
@@ -115,7 +115,7 @@ def test_a_leaf_above_the_last_level_has_all_codes_below_it() -> None:
     leaves = np.diff(booster.model.forest.tree_start)
     assert leaves.min() < 7  # nodes of a full tree of two levels
     found = booster.predict(X, kind="raw")
-    assert found.tobytes() == one_by_one(booster, X).tobytes()
+    assert found.tobytes() == predict_one_by_one(booster, X).tobytes()
 
 
 def test_other_trees_are_left_to_other_engines() -> None:

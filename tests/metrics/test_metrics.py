@@ -128,7 +128,7 @@ def calibration(y, p, w):
     return found
 
 
-def in_first_two(y, p, w):
+def top_two_accuracy(y, p, w):
     return reference.top_k_accuracy_score(y, p, k=2, sample_weight=w)
 
 
@@ -207,8 +207,8 @@ REFERENCE = {
     "aucpr": second(interpolated),
     "ks": second(distance),
     "gini": second(lambda y, p, w: 2 * area(y, p, w) - 1),
-    "top_k_accuracy": in_first_two,
-    "top_k_error": lambda y, p, w: 1 - in_first_two(y, p, w),
+    "top_k_accuracy": top_two_accuracy,
+    "top_k_error": lambda y, p, w: 1 - top_two_accuracy(y, p, w),
     "concordance": lambda y, p, w: harrell(y, p, w),
     **{kind: parts(kind) for kind in ("precision", "recall", "f1")},
     **{
@@ -269,11 +269,11 @@ def test_metric_equals_its_definition(name, task, weight) -> None:
     assert score == pytest.approx(REFERENCE[name](y, prediction, weight), rel=close)
 
 
-def of_rows(name, rows, y, prediction):
+def score_rows(name, rows, y, prediction):
     return y[rows], prediction[:, rows] if name in OF_RAW else prediction[rows]
 
 
-def with_absurd_rows(name, y, prediction):
+def add_absurd_rows(name, y, prediction):
     """Add rows of weight 0 with values that no metric can use (classes stay valid)."""
     y, prediction = y.copy(), prediction.copy()
     if name in OF_RAW:
@@ -290,10 +290,10 @@ def with_absurd_rows(name, y, prediction):
 def test_rows_of_weight_zero_are_absent(name, task) -> None:
     y, prediction = data_for(name, task)
     rows = ABSENT > 0.0
-    metric, left = METRICS[name], of_rows(name, rows, y, prediction)
+    metric, left = METRICS[name], score_rows(name, rows, y, prediction)
     expected = metric.function(*left, ABSENT[rows])
     assert metric.function(y, prediction, ABSENT) == expected
-    assert metric.function(*with_absurd_rows(name, y, prediction), ABSENT) == expected
+    assert metric.function(*add_absurd_rows(name, y, prediction), ABSENT) == expected
     close = 1e-7 if name == "aucpr" else 1e-12
     assert expected == pytest.approx(REFERENCE[name](*left, ABSENT[rows]), rel=close)
     if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks", "gini"):
@@ -314,7 +314,7 @@ def test_weights_of_groups(name, task) -> None:
     )
     assert sorted(found) == ["first", "second"]
     assert found == pytest.approx(copies, rel=1e-12)
-    absurd = with_absurd_rows(name, y, prediction)
+    absurd = add_absurd_rows(name, y, prediction)
     assert by_group(METRICS[name], *absurd, groups, ABSENT) == found
     only_second = np.where(groups == "first", 0.0, WEIGHT)
     assert list(by_group(name, y, prediction, groups, only_second)) == ["second"]

@@ -168,7 +168,7 @@ def grow(X, g, h, rules, max_leaves, tree_options=PLAIN, rows=None):
         if gain <= 0.0:
             break
         node = leaves.pop(chosen)
-        # A search may find the cut that is given without being told.
+        # A search may find the forced cut by itself.
         wanted = tree_options.given[node.given] if node.given >= 0 else (-1, 0.0, -1, -1)
         below = wanted[2:] if is_given or wanted[:2] == (feature, at) else (-1, -1)
         for side, part in enumerate((node.rows[goes_left], node.rows[~goes_left])):
