@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import hedgerow
+from tests.helpers.sources import syntax_trees
 
 SOURCE = Path(hedgerow.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -51,7 +52,7 @@ def arguments(function: ast.FunctionDef) -> set[str]:
 
 
 def wrong_names(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in ast.walk(syntax_trees(SOURCE)[file]):
         if isinstance(node, ast.FunctionDef):
             names = documented(ast.get_docstring(node) or "")
             for name in names:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.sources import syntax_trees
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "hedgerow"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -24,13 +26,8 @@ pytestmark = pytest.mark.skipif(not FILES, reason="runs in a checkout only")
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-@cache
 def nodes(file: Path) -> list[ast.AST]:
-    return list(ast.walk(parsed(file)))
+    return list(ast.walk(syntax_trees(SOURCE)[file]))
 
 
 def functions(file: Path) -> Iterator[ast.FunctionDef]:
