@@ -16,9 +16,7 @@ def syntax_trees(folder: Path) -> dict[Path, ast.Module]:
     """
     gc.disable()
     try:
-        return {
-            file: ast.parse(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")
-        }
+        return {file: ast.parse(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")}
     finally:
         gc.freeze()
         gc.enable()

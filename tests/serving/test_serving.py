@@ -459,13 +459,6 @@ def test_a_token_is_required(path, tmp_path) -> None:
         assert server.ask("POST", "/predict", {"records": [GOOD]})[0] == 401
 
 
-def run_serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hedgerow", "serve", *arguments], capture_output=True, text=True,
-        env={**os.environ, **environment}, check=False, timeout=120,
-    )  # fmt: skip
-
-
 def test_what_cannot_be_served(path, tmp_path, capsys) -> None:
     (tmp_path / "bad").write_bytes(b"no model")
     for arguments, words in (
@@ -478,12 +471,25 @@ def test_what_cannot_be_served(path, tmp_path, capsys) -> None:
 
 
 def test_what_is_refused_before_a_server_listens(path) -> None:
-    found = run_serve(str(path), "--max-rows", "0")
-    assert (found.returncode, "rows" in found.stderr) == (2, True), found
-    found = run_serve(str(path), HEDGEROW_TOKEN="short")
-    assert (found.returncode, "16 characters" in found.stderr) == (2, True)
+    # One process, as each takes a second to load the libraries.
+    program = (
+        "import os, sys; from hedgerow.cli.main import main\n"
+        "path, port = sys.argv[1:]\n"
+        "print(main(['serve', path, '--max-rows', '0']))\n"
+        "print(main(['serve', path, '--port', port]))\n"
+        "os.environ['HEDGEROW_TOKEN'] = 'short'\n"
+        "print(main(['serve', path]))\n"
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert run_serve(str(path), "--port", str(taken.getsockname()[1])).returncode == 2
+        found = subprocess.run(
+            [sys.executable, "-c", program, str(path), str(taken.getsockname()[1])],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+    assert found.stdout.split() == ["2", "2", "2"], found
+    of_rows, of_port, of_token = found.stderr.splitlines()
+    assert "rows" in of_rows
+    assert "address" in of_port.lower()
+    assert "16 characters" in of_token
 
 
 def test_other_machines_are_warned_of(path) -> None:
