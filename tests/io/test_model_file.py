@@ -825,5 +825,5 @@ def test_paths_that_cannot_be_used_are_named(tmp_path) -> None:
         with pytest.raises(OSError, match=f"'{path}'$"):
             booster.save(path)
     for path in (None, 1.5, booster):
-        with pytest.raises(DataTypeError, match="path must be the path of a model file; got"):
+        with pytest.raises(DataTypeError, match=r"path must be the path of a file, .* got"):
             load(path)

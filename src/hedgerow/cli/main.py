@@ -59,7 +59,7 @@ def build_parser() -> Parser:
         description="Gradient-boosted decision trees in 100% Python.",
         epilog="Start with `hedgerow demo`.",
     )
-    parser.add_argument("--version", action="version", version=f"hedgerow {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"hedgerow {__version__}")
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", required=True
     )

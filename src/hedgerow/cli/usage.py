@@ -24,6 +24,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse the arguments of a command; the command itself reports those that it lacks."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            from hedgerow.cli.hints import unknown_option_hint
+
+            places = {each.dest for each in self._actions if not each.option_strings}
+            hint = unknown_option_hint(rest, self._option_string_actions, places)
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
+
     def _print_message(self, message: str, file: Any = None) -> None:
         _record(_write(sys.stdout, message))  # only help and version are printed
 

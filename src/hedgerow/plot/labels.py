@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
-from hedgerow.errors import ParameterError, brief, shown_name
+from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -183,7 +183,7 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
     try:
         index = operator.index(tree)
     except TypeError:
-        raise ParameterError(f"tree must be a whole number; got {brief(tree)}.") from None
+        raise DataTypeError(f"tree must be a whole number; got {brief(tree)}.") from None
     if not -forest.n_trees <= index < forest.n_trees:
         raise IndexError(
             f"tree {brief(index)} is out of range: the model has {forest.n_trees} trees."

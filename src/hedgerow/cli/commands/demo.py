@@ -35,7 +35,9 @@ def add_command(commands: Any) -> None:
         "tree and the base rate, and write the model and its first tree.",
     )
     parser.add_argument(
+        "-o",
         "--out",
+        "--output",
         default="hedgerow-demo",
         metavar="DIR",
         help="folder for the model and the tree (default: %(default)s)",

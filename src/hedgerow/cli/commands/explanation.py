@@ -38,6 +38,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "-o",
         "--out",
+        "--output",
         required=True,
         metavar="OUT",
         help="table to write (.csv, .tsv, .parquet, .arrow)",

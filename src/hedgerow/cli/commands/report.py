@@ -39,7 +39,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
     )
-    parser.add_argument("-o", "--out", required=True, metavar="OUT", help="page to write (.html)")
+    parser.add_argument(
+        "-o", "--out", "--output", required=True, metavar="OUT", help="page to write (.html)"
+    )
     add_input_options(parser)
     parser.set_defaults(run=run)
 

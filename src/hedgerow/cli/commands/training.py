@@ -48,7 +48,11 @@ def add_command(commands: Any) -> None:
         help="column to predict (LibSVM files contain it); may be repeated for several targets",
     )
     parser.add_argument(
+        "-o",
         "--model",
+        "--out",
+        "--output",
+        dest="model",
         default="model.hedgerow",
         metavar="FILE",
         help="model file to write (default: %(default)s)",

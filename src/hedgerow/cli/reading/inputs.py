@@ -31,7 +31,9 @@ _LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 def add_input_options(parser: Any) -> None:
     """Add the options for text files."""
     group = parser.add_argument_group("text files", "Options that are left out are detected.")
-    group.add_argument("--separator", metavar="CHAR", help="separator of values: , ; | tab")
+    group.add_argument(
+        "--separator", "--sep", "--delimiter", metavar="CHAR", help="separator of values: , ; | tab"
+    )
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark: . or ,")
     group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
 

@@ -1,0 +1,81 @@
+"""Hints for options that a command does not have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+
+from hedgerow.errors import did_you_mean
+
+_OTHER_NAMES = {
+    "eval": "--valid",
+    "eval-set": "--valid",
+    "validation": "--valid",
+    "label": "--target",
+    "labels": "--target",
+    "y": "--target",
+    "group": "--groups",
+    "save": "-o",
+    "output-model": "-o",
+    "output-path": "-o",
+    "param": "--set",
+    "params": "--set",
+}
+"""Options of other programs, and those of Hedgerow with the same meaning."""
+_PARAMETERS = {"threads": "n_jobs", "trees": "n_estimators", "rounds": "n_estimators"}
+"""Options of other programs, and parameters of Hedgerow with the same meaning."""
+
+
+def unknown_option_hint(rest: Sequence[str], known: Iterable[str], positional: set[str]) -> str:
+    """Return a sentence about the first unknown option, or ``""``.
+
+    Parameters
+    ----------
+    rest : sequence of str
+        Arguments that the command does not take.
+    known : iterable of str
+        Options of the command, such as ``"--target"``.
+    positional : set of str
+        Names of its arguments without an option, such as ``"data"``.
+
+    Examples
+    --------
+    >>> unknown_option_hint(["--max-leaves", "7"], ["--set", "--target"], {"data"})
+    ': parameters are given by --set, such as --set max_leaves=7'
+    >>> unknown_option_hint(["--label", "y"], ["--set", "--target"], {"data"})
+    ": use '--target'"
+    >>> unknown_option_hint(["--data", "a.csv"], ["--set", "--target"], {"data"})
+    ': DATA is given without an option, by its place'
+    """
+    first = next((each for each in rest if each.startswith("-") and each != "-"), "")
+    option, equals, value = first.partition("=")
+    name, every = option.lstrip("-"), set(known)
+    if not name:
+        return ""
+    if name in positional:
+        return f": {name.upper()} is given without an option, by its place"
+    if _OTHER_NAMES.get(name) in every:
+        return f": use {_OTHER_NAMES[name]!r}"
+    if "--set" in every:
+        after = rest[rest.index(first) + 1 :]
+        given = value if equals else next((v for v in after[:1] if not v.startswith("--")), "...")
+        hint = _parameter_hint(name.replace("-", "_"), given)
+        if hint:
+            return hint
+    found = did_you_mean(option, every)
+    return f".{found}" if found else ""
+
+
+def _parameter_hint(name: str, value: str) -> str:
+    """Return how to set a parameter, by its name here or in another library; else ``""``."""
+    from hedgerow.advanced import ADVANCED_NAMES
+    from hedgerow.convert.settings.names import name_hint
+    from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+
+    kinds = (HedgerowClassifier, HedgerowRanker, HedgerowRegressor)
+    name = _PARAMETERS.get(name, name)
+    known = {each for kind in kinds for each in inspect.signature(kind).parameters}
+    if name in {*known, *ADVANCED_NAMES} - {"callbacks", "progress", "advanced"}:
+        return f": parameters are given by --set, such as --set {name}={value}"
+    hint = name_hint(name, known)
+    return f".{hint} Parameters are given by --set NAME=VALUE" if "'s " in hint else ""
