@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.errors import DataError, DataTypeError
 from hedgerow.estimators import labels
 from hedgerow.estimators.labels import encode, read_labels
 
@@ -55,3 +57,22 @@ def test_few_integers_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels.np, "unique", refused)
     y = np.array([7, 9, 7, 7, -3, 9] * 10)
     assert encode(read_labels(y, 60, "y", "HedgerowClassifier"), None)[0].tolist() == [-3, 7, 9]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), True, 1, 1.5])
+def test_a_list_of_text_and_others_is_not_all_text(odd: object) -> None:
+    """NumPy makes one text of each: a missing label would be the class 'nan'."""
+    names = [odd, *["a", "b"] * 10]
+    X = np.arange(21.0).reshape(-1, 1)
+    for some in (names, tuple(names), np.array(names, dtype=object)):
+        with pytest.raises((DataError, DataTypeError), match=r"no label in row 0|mixes labels"):
+            HedgerowClassifier(n_estimators=2).fit(X, some)
+
+
+def test_missing_groups_and_queries_beside_text() -> None:
+    names = [float("nan"), *["a"] * 10, *["b"] * 10]
+    X, y = np.arange(21.0).reshape(-1, 1), np.arange(21) % 2
+    with pytest.raises(DataError, match="groups is missing in 1 of 21 rows"):
+        HedgerowRegressor(n_estimators=2).fit(X, y, groups=names)
+    with pytest.raises(DataError, match="qid is missing in 1 of 21 rows"):
+        HedgerowRanker(n_estimators=2).fit(X, y, qid=names)
