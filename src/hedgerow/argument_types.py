@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,3 +58,11 @@ def path_text(path: object, name: str = "path") -> str:
             f"{name} must be the path of a file, as text or a path object; got {brief(path)}."
         )
     return os.fsdecode(path)
+
+
+def check_mapping(params: object) -> None:
+    """Raise ``ParameterError`` unless ``params`` is None or a mapping of parameters."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ParameterError(
+            f"params must be a dict of parameters by name, or None; got {brief(params)}."
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from hedgerow.errors import did_you_mean
+from hedgerow.errors import brief, did_you_mean
 
 LIGHTGBM_OBJECTIVES: dict[str, str] = {
     **dict.fromkeys(("regression", "l2", "mse", "rmse", "mean_squared_error"), "squared_error"),
@@ -168,7 +168,7 @@ def _key(text: str, library: str) -> str:
 
 
 def _hint(word: object, known: Collection[str], tables: dict[str, dict[str, Any]]) -> str:
-    text = str(word)
+    text = word if isinstance(word, str) else brief(word)
     for library, table in tables.items():
         ours = table.get(_key(text, library))
         if ours is None:

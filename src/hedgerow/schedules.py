@@ -181,13 +181,20 @@ def _check(
         is_count = name in counts
         kind = (int, np.integer) if is_count else (int, float, np.integer, np.floating)
         good = isinstance(value, kind) and not isinstance(value, bool) and value > 0
-        if not good or not math.isfinite(value) or (name in most_one and value > 1):
+        if not good or not _is_finite(value) or (name in most_one and value > 1):
             number = "an integer" if is_count else "a number"
             top = " and at most 1" if name in most_one else ""
             raise ParameterError(
                 f"{name} of a {type(schedule).__name__} must be {number} above 0{top}; "
                 f"got {brief(value)}."
             )
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def is_number(rate: object) -> bool:
@@ -244,7 +251,7 @@ def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
 
 def _checked(value: Any, rounds_before: int) -> float:
     number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not (value > 0 and math.isfinite(value)):
+    if not number or isinstance(value, bool) or not (value > 0 and _is_finite(value)):
         raise ParameterError(
             f"learning_rate of round {rounds_before + 1} must be a finite number above 0; got "
             f"{brief(value)}."

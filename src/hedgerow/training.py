@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.advanced import flat
+from hedgerow.argument_types import check_mapping
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
@@ -397,10 +398,7 @@ def stopping_of(settings: Mapping[str, Any]) -> StoppingParams:
 
 def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of :func:`train`, flat; raise for names that it does not have."""
-    if params is not None and not isinstance(params, Mapping):
-        raise ParameterError(
-            f"params must be a dict of parameters by name, or None; got {brief(params)}."
-        )
+    check_mapping(params)
     settings = flat(params or {}, _TRAIN_NAMES)
     wrong = [name for name in settings if name not in _TRAIN_NAMES]
     for name in wrong:

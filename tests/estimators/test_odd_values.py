@@ -23,6 +23,7 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
+    inspection,
 )
 from hedgerow.argument_types import is_one_of, listed, path_text
 from hedgerow.errors import (
@@ -34,7 +35,9 @@ from hedgerow.errors import (
     brief,
     did_you_mean,
 )
+from hedgerow.metrics import GroupedMetric
 from hedgerow.objectives import PARAMETERS
+from hedgerow.schedules import ExponentialDecay
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = X[:, 0]
@@ -382,3 +385,70 @@ def test_a_class_is_not_a_callback(kind: type[Any]) -> None:
         kind(n_estimators=2, callbacks=SomeClass).fit(X, CLASSES)
     with pytest.raises(ParameterError, match=r"objective must be .*object of the class, SomeClass"):
         kind(n_estimators=2, objective=SomeClass).fit(X, CLASSES)
+
+
+def test_params_are_mappings() -> None:
+    calls: list[Callable[..., Any]] = [
+        lambda name, value: hedgerow.estimate_memory(X, params=value),
+        *(
+            lambda name, value, function=function: function(value)
+            for function in (
+                hedgerow.from_lightgbm_params,
+                hedgerow.from_xgboost_params,
+                hedgerow.from_catboost_params,
+            )
+        ),
+    ]
+    for call in calls:
+        assert faults(call, ["params"]) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["partial_dependence", "accumulated_effects", "interactions", "permutation_importance"],
+)
+def test_a_booster_is_not_the_model_of_a_booster(name: str) -> None:
+    function = getattr(inspection, name)
+    more = (Y,) if name == "permutation_importance" else ()
+    estimator = HedgerowRegressor(n_estimators=2).fit(X, Y)
+    for model, own in ((_booster(), "its model"), (estimator, "its booster_.model"), (None, "")):
+        with pytest.raises(DataTypeError, match=f"model must be the Model of a booster.*{own}"):
+            function(model, X, *more)
+
+
+def test_plots_say_what_they_draw() -> None:
+    pytest.importorskip("matplotlib")
+    from hedgerow import plot
+
+    for wrong in (_booster(), X, None):
+        with pytest.raises(DataTypeError, match="explanation must be the result of explain"):
+            plot.plot_beeswarm(wrong)
+    for draw in (plot.plot_tree, plot.tree_text, plot.plot_history):
+        with pytest.raises(DataTypeError, match=r"model must be the Model .* Pass its model, or"):
+            draw(_booster())
+
+
+def test_metrics_of_groups() -> None:
+    def fit(name: str, value: Any) -> None:
+        metric = GroupedMetric(**{"metric": "mae", "groups": CLASSES, name: value})
+        HedgerowRegressor(n_estimators=2, eval_metric=metric).fit(X, Y)
+
+    assert faults(fit, ["metric", "reduce"]) == {}
+
+    def fit_with_list(name: str, value: Any) -> None:
+        HedgerowRegressor(n_estimators=2, **{name: ["mae", value]}).fit(X, Y)
+
+    assert faults(fit_with_list, ["eval_metric"]) == {}
+
+
+def test_seeds_of_samples_and_rates_of_schedules() -> None:
+    found = HedgerowRegressor(n_estimators=2, objective="normal").fit(X, Y).predict_distribution(X)
+    assert faults(lambda name, value: found.sample(2, **{name: value}), ["random_state"]) == {}
+    assert found.sample(2, random_state=np.random.default_rng(1)).shape == (60, 2)
+    assert faults(lambda name, value: ExponentialDecay(value, 0.5), ["start"]) == {}
+
+
+def test_a_structured_array_is_given_as_columns() -> None:
+    rows = np.array([(1.0, 2)] * 5, dtype=[("a", "f8"), ("b", "i4")])
+    with pytest.raises(DataError, match=r"structured array of the fields a, b: .*DataFrame\(X\)"):
+        HedgerowRegressor().fit(rows, np.arange(5))

@@ -13,6 +13,7 @@ No library is imported: arrays are recognised by their attributes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,6 +247,8 @@ def host_array(values: Any) -> npt.NDArray[Any]:
     >>> host_array(np.ma.array([1, 2], mask=[False, True])).tolist()
     [1, None]
     """
+    if isinstance(values, list | tuple):
+        return _array_of_list(values)
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(on_host(values))
     plain, masked = np.asarray(values), np.ma.getmaskarray(values)
@@ -256,6 +259,16 @@ def host_array(values: Any) -> npt.NDArray[Any]:
     found = plain.astype(object)
     found[masked] = None
     return found
+
+
+def _array_of_list(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return a list as an array; text beside NaN or numbers stays apart from their text."""
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.dtype.kind not in "US":
+        return array
+    objects = np.array(values, dtype=object)
+    known = {str, np.str_, bytes, np.bytes_}
+    return array if set(map(type, objects.ravel().tolist())) <= known else objects
 
 
 def is_cudf(values: object) -> bool:

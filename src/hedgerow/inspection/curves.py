@@ -28,7 +28,7 @@ from hedgerow.inspection.partial import (
 )
 from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 
 MOST_BYTES = 1 << 31
 """Limit on the bytes of curves."""
@@ -105,6 +105,7 @@ def individual_curves(
     >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
     [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
     """
+    check_model(model)
     places = positions_of(column, model.schema)
     if column is None or len(places) != 1:
         raise ParameterError(f"column must name one column; got {brief(column)}.")
@@ -191,6 +192,7 @@ def accumulated_effects(
     [-0.833333, 0.166667, 1.166667]
     """
     kind = check_kind(kind, model)
+    check_model(model)
     check_points(n_points)
     kinds = model.schema.kinds
     if columns is None:

@@ -23,7 +23,7 @@ from hedgerow.inspection.background import Background, Kind, check_kind, read_ba
 from hedgerow.inspection.exact import ExactEffects
 from hedgerow.inspection.partial import Columns, input_of, is_exact, is_plain, positions_of
 from hedgerow.inspection.rescoring import Rescorer
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 
 ROWS_LOOKED_AT = 200
 """Rows at which joint effects are evaluated if they are not exact; work grows quadratically."""
@@ -108,6 +108,7 @@ def interactions(
     >>> float(found.strength[0, 1]), float(found.h[0, 1].round(6))
     (1.0, 0.57735)
     """
+    check_model(model)
     chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
     background = read_background(model, X, sample_weight, offset, n_jobs)
     if is_exact(model, background, kind) and all(is_plain(model, j) for j in chosen):

@@ -33,7 +33,7 @@ from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 from hedgerow.objectives import SeveralTargets
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
@@ -230,6 +230,7 @@ def permutation_importance(
         raise ParameterError(
             f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
         )
+    check_model(model)
     chosen = positions_of(columns, model.schema)
     background = read_background(model, X, sample_weight, offset, n_jobs)
     judge = _Judge(background, y, metric, qid, classes)

@@ -32,7 +32,7 @@ from hedgerow.inspection.exact import ExactEffects
 from hedgerow.inspection.grids import Grid, grid_of
 from hedgerow.inspection.lines import LineEffects
 from hedgerow.inspection.rescoring import Rescorer, inputs_of_column
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 
 Columns: TypeAlias = "Sequence[str | int] | str | int | None"
 """Names or positions of columns; None means all."""
@@ -96,6 +96,7 @@ def joint_dependence(
     >>> joint_dependence(booster.model, X, ["x0", "x1"]).present.round(6).tolist()
     [[0.0, 0.5], [1.0, 3.0]]
     """
+    check_model(model)
     chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
     check_points(n_points)
     if len(set(chosen)) != 2 or len(chosen) != 2:
@@ -220,6 +221,7 @@ def partial_dependence(
     >>> effect.at([0.0, 3.5]).round(6).tolist()
     [0.0, 3.0]
     """
+    check_model(model)
     chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
     check_points(n_points)
     background = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import ExactSum
@@ -118,7 +119,7 @@ def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
             "a GroupedMetric scores rows, but this model ranks the rows of queries: use the "
             "metric itself."
         )
-    if item.metric == _LOSS and not getattr(objective, "rowwise", True):
+    if is_one_of(item.metric, (_LOSS,)) and not getattr(objective, "rowwise", True):
         raise ParameterError(
             f"the loss of objective {objective.name!r} compares rows with each other, so "
             "a group has no loss of its own: use another metric in GroupedMetric."
@@ -132,13 +133,13 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
     usable += NAMES if task == "ranking" else ()
     if hasattr(objective, "distribution"):
         usable += OF_DISTRIBUTIONS
-        if item in OF_DISTRIBUTIONS:
+        if isinstance(item, str) and item in OF_DISTRIBUTIONS:
             return distribution_metric(item, objective)
-    elif item in OF_DISTRIBUTIONS:
+    elif is_one_of(item, OF_DISTRIBUTIONS):
         raise ParameterError(
             f"eval_metric {brief(item)} is for objectives that learn a distribution, such as "
-            "'normal'; "
-            f"this model uses {objective.name!r}: use one of {', '.join(map(repr, usable))}."
+            f"'normal'; this model uses {objective.name!r}: use one of "
+            f"{', '.join(map(repr, usable))}."
         )
 
     def parameter_of(attribute: str) -> float | None:
@@ -148,7 +149,7 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
     metric = find_metric(item, parameter_of) if isinstance(item, str) else None
     if metric is None:
         known = scorer_names() if isinstance(item, str) else []
-        if item in known:
+        if is_one_of(item, known):
             return scorer_metric(item, objective, task)
         hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(

@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief, did_you_mean
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 
 ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
 
@@ -34,6 +34,7 @@ def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArra
     ParameterError
         If ``kind`` is not one of the three.
     """
+    check_model(model)
     forest = model.forest
     inner = forest.feature >= 0
     weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}

@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
+from hedgerow.errors import DataTypeError, brief
 from hedgerow.model.forest import Forest
 
 AVERAGED = "averaged"
@@ -71,3 +72,15 @@ def _has_foreign_link(parameters: Any) -> bool:
     if not isinstance(parameters, Mapping):
         return False
     return parameters.get("task") == "classes" or parameters.get("link") in _FOREIGN_LINKS
+
+
+def check_model(model: object) -> None:
+    """Raise ``DataTypeError`` unless ``model`` is a Model; say what to pass instead."""
+    if isinstance(model, Model):
+        return
+    has_booster, is_booster = hasattr(model, "booster_"), hasattr(model, "model")
+    own = "booster_.model" if has_booster else "model" if is_booster else ""
+    hint = f" Pass its {own}, or call its method of the same purpose." if own else ""
+    raise DataTypeError(
+        f"model must be the Model of a booster, such as booster.model; got {brief(model)}.{hint}"
+    )

@@ -17,7 +17,7 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,6 +82,7 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
 
     A file stores curves sorted by name, so this function restores their order.
     """
+    check_model(model)
     watched = model.training.get("watched")
     parts = _places(model)
     found = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.inspection.friedman import Interactions
 from hedgerow.plot.effects import checked_output
 from hedgerow.plot.importance import checked_most
@@ -68,10 +68,20 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
     return values[..., chosen], np.broadcast_to(base[..., chosen], len(values)), names[chosen]
 
 
+def check_explanation(explanation: object) -> None:
+    """Raise ``DataTypeError`` unless an object has the attributes of an explanation."""
+    if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
+        raise DataTypeError(
+            "explanation must be the result of explain, such as booster.explain(X); got "
+            f"{brief(explanation)}."
+        )
+
+
 def plain_values(
     explanation: Any, output: int | None, what: str
 ) -> tuple[FloatArray, FloatArray, str]:
     """Return :func:`values_of_output`, or raise for interactions; ``what`` names the plot."""
+    check_explanation(explanation)
     if explanation.interactions:
         raise ParameterError(
             f"{what} shows single columns, but this explanation has interactions of pairs: use "

@@ -24,7 +24,7 @@ from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, check_model
 from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.plot.divisions import Division, division_of
 
@@ -172,6 +172,8 @@ def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
         return model.forest, model.split_schema if schema is None else schema
     if isinstance(model, Labelled):
         model = model.forest
+    if not isinstance(model, Forest):
+        check_model(model)
     if schema is None:
         raise TypeError("a Forest has no column names: pass schema=, or a Model instead.")
     return model, schema

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.advanced import flat
+from hedgerow.argument_types import check_mapping
 from hedgerow.boosting.loop.rounds import threads_for
 from hedgerow.boosting.loop.setup.strategy import holds_vectors, resolve_strategy
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -377,6 +378,7 @@ def _read_params(
         raise ParameterError(f"n_outputs must be an integer above 0; got {brief(n_outputs)}.")
     for_stopping = [field.name for field in fields(StoppingParams) if field.name != "began"]
     known: Sequence[str] = (*BOOST_PARAMETER_NAMES, *for_stopping, *_OTHERS)
+    check_mapping(params)
     given = flat(params or {}, known)
     for name in given:
         if name not in known:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hedgerow.advanced import grouped
+from hedgerow.argument_types import check_bool, check_mapping
 from hedgerow.convert.settings.values import flag, number
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.objectives import PARAMETERS, RANKING
@@ -120,6 +121,7 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
     Raise ``ParameterError`` for an unknown name, two names of one parameter with different
     values, or a value that Hedgerow does not support.
     """
+    check_bool(defaults, "defaults")
     given = by_canonical_name(library, params)
     found: Values = {}
     notes: list[str] = []
@@ -142,6 +144,7 @@ def by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
     different values.
     """
     given: Values = {}
+    check_mapping(params)
     for name, value in params.items():
         known = library.canonical(name)
         if known is None:

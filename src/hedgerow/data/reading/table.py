@@ -252,6 +252,11 @@ def _read_any(
             check_names(names, len(frame.names), frame.names if frame.named else None)
             return read_columns(frame), frame.names if frame.named else None, True
     array = _as_array(X)
+    if array.dtype.names is not None:
+        raise DataError(
+            f"X is a structured array of the fields {', '.join(array.dtype.names[:10])}: give a "
+            "frame, pandas.DataFrame(X), or a dict, {name: X[name] for name in X.dtype.names}."
+        )
     check_shape(array.shape)
     if schema is not None:
         check_n_features(array.shape[1], schema, reader)

@@ -38,6 +38,7 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.objectives.distributions import count_laws
 from hedgerow.params import Interval
 
+_SEED = Interval(0, math.inf, integer=True)
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 _FARTHEST = 700.0
 """exp of this number is finite."""
@@ -143,6 +144,11 @@ class Distribution(ABC):
         if n not in Interval(1, math.inf, integer=True):
             raise ParameterError(f"n must be an integer at least 1; got {brief(n)}.")
         seed = 0 if random_state is None else random_state
+        if not isinstance(seed, np.random.Generator) and seed not in _SEED:
+            raise ParameterError(
+                f"random_state must be {_SEED}, a numpy.random.Generator, or None; got "
+                f"{brief(seed)}."
+            )
         drawn = self._law().rvs(size=(n, len(self)), random_state=np.random.default_rng(seed))
         return np.ascontiguousarray(drawn.T, dtype=np.float64)
 
