@@ -252,7 +252,7 @@ def _read_any(
             check_names(names, len(frame.names), frame.names if frame.named else None)
             return read_columns(frame), frame.names if frame.named else None, True
     array = _as_array(X)
-    if array.dtype.names is not None:
+    if array.dtype.names is not None and array.ndim == 1:
         raise DataError(
             f"X is a structured array of the fields {', '.join(array.dtype.names[:10])}: give a "
             "frame, pandas.DataFrame(X), or a dict, {name: X[name] for name in X.dtype.names}."
