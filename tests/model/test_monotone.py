@@ -653,3 +653,21 @@ def test_missing_key_is_no_value_of_a_sweep() -> None:
     for column in range(3):
         assert MISSING_KEY not in cells.ordered(column)
         assert (np.diff(cells.ordered(column)) > 0).all()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_a_violation_hold_no_zeros_that_are_missing(seed, whole) -> None:
+    r = np.random.default_rng(seed)
+    X = r.integers(-4, 5, (150, 2))
+    y = X[:, 0] * np.sign(X[:, 1]) + (X[:, 0] == 0) * 2.0
+    params = {"n_estimators": 2, "zero_as_missing": True, "min_samples_leaf": 2}
+    table = X if whole else X.astype(float)
+    booster = train({**params, "linear_leaves": False, "max_leaves": 9}, Dataset(table, y))
+    for name, column in (("x0", 0), ("x1", 1)):
+        finding = booster.verify_monotone(name, 1)[name]
+        assert finding.verdict == "violated"
+        first, second = booster.predict(np.array(finding.rows.tolist()), kind="raw")
+        assert (first, second) == finding.scores
+        assert first > second
+        assert finding.rows[0][column] < finding.rows[1][column]

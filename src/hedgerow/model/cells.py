@@ -108,6 +108,34 @@ class Cells:
         highest = highest_key(self.schema.kinds[column])
         return (self.forest.feature == column) & (self.threshold < highest)
 
+    def without_zeros(self, keys: IntArray) -> IntArray:
+        """Replace numbers that count as missing by other numbers of their cells, if there are any.
+
+        ``keys`` are those of rows, as for :meth:`rows_of`.
+        """
+        limit = self.schema.zero_missing_up_to
+        if limit is None:
+            return keys
+        found = keys.copy()
+        for j in self.used.tolist():
+            kind = self.schema.kinds[j]
+            if kind == "category":
+                continue
+            of_number, to_key = (int, int) if kind == "int" else (_number_of, _key_of)
+            cuts = self.ordered(j)[:-1]
+            for key in np.unique(keys[:, j]).tolist():
+                if key == MISSING_KEY or abs(of_number(key)) > limit:
+                    continue
+                place = int(np.searchsorted(cuts, key, side="left"))
+                low = of_number(int(cuts[place - 1])) if place > 0 else -math.inf
+                high = of_number(int(cuts[place])) if place < len(cuts) else math.inf
+                below, above = (-1, 1) if kind == "int" else (max(-1.0, low / 2), min(1.0, high))
+                if low < below < -limit:
+                    found[keys[:, j] == key, j] = to_key(below)
+                elif limit < above <= high:
+                    found[keys[:, j] == key, j] = to_key(above)
+        return found
+
     def rows_of(self, keys: IntArray) -> AnyArray:
         """Convert rows of keys to values: float64, or objects if float64 cannot hold them."""
         kinds = self.schema.kinds
@@ -125,6 +153,14 @@ class Cells:
         return rows
 
 
+def _number_of(key: int) -> float:
+    return float(floats_of_keys(np.array(key)))
+
+
+def _key_of(number: float) -> int:
+    return int(keys_of_floats(np.array(number)))
+
+
 def _level(levels: Sequence[Level], position: int) -> Level:
     """Return the level at a position, or an unknown value beyond the last level."""
     if position < len(levels):
@@ -137,11 +173,11 @@ def _beyond(cut: int, kind: str) -> int:
     """Return the key of an ordinary number above a cut."""
     if kind == "int":
         return min(cut + 1, highest_key(kind))
-    number = float(floats_of_keys(np.array(cut)))
+    number = _number_of(cut)
     if math.isinf(number):  # only -inf: a cut at inf separates no values
-        return int(keys_of_floats(np.array(0.0)))
+        return _key_of(0.0)
     above = number + max(1.0, abs(number))
-    return int(keys_of_floats(np.array(above if math.isfinite(above) else math.inf)))
+    return _key_of(above if math.isfinite(above) else math.inf)
 
 
 class Boxes:

@@ -413,6 +413,7 @@ def _first_violation(
         part = keys[first : first + per_batch]
         rows = np.repeat(part, len(values), axis=0)
         rows[:, column] = np.tile(values, len(part))
+        rows = cells.without_zeros(rows)
         scores = predictor.raw_scores(rows)
         swept = sign * scores.reshape(len(scores), len(part), len(values))
         before = np.maximum.accumulate(swept, axis=2)
@@ -422,8 +423,7 @@ def _first_violation(
         worst = int(np.argmax(np.where(wrong, before - swept, 0.0)))
         output, row, upper = (int(i) for i in np.unravel_index(worst, wrong.shape))
         lower = int(np.argmax(swept[output, row, :upper]))
-        pair = np.repeat(part[row : row + 1], 2, axis=0)
-        pair[:, column] = values[[lower, upper]]
+        pair = rows[row * len(values) + np.array([lower, upper])]
         pair_scores = predictor.raw_scores(pair)[output]
         return cells.rows_of(pair), (float(pair_scores[0]), float(pair_scores[1])), output
     return None
