@@ -22,6 +22,7 @@ from hedgerow import (
     HedgerowRanker,
     HedgerowRegressor,
     ParameterError,
+    from_xgboost,
     inspection,
     train,
 )
@@ -926,3 +927,16 @@ def test_effects_of_numbers_refuse_text() -> None:
     booster = train({"n_estimators": 1}, Dataset(np.arange(40.0)[:, None], np.arange(40.0)))
     with pytest.raises(DataTypeError, match="column 'x0' holds numbers; got the text 'old'"):
         booster.partial_dependence()["x0"].at(["old"])
+
+
+def test_effects_of_categories_that_are_rounded_numbers() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    code = np.random.default_rng(0).integers(0, 6, 300)[:, None] * 1.0
+    types = {"feature_types": ["c"], "enable_categorical": True}
+    table = xgboost.DMatrix(code, code[:, 0] % 2 + code[:, 0], **types)
+    booster = from_xgboost(xgboost.train({"max_cat_to_onehot": 1}, table, 3))
+    effect = booster.partial_dependence(code)[0]
+    values = [2.0, 2.7, -0.5, 77.0, None]
+    expected = booster.predict(np.array(values, dtype=float)[:, None])
+    assert expected[0] == expected[1] != expected[2]
+    np.testing.assert_allclose(effect.at(values), expected, rtol=1e-12)

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.categories.columns import Encoded, Ticks
+from hedgerow.data.categories.columns import Encoded, Ticks, rounded_categories
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.reading.temporal import as_trained
-from hedgerow.data.schema import Column, ColumnKind, Schema, Temporal
+from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 
 
@@ -61,6 +61,8 @@ class Effect:
         What the numbers are, if they are microseconds.
     zero_missing_up_to : float or None
         Largest magnitude of the numbers that are missing values; None if no number is.
+    rounding : {"none", "down", "to_zero"}
+        Conversion of fractional numbers to categories.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Effect:
     is_exact: bool
     temporal: Temporal | None = None
     zero_missing_up_to: float | None = None
+    rounding: Rounding = "none"
 
     @staticmethod
     def of_curve(
@@ -107,6 +110,7 @@ class Effect:
             is_exact=is_exact,
             temporal=column.temporal,
             zero_missing_up_to=schema.zero_missing_up_to,
+            rounding=column.rounding,
         )
 
     @property
@@ -158,7 +162,7 @@ class Effect:
         """
         given = as_objects(values)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
-        if self.temporal is not None or self.kind != "category":
+        if self.temporal is not None or self.rounding != "none" or self.kind != "category":
             given[~absent] = self._as_numbers(given[~absent])
         if self.zero_missing_up_to is not None and self.kind != "category":
             absent[~absent] = np.abs(given[~absent]) <= self.zero_missing_up_to
@@ -190,7 +194,7 @@ class Effect:
                     f"column {self.name!r} holds numbers; got the text {str(present[0])[:50]!r}."
                 )
             return part.values[part.codes]
-        return part
+        return rounded_categories(part, self.rounding)
 
     def _between(self, numbers: FloatArray) -> FloatArray:
         x = self.positions.astype(np.float64)

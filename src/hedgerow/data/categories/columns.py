@@ -247,13 +247,13 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
             )
         return np.where(gone, MISSING_CODE, np.full(n_rows, UNKNOWN_CODE))
     if isinstance(values, np.ndarray):
-        codes = index.of_numbers(_rounded(values, schema.columns[j].rounding))
+        codes = index.of_numbers(rounded_categories(values, schema.columns[j].rounding))
     else:
         codes = index.of_texts(values)
     return column.spread(codes) if isinstance(column, Encoded) else codes
 
 
-def _rounded(values: AnyArray, rounding: Rounding) -> AnyArray:
+def rounded_categories(values: AnyArray, rounding: Rounding) -> AnyArray:
     """Round category numbers to integers if the schema says so."""
     if rounding == "none" or values.dtype.kind != "f":
         return values
