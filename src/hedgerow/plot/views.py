@@ -44,7 +44,8 @@ class TreeViews(BoosterPart):
         dataset : Dataset
             The rows that the model was trained on, with ``y``.  If the rows are exactly those
             of the training (none held out for early stopping, none sampled), the best allowed
-            candidate is the split of the node.
+            candidate is the split of the node.  ``tree_method="approx"`` considers some of the
+            candidates only.
         backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
             Library of the frame, which must be installed; None for a dict of
             lists.
