@@ -21,9 +21,11 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 import models
 import numpy as np
+import panels
 import tables
 import unseen
 from scipy.stats import rankdata, wilcoxon
@@ -38,13 +40,16 @@ def gather(
     names: list[str],
     selected_folds: list[int],
     time_field: str = "fit_cpu_s",
-    is_unseen: bool = False,
+    source: ModuleType | None = None,
 ) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
-    """Return tables, scores and seconds (tables x models), and the failures."""
+    """Return tables, scores and seconds (tables x models), and the failures.
+
+    ``source`` is the module with the names of the tables; None means the suite.
+    """
     found = {name: run.load_results(name, models.get_version(name)) for name in names}
     jobs = sorted(set.intersection(*(set(results) for results in found.values())))
     jobs = [job for job in jobs if not selected_folds or job[1] in selected_folds]
-    jobs = [job for job in jobs if (job[0] in unseen.NAMES) == is_unseen]
+    jobs = [job for job in jobs if _source_of(job[0]) is source]
     failed = [
         f"{name} on {table}, fold {fold}: {found[name][table, fold]['failed']}"
         for table, fold in jobs for name in names if "failed" in found[name][table, fold]
@@ -62,6 +67,11 @@ def gather(
         for t in table_names
     ])  # fmt: skip
     return table_names, scores, seconds, failed
+
+
+def _source_of(name: str) -> ModuleType | None:
+    """Return the module with this table; None for a table of the suite."""
+    return next((each for each in (unseen, panels) if name in each.NAMES), None)
 
 
 def distances(scores: np.ndarray) -> np.ndarray:
@@ -150,7 +160,9 @@ def main() -> None:
         "--folds", nargs="+", type=int, default=[], help="default: all stored folds"
     )
     parser.add_argument("--wall", action="store_true", help="report elapsed seconds")
-    parser.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
+    chosen.add_argument("--panels", action="store_true", help="use the tables of panels.py")
     parser.add_argument(
         "--halves", action="store_true", help="also report both halves of the tables"
     )
@@ -160,7 +172,10 @@ def main() -> None:
     options = parser.parse_args()
     time_field = "fit_s" if options.wall else "fit_cpu_s"
     table_names, scores, seconds, failed = gather(
-        options.models, options.folds, time_field, options.unseen
+        options.models,
+        options.folds,
+        time_field,
+        unseen if options.unseen else panels if options.panels else None,
     )
     if not table_names:
         raise SystemExit("the current versions of these models have no stored results in common")

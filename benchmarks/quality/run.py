@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import models
+import panels
 import tables
 import unseen
 
@@ -53,8 +54,16 @@ def load_results(model: str, version: str, folder: Path = RESULTS) -> dict[tuple
 
 
 def load(name: str, fold: int) -> tables.Problem:
-    """Load one fold of a table of ``tables`` or ``unseen``."""
-    return unseen.load(name, fold) if name in unseen.NAMES else tables.load(name, fold)
+    """Load one fold of a table of ``tables``, ``unseen`` or ``panels``."""
+    source = next((each for each in (unseen, panels) if name in each.NAMES), tables)
+    return source.load(name, fold)
+
+
+def default_tables(is_unseen: bool, is_panels: bool) -> list[str]:
+    """Return the names of the tables of the suite, or those of ``unseen`` or ``panels``."""
+    if is_unseen or is_panels:
+        return unseen.NAMES if is_unseen else panels.NAMES
+    return [*tables.suite_names(), *tables.LARGER]
 
 
 def serve_fits(model: str, n_threads: int, pipe: Connection) -> None:
@@ -148,13 +157,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--models", nargs="+", default=list(models.DEFAULT_LIBRARIES))
     parser.add_argument("--tables", nargs="+", help="default: the suite and the larger tables")
-    parser.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
+    chosen.add_argument("--panels", action="store_true", help="use the tables of panels.py")
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--limit", type=float, default=600.0, help="seconds per fit (default 600)")
     parser.add_argument("--threads", type=int, default=models.THREADS, help="default: 2")
     options = parser.parse_args()
-    default_names = unseen.NAMES if options.unseen else [*tables.suite_names(), *tables.LARGER]
-    names = options.tables or default_names
+    names = options.tables or default_tables(options.unseen, options.panels)
     for model in options.models:
         run(model, tables.jobs(names, options.folds), options.limit, n_threads=options.threads)
 
