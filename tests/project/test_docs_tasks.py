@@ -28,6 +28,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     y = (amount > 0).to_numpy()
     folder = tmp_path_factory.mktemp("tasks")
     X.assign(bought=y.astype(int)).to_csv(folder / "people.csv", index=False)
+    model = hedgerow.HedgerowClassifier(random_state=0).fit(X, y)
+    model.booster_.export(folder / "model.txt", format="lightgbm")  # another call of the page
     people = X.assign(town=rng.choice(["here", "there"], 240))
     people.loc[:9, "x1"] = np.nan
     return {
@@ -40,7 +42,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "RandomizedSearchCV": RandomizedSearchCV, "TimeSeriesSplit": TimeSeriesSplit,
         "times": rng.exponential(size=240) * rng.choice([-1.0, 1.0], 240),
         "squared_loss": lambda target, raw: (raw - target, np.ones_like(raw)),
-        "model": hedgerow.HedgerowClassifier(random_state=0).fit(X, y),
+        "model": model,
     }  # fmt: skip
 
 
