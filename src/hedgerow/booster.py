@@ -25,7 +25,14 @@ from hedgerow.convert.reading import load_any
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.reading.unseen import UnseenCounts
-from hedgerow.errors import ModelFormatError, ParameterError, StorageError, brief, did_you_mean
+from hedgerow.errors import (
+    ModelFormatError,
+    ParameterError,
+    StorageError,
+    brief,
+    did_you_mean,
+    path_repr,
+)
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -436,7 +443,7 @@ def initial_model(init_model: Any) -> tuple[Model, Any]:
             return load_any(init_model)
         except OSError as error:
             raise StorageError(
-                f"init_model names the file {brief(os.fspath(init_model))}, which cannot be read "
+                f"init_model names the file {path_repr(init_model)}, which cannot be read "
                 f"({error.strerror or error}): give the path of a model file, a Booster or a "
                 "fitted estimator."
             ) from error

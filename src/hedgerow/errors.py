@@ -12,8 +12,10 @@ and every line of the command line therefore passes through :func:`printable`.
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class HedgerowError(Exception):
@@ -141,6 +143,9 @@ _BRIEF = _Brief()
 _MOST_LETTERS = 200
 """Limit on the letters of a value in an error."""
 
+_LONGEST_PATH = 4_096
+"""Most letters of a path on Linux; other systems allow less."""
+
 
 def brief(value: object) -> str:
     """Return the ``repr`` of a value for an error, shortened if it is long.
@@ -153,6 +158,18 @@ def brief(value: object) -> str:
     text = _BRIEF.repr(value)
     half = _MOST_LETTERS // 2
     return text if len(text) <= _MOST_LETTERS else f"{text[:half]}...{text[-half:]}"
+
+
+def path_repr(path: str | bytes | os.PathLike[Any]) -> str:
+    """Return the ``repr`` of a path for an error: whole, unless it is too long to be a path.
+
+    Examples
+    --------
+    >>> print(path_repr("models/" + 20 * "long" + ".hedgerow")[-12:])
+    ng.hedgerow'
+    """
+    text = os.fsdecode(path)
+    return repr(text) if len(text) <= _LONGEST_PATH else brief(text)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

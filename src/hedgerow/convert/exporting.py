@@ -15,7 +15,14 @@ from hedgerow.atomic import write_atomically
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
-from hedgerow.errors import HedgerowError, ParameterError, StorageError, brief, did_you_mean
+from hedgerow.errors import (
+    HedgerowError,
+    ParameterError,
+    StorageError,
+    brief,
+    did_you_mean,
+    path_repr,
+)
 from hedgerow.model.model import Model
 
 SUFFIXES: dict[str, ExportFormat] = {
@@ -84,7 +91,7 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
         found = SUFFIXES.get(os.path.splitext(text)[1].lower())
         if found is None:
             raise ParameterError(
-                f"the suffix of path {brief(text)} is unknown: set format to one of "
+                f"the suffix of path {path_repr(text)} is unknown: set format to one of "
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found

@@ -31,7 +31,14 @@ from collections.abc import Iterable
 from hedgerow.atomic import write_atomically
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.resume.fingerprint import Fingerprint
-from hedgerow.errors import HedgerowWarning, ModelFormatError, ParameterError, StorageError, brief
+from hedgerow.errors import (
+    HedgerowWarning,
+    ModelFormatError,
+    ParameterError,
+    StorageError,
+    brief,
+    path_repr,
+)
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,
     fit_from_bytes,
@@ -150,7 +157,7 @@ class CheckpointFolder:
     def _fault(self, what: str, error: OSError) -> StorageError:
         place = "" if error.filename in (None, self.path) else f"{error.filename}: "
         return StorageError(
-            f"checkpoint folder {brief(self.path)} {what}: {place}{error.strerror or error}"
+            f"checkpoint folder {path_repr(self.path)} {what}: {place}{error.strerror or error}"
         )
 
     def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:

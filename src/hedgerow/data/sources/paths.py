@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean
+from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean, path_repr
 
 Format = Literal["parquet", "arrow", "csv", "libsvm"]
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -172,7 +172,7 @@ def _files_of(path: object) -> list[DataFile]:
         found = sorted(glob.glob(text, recursive=True))
         files = [file for match in found for file in _files_of(match)]
         if not files:
-            raise DataError(f"no file matches {brief(text)}.")
+            raise DataError(f"no file matches {path_repr(text)}.")
         return files
     folder, name = os.path.split(text)
     near = did_you_mean(name, _names_in(folder or "."))

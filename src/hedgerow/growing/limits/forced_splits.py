@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.schema import Schema, position_of
-from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
+from hedgerow.errors import DataError, ParameterError, brief, did_you_mean, path_repr
 
 Splits = tuple[tuple[int, float, int, int], ...]
 _KEYS = ("feature", "threshold", "left", "right")
@@ -124,7 +124,7 @@ def splits_of_levels(splits: Splits | None, schema: Schema) -> Splits | None:
 
 
 def _from_file(path: Any) -> Any:
-    shown = brief(os.fspath(path))
+    shown = path_repr(path)
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
