@@ -143,8 +143,8 @@ _BRIEF = _Brief()
 _MOST_LETTERS = 200
 """Limit on the letters of a value in an error."""
 
-_LONGEST_PATH = 4_096
-"""Most letters of a path on Linux; other systems allow less."""
+_LONGEST_PATH, _LONGEST_NAME = 4_096, 255
+"""Most letters of a path and of its parts on Linux; other systems allow less."""
 
 
 def brief(value: object) -> str:
@@ -169,7 +169,9 @@ def path_repr(path: str | bytes | os.PathLike[Any]) -> str:
     ng.hedgerow'
     """
     text = os.fsdecode(path)
-    return repr(text) if len(text) <= _LONGEST_PATH else brief(text)
+    longest_name = max(map(len, text.replace("\\", "/").split("/")))
+    is_possible = len(text) <= _LONGEST_PATH and longest_name <= _LONGEST_NAME
+    return repr(text) if is_possible else brief(text)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
