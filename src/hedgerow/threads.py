@@ -107,7 +107,11 @@ class _Pool:
     def submit(
         self, task: Callable[[int, int], object], blocks: list[tuple[int, int]]
     ) -> list[Future[object]]:
-        """Start ``task`` on each block."""
+        """Start ``task`` on each block; return the futures of the blocks that were accepted.
+
+        While the interpreter ends, executors refuse tasks, and the blocks that follow the last
+        future are left to the caller.
+        """
         with self._lock:
             if self._executor is None or len(blocks) > self._size:
                 # An outgrown pool finishes its tasks and then ends.
@@ -115,7 +119,15 @@ class _Pool:
                     self._executor.shutdown(wait=False)
                 self._size = len(blocks)
                 self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="hedgerow")
-            return [self._executor.submit(task, *block) for block in blocks]
+            futures = []
+            for block in blocks:
+                try:
+                    futures.append(self._executor.submit(task, *block))
+                except RuntimeError:
+                    if threading.main_thread().is_alive():
+                        raise
+                    break
+            return futures
 
 
 _pool = _Pool()
@@ -138,7 +150,8 @@ def run_blocks(
     blocks = list(itertools.pairwise(edges))
     futures = _pool.submit(task, blocks[1:])
     try:
-        task(*blocks[0])
+        for block in (blocks[0], *blocks[1 + len(futures) :]):
+            task(*block)
     finally:
         errors = [future.exception() for future in futures]
     for error in errors:

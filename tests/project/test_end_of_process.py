@@ -48,6 +48,18 @@ threading.Thread(target=run, daemon=True).start()
 time.sleep({seconds})
 print(True)
 """
+REFUSED = """
+from hedgerow.threads import run_blocks
+
+def late():
+    threading.main_thread().join()
+    time.sleep(0.2)  # executors refuse tasks now
+    done = []
+    run_blocks(lambda start, stop: done.extend(range(start, stop)), 10, 3, 1)
+    print(sorted(done) == list(range(10)), flush=True)
+
+threading.Thread(target=late).start()
+"""
 
 
 @pytest.mark.parametrize(
@@ -58,8 +70,9 @@ print(True)
         IN_BACKGROUND.format(n_jobs=2, rounds=5000, seconds=0.5),
         IN_BACKGROUND.format(n_jobs=2, rounds=3, seconds=0.7),
         IN_BACKGROUND.format(n_jobs=1, rounds=5000, seconds=0.4),
+        REFUSED,
     ],
-    ids=["at exit", "when deleted", "long fit", "short fits", "one thread"],
+    ids=["at exit", "when deleted", "long fit", "short fits", "one thread", "refused blocks"],
 )
 def test_the_end_of_the_interpreter_disturbs_nothing(code: str) -> None:
     # Freed memory is overwritten, so that its use is seen.
