@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from hedgerow.model.gpu_scores import GpuScorer
 
 _KINDS: tuple[str, ...] = get_args(PredictionKind)
+_FIRST = 0
+"""First round.  One row needs so little time that a comparison by identity counts."""
 
 FEW_ROWS = 256
 """Smaller batches use a single thread: counting the processors would take longer."""
@@ -241,16 +243,16 @@ class Booster(
         self,
         X: Any,
         *,
-        first_round: int = 0,
+        first_round: int = _FIRST,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         reader: str = "Booster",
         offset: Any = None,
     ) -> FloatArray:
         """Return raw scores, shape (n_outputs, n_rows); errors refer to ``reader``."""
-        some_rounds = n_rounds is not None or type(first_round) is not int or first_round != 0
-        if type(X) is np.ndarray and X.ndim == 2 and len(X) == 1 and offset is None:
-            row = None if some_rounds else self._single.of_table(X)
+        some_rounds = n_rounds is not None or first_round is not _FIRST
+        if type(X) is np.ndarray and not some_rounds and X.ndim == 2 and len(X) == 1:
+            row = self._single.of_table(X) if offset is None else None
             if row is not None:
                 return row
         X, row_offset = offset_of_rows(self.model, X, offset)
