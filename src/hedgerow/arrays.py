@@ -60,6 +60,23 @@ def _aligned(
     return block[start : start + n_bytes].view(dtype).reshape(shape)
 
 
+def distinct(values: npt.ArrayLike) -> AnyArray:
+    """Return the different values in ascending order; NaN and NaT come last, once.
+
+    ``np.unique`` without further arguments does the same with a hash table since NumPy 2.3.
+    That takes 40 times as long on a million different integers (714 ms instead of 17 ms), and
+    it takes the interpreter's lock in C++ code that no exception may leave: Python before 3.14
+    ends background threads there by an unwinding, which aborts a process that is ending.
+    """
+    ordered: AnyArray = np.sort(np.asarray(values), axis=None)
+    is_first = np.ones(len(ordered), dtype=np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    if ordered.dtype.kind in "fmM":
+        n_missing = int(np.count_nonzero(np.isnan(ordered)))
+        is_first[len(ordered) - max(n_missing - 1, 0) :] = False
+    return ordered[is_first]
+
+
 def real_numbers(values: Any) -> FloatArray | None:
     """Return ``values`` as float64 of any shape; None if they are not all real numbers."""
     try:

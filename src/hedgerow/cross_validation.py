@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.argument_types import check_bool
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import reads_batches
 from hedgerow.boosting.loop.rounds import resolved
@@ -260,7 +260,7 @@ def _splits(
 
 def _check_values(target: FloatArray) -> None:
     """Raise an error for targets of too many values to stratify by."""
-    n_values = len(np.unique(target))
+    n_values = len(distinct(target))
     if n_values > min(_MOST_STRATA, len(target) // 2):
         raise ParameterError(
             "stratified=True distributes the rows of each value of the target evenly, but the "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, distinct
 from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
@@ -200,7 +200,7 @@ def _usual_score(prediction: AnyArray, y: Target, job: Job) -> str | None:
     known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
     weight = None if job.weight is None else job.weight[known]
     if job.task == "classification":
-        classes = np.unique(y)
+        classes = distinct(y)
         right = classes[prediction[known].argmax(axis=1)] == y[known]
         return f"accuracy of the same rows: {np.average(right, weights=weight):.5g}"
     if job.task == "regression" and prediction.ndim == 1:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.convert.sets import CategorySets, set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
@@ -179,7 +179,7 @@ def _lay_out(table: TreeTable) -> _Layout:
     depth = np.full(len(inner), -1, dtype=np.int64)
     level = roots
     for above in range(MOST_DEPTH + 1):
-        if (depth[level] >= 0).any() or len(np.unique(level)) != len(level):
+        if (depth[level] >= 0).any() or len(distinct(level)) != len(level):
             raise ModelFormatError("a node has more than one parent.")
         depth[level] = above
         asks = level[inner[level]]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.data.reading.frames import as_frame
@@ -387,7 +387,7 @@ def unique_labels(partition: Partition, number: int) -> AnyArray:
         return np.zeros(0, dtype=object)
     try:
         y, weight = label_array(partition), weight_array(partition)
-        return np.asarray(np.unique(y if weight is None else y[weight > 0.0]))
+        return np.asarray(distinct(y if weight is None else y[weight > 0.0]))
     except (HedgerowError, ValueError, TypeError) as error:
         kind = type(error) if isinstance(error, HedgerowError) else DataError
         raise kind(f"partition {number}: {error}") from error

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.validation.folds import Fold, draw_folds
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 
@@ -106,7 +106,7 @@ def _rows(rows: Any, what: str, n_rows: int, name: str) -> IntArray:
         raise DataError(
             f"{name}: the {what} contain row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
         )
-    if len(np.unique(found)) < len(found):
+    if len(distinct(found)) < len(found):
         raise DataError(
             f"{name}: the {what} contain a row twice: use sample_weight to count a row twice."
         )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
@@ -289,7 +289,7 @@ class Explainer:
     @once
     def compact(self) -> tuple[IntArray, Explainer]:
         """Columns that the forest uses, and an explainer of only these."""
-        columns = np.union1d(used_columns(self.forest), [0])
+        columns = distinct(np.append(used_columns(self.forest), 0))
         place = np.zeros(self.forest.n_features, dtype=np.int32)
         place[columns] = np.arange(len(columns))
         forest = renumbered(self.forest, place, len(columns))

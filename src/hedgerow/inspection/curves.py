@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection.background import Background, Kind, check_kind, read_background
@@ -220,7 +220,7 @@ def _accumulated(background: Background, column: int, kind: Kind, n_points: int)
     numbers = floats_of(own[:, None], [described.kind])[:, 0]
     quantiles = quantiles_of(own, described)
     positions = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
-    edges = np.unique(quantiles[positions]) if len(quantiles) else np.zeros(1)
+    edges = distinct(quantiles[positions]) if len(quantiles) else np.zeros(1)
     rows = np.isfinite(numbers)
     weight = np.where(rows, 1.0 if background.weight is None else background.weight, 0.0)
     step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, max(1, len(edges) - 1))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, distinct
 from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import ColumnCells, cells_of_column, quantiles_of
 from hedgerow.inspection.rescoring import inputs_of_column
@@ -67,9 +67,9 @@ def grid_of(background: Background, column: int, n_points: int) -> Grid:
         numbers = numbers[np.abs(numbers) > missing_up_to]
     if len(numbers) == 0:
         numbers = np.ones(1)
-    positions: AnyArray = _thinned(np.unique(numbers), quantiles, n_points)
+    positions: AnyArray = _thinned(distinct(numbers), quantiles, n_points)
     if cells.column.kind == "int":
-        positions = np.unique(positions.astype(np.int64))
+        positions = distinct(positions.astype(np.int64))
     return Grid(cells, positions, _encoded(background, cells, positions), False)
 
 
@@ -90,9 +90,9 @@ def _thinned(positions: FloatArray, quantiles: FloatArray, n_points: int) -> Flo
         return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]
 
     half = n_points // 2
-    by_rows = np.unique(some(quantiles, n_points - half)) if len(quantiles) else quantiles
+    by_rows = distinct(some(quantiles, n_points - half)) if len(quantiles) else quantiles
     others = positions[~np.isin(positions, by_rows)]
-    return np.union1d(by_rows, some(others, min(len(others), n_points - len(by_rows))))
+    return distinct(np.append(by_rows, some(others, min(len(others), n_points - len(by_rows)))))
 
 
 def _splits_alone(background: Background, column: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import cells_of_column
@@ -110,7 +110,7 @@ class LineEffects:
 
     def _rows(self, background: Background, part: slice) -> LineRows:
         forest, values = self.paths.forest, background.inputs[part]
-        used = np.unique(self.paths.questions.column)
+        used = distinct(self.paths.questions.column)
         weight = background.weight
         return LineRows(
             keys=keys_of_rows(forest, values, used, background.n_threads),
@@ -147,7 +147,7 @@ class LineEffects:
         entries = np.flatnonzero(paths.boxes.column == column)
         ends = paths.end_of_entry[entries]
         with_term = self._ends_with_term(column)
-        all_ends = np.union1d(ends, with_term)
+        all_ends = distinct(np.append(ends, with_term))
         elsewhere = self.mean - self._at_end[all_ends].sum(axis=0)
         kept = ~np.isin(ends, with_term)
         entries, ends = entries[kept], ends[kept]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys
@@ -39,7 +39,7 @@ def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
     plain = tree.copies(outputs)
     if not tree.is_categorical.any():
         return plain, tree.schema
-    used = np.unique(tree.feature[tree.is_categorical])
+    used = distinct(tree.feature[tree.is_categorical])
     levels = {int(j): _levels(tree, int(j)) for j in used}
     nodes = np.flatnonzero(np.isin(tree.feature, used))
     words = np.stack([_set_of(tree, int(node), levels[int(tree.feature[node])]) for node in nodes])
@@ -68,7 +68,7 @@ def _levels(tree: CartTree, column: int) -> IntArray:
     parts = [
         tree.category[tree.category_start[node] : tree.category_start[node + 1]] for node in nodes
     ]
-    keys = np.unique(np.concatenate(parts))
+    keys = distinct(np.concatenate(parts))
     if len(keys) > UNKNOWN_BIN:
         raise DataTypeError(
             f"column {tree.schema.names[column]!r} has {len(keys)} categories, but a set of a "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
@@ -99,7 +99,7 @@ class CartTree:
     def threshold(self) -> FloatArray:
         """Thresholds as float64: -2 in a leaf, NaN at a categorical split."""
         values = np.full(self.node_count, -2.0)
-        for j in np.unique(self.feature[self.feature >= 0]):
+        for j in distinct(self.feature[self.feature >= 0]):
             at = self.feature == j
             keys = self.threshold_key[at]
             is_int = self.schema.kinds[j] == "int"

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, distinct
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
@@ -48,7 +48,7 @@ class Cells:
         inner = forest.feature >= 0
         at_zero = inner & (forest.threshold == -1) & is_float[forest.feature]
         self.threshold = np.where(at_zero, -2, forest.threshold)
-        self.used = np.unique(forest.feature[inner])
+        self.used = distinct(forest.feature[inner])
         self.has_set = forest.has_sets
         self.stays = schema.unknown in ("backoff", "split")  # unknown categories are a cell
         self.may_stop = self.has_set & (schema.unknown == "backoff")
@@ -65,7 +65,7 @@ class Cells:
             if kind == "category":
                 self._ordered[column] = self._levels(column)
                 return self._ordered[column]
-            cuts = np.unique(self.threshold[self.forest.feature == column])
+            cuts = distinct(self.threshold[self.forest.feature == column])
             cuts = cuts[(cuts >= lowest_key(kind)) & (cuts < highest_key(kind))]
             last = _beyond(int(cuts[-1]), kind) if len(cuts) else 0
             self._ordered[column] = np.append(cuts, last)
@@ -93,7 +93,7 @@ class Cells:
             assert tables is not None
             left = tables.bins_left(int(self.threshold[node]))
             more = [left[UNKNOWN_BIN], missing_left] if self.stays else [missing_left]
-            return np.append(left[np.unique(tables.bins_of(column))], more)
+            return np.append(left[distinct(tables.bins_of(column))], more)
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:
@@ -123,7 +123,7 @@ class Cells:
                 continue
             of_number, to_key = (int, int) if kind == "int" else (_number_of, _key_of)
             cuts = self.ordered(j)[:-1]
-            for key in np.unique(keys[:, j]).tolist():
+            for key in distinct(keys[:, j]).tolist():
                 if key == MISSING_KEY or abs(of_number(key)) > limit:
                     continue
                 place = int(np.searchsorted(cuts, key, side="left"))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.cuda.arrays import GpuArray
 from hedgerow.cuda.device import DeviceArray, GpuMemoryError, Stream, gpu_number
 from hedgerow.data.schema import Schema
@@ -331,7 +331,7 @@ def flat_forest(model: Model, tables: EngineTables, itemsize: int) -> FlatForest
     slot = np.append(slots, 0)[np.where(is_leaf, len(slots), step & 0xFFFFFFFF)]
     is_set = ~is_leaf & (slot < 0)
     is_number = ~is_leaf & (slot >= 0)
-    columns = np.unique(slot[is_number] >> 1)
+    columns = distinct(slot[is_number] >> 1)
     place, sets = np.searchsorted(columns, slot >> 1), np.zeros(0, dtype=np.int64)
     if is_set.any():
         feature, words = set_tables(forest)

@@ -13,7 +13,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import (
+    MISSING_KEY,
+    MISSING_KEY_32,
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    distinct,
+)
 from hedgerow.kernels.prediction.predict import EXITS, FUSED
 from hedgerow.kernels.prediction.table_keys import Ranks
 from hedgerow.kernels.tables.keys import float32_threshold_keys
@@ -160,7 +168,7 @@ def find_splits(forest: Forest) -> Splits:
     has_set = forest.has_sets
     condition[has_set] = -1 - _same_sets(forest)
     threshold = np.where(has_set, 0, threshold)  # the key of a row in the set is 0
-    slots = np.unique(condition[inner])
+    slots = distinct(condition[inner])
     slot = np.where(inner, np.searchsorted(slots, condition), 0)
     levels = []
     level = forest.tree_start[:-1]

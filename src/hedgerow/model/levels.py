@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.kernels.prediction.levels import FUSED
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits, equal_rows, holds_numbers
@@ -150,7 +150,7 @@ def _ranks(n_splits: int, split: IntArray, inner: IntArray, splits: Splits) -> I
     """
     above = np.concatenate([split[inner], split[inner]])
     below = np.concatenate([split[splits.left[inner]], split[splits.right[inner]]])
-    pairs = np.unique((above * n_splits + below)[below >= 0])
+    pairs = distinct((above * n_splits + below)[below >= 0])
     above, below = pairs // max(1, n_splits), pairs % max(1, n_splits)
     rank = np.zeros(n_splits, dtype=np.int64)
     for _ in range(MOST_LEVELS):

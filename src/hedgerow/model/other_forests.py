@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.kernels.prediction.slopes import joined_slopes, slopes_at
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
@@ -66,7 +66,7 @@ def used_columns(forest: Forest) -> IntArray:
     """Return the columns used by splits or linear leaves, ascending."""
     splits = forest.feature[forest.feature >= 0]
     terms = splits[:0] if forest.slopes is None else forest.slopes.column
-    return np.unique(np.concatenate([splits, terms])).astype(np.int64)
+    return distinct(np.concatenate([splits, terms])).astype(np.int64)
 
 
 def renumbered(forest: Forest, column_map: npt.NDArray[np.int32], n_features: int) -> Forest:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
@@ -418,7 +418,7 @@ class Predictor:
     def _compact(self) -> tuple[IntArray, Predictor]:
         """Return the columns that the forest uses, and a predictor for only these."""
         assert self.forest.categories is None, "sparse tables have no category columns"
-        columns = np.union1d(used_columns(self.forest), [0])
+        columns = distinct(np.append(used_columns(self.forest), 0))
         column_map = np.zeros(self.forest.n_features, dtype=np.int32)
         column_map[columns] = np.arange(len(columns))
         forest = renumbered(self.forest, column_map, len(columns))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.booster_part import BoosterPart
@@ -88,7 +88,7 @@ class SplitValues(BoosterPart):
         """
         values = self.split_values(column)
         values = values[np.isfinite(values)]
-        n_bins: Any = max(len(np.unique(values)), 1) if bins is None else bins
+        n_bins: Any = max(len(distinct(values)), 1) if bins is None else bins
         try:
             counts, edges = np.histogram(values, bins=n_bins)
         except (ValueError, TypeError) as error:

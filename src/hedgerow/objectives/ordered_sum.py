@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 
 _BLOCK = 128
 """Most values that NumPy adds up without dividing them (``PW_BLOCKSIZE``)."""
@@ -106,7 +106,7 @@ class OrderedSum:
             entries[~in_part, :2].tolist(), totals[~in_part].tolist(), strict=True
         ):
             self._sums[first, stop] = total
-        for at in np.unique(entries[in_part, 0]).tolist():
+        for at in distinct(entries[in_part, 0]).tolist():
             more = totals[in_part & (entries[:, 0] == at)]
             self._blocks[at] = np.concatenate([self._blocks.get(at, more[:0]), more])
 

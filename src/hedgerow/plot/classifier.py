@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, distinct
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.plot.importance import checked_most
@@ -94,7 +94,7 @@ def calibration_of(
     weight = np.ones(len(p)) if weight is None else weight
     truth, p, weight = truth[weight > 0.0], p[weight > 0.0], weight[weight > 0.0]
     inner = np.quantile(p, np.linspace(0, 1, checked_most(n_bins, "n_bins") + 1)[1:-1])
-    place = np.searchsorted(np.unique(inner), p, side="left")
+    place = np.searchsorted(distinct(inner), p, side="left")
     rows = np.bincount(place)
     used = rows > 0
     mass = np.bincount(place, weights=weight)[used].astype(np.float64)
@@ -153,7 +153,7 @@ def plot_calibration(
     """
     table = np.asarray(probability, dtype=np.float64)
     labels = np.asarray(y)
-    known = list(np.unique(labels)) if classes is None else list(classes)
+    known = list(distinct(labels)) if classes is None else list(classes)
     if table.ndim == 1:
         table = np.column_stack((1.0 - table, table))
     if table.shape[1] != len(known):
@@ -219,7 +219,7 @@ def plot_confusion(
     truth, guess = np.asarray(y), np.asarray(predicted)
     if truth.shape != guess.shape or truth.ndim != 1:
         raise DataError(f"y has shape {truth.shape}, predicted {guess.shape}.")
-    known = list(np.unique(np.concatenate((truth, guess)))) if classes is None else list(classes)
+    known = list(distinct(np.concatenate((truth, guess)))) if classes is None else list(classes)
     table = _confusion(truth, guess, known)
     names = short_names(known, 18)
     most = checked_most(most)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.argument_types import is_one_of
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.estimators import CARTClassifier, CARTRegressor, HedgerowClassifier, HedgerowRegressor
 
@@ -73,7 +73,7 @@ class Split:
     @property
     def n_classes(self) -> int:
         """Number of distinct labels among the training rows; 0 for regression."""
-        return 0 if self.task == "regression" else len(np.unique(self.y_train))
+        return 0 if self.task == "regression" else len(distinct(self.y_train))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ def _pruned_tree(split: Split) -> Any:
     if inner is split:
         return _full_tree(split).set_params(ccp_alpha=_MODERATE)
     path = _full_tree(inner).cost_complexity_pruning_path(inner.X_train, inner.y_train)
-    alphas = np.unique(np.clip(path.ccp_alphas, 0.0, None))
+    alphas = distinct(np.clip(path.ccp_alphas, 0.0, None))
     if len(alphas) > 30:
         alphas = alphas[np.linspace(0, len(alphas) - 1, 30).astype(int)]
     scores = []

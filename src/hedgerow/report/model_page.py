@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import __version__
+from hedgerow.arrays import distinct
 from hedgerow.booster import Booster
 from hedgerow.data.crosses import brief_value
 from hedgerow.inspection import Effect, Importances, explained_importance
@@ -440,6 +441,6 @@ def _facts_of(column: Any, values: Any) -> tuple[str, str]:
     if len(present) == 0:
         return share, "none"
     if column.kind == "category":
-        return share, f"{len(np.unique(present))} different"
+        return share, f"{len(distinct(present))} different"
     low, middle, high = np.percentile(present, [0, 50, 100])
     return share, f"{rounded(low)} … {rounded(middle)} … {rounded(high)}"

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, FloatArray, IntArray
+from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
@@ -348,7 +348,7 @@ def keep_bins(spec: BinSpec, start: Model) -> BinSpec:
         if spec.schema.columns[j].kind == "category":
             old, places = tables.bins_of(j), _places(start.schema, spec.schema, j)
             pairs = np.unique(np.stack([bins[places], old]), axis=1)
-            if len(np.unique(pairs[0])) < pairs.shape[1]:
+            if len(distinct(pairs[0])) < pairs.shape[1]:
                 last = int(old.max(initial=0))
                 free = last + 1 < MOST_CATEGORY_BINS
                 bins = np.full(len(bins), last + 1 if free else last, dtype=np.uint8)

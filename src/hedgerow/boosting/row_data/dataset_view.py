@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow.arrays import distinct
 from hedgerow.boosting.row_data.targets import has_columns, one_column
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import as_frame
@@ -155,4 +156,4 @@ def _weight(weight: Any) -> str:
 def _different(values: Any) -> str:
     found = np.asarray(on_host(values)).reshape(-1)
     by_numpy = found.dtype.kind in "biufMmUS"
-    return f"{len(np.unique(found) if by_numpy else set(found.tolist())):,} different values"
+    return f"{len(distinct(found) if by_numpy else set(found.tolist())):,} different values"

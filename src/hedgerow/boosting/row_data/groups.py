@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
@@ -91,7 +91,7 @@ def check_groups(
         instead = "early_stopping=False holds out no rows"
     if instead:
         raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
-    if (others is None or others.size == 1) and len(keys) > 1 and len(np.unique(keys)) == len(keys):
+    if (others is None or others.size == 1) and len(keys) > 1 and len(distinct(keys)) == len(keys):
         warnings.warn(
             f"each of the {len(keys)} groups has one row, so groups has no effect: rows that "
             "belong together need the same value.",
@@ -165,7 +165,7 @@ def _classes_of_groups(
 ) -> tuple[IntArray, FloatArray]:
     """Return pairs of a group and a class that one of its rows has, on any rank."""
     labels, label = np.unique(target, return_inverse=True)
-    pairs = np.unique(codes * max(1, len(labels)) + label.reshape(-1))
+    pairs = distinct(codes * max(1, len(labels)) + label.reshape(-1))
     group, place = np.divmod(pairs, max(1, len(labels)))
     return gather_numbers(group, others), gather_numbers(labels[place], others)
 
@@ -174,7 +174,7 @@ def _keep_classes(aside: BoolArray, order: IntArray, group: IntArray, label: Flo
     """Leave a group of each class in training; ``group`` and ``label`` are pairs that occur."""
     rank = np.empty(len(aside), dtype=np.int64)
     rank[order] = np.arange(len(aside))
-    for value in np.unique(label):
+    for value in distinct(label):
         holding = group[label == value]
         if aside[holding].all():  # the last of them in hash order stays with training
             aside[holding[np.argmax(rank[holding])]] = False

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, IntArray, real_numbers
+from hedgerow.arrays import BoolArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.groups import check_groups, split_groups
@@ -160,7 +160,7 @@ def check_queries(
 
 def warn_of_single_rows(query: IntArray) -> None:
     """Warn if no query has two rows."""
-    if len(query) > 1 and len(np.unique(query)) == len(query):
+    if len(query) > 1 and len(distinct(query)) == len(query):
         warnings.warn(
             f"each of the {len(query)} queries in qid has one row, so there is nothing to rank: "
             "rows that compete with each other need the same qid.",

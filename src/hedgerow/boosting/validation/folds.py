@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.automatic.repeats import Repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.stopping import hash_rows
@@ -268,7 +268,7 @@ def _folds_of_copies(
     if not stratify:
         return _dealt(target, n_folds, False, values)[row]
     classes, label = np.unique(target, return_inverse=True)
-    cells = np.unique(row * len(classes) + label)
+    cells = distinct(row * len(classes) + label)
     spread = (np.bincount(cells % len(classes), minlength=len(classes)) > 1)[label]
     first = np.full(len(values), len(classes))
     np.minimum.at(first, row[spread], label[spread])

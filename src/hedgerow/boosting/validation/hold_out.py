@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_rows
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError
@@ -93,7 +93,7 @@ class HoldOut:
         """Add the next rows."""
         hashes = hash_rows(self._seed, VALIDATION_STREAM, len(target), self._next_row)
         self._next_row += len(target)
-        for value in np.unique(target).tolist() if self._stratify else [0.0][: len(target)]:
+        for value in distinct(target).tolist() if self._stratify else [0.0][: len(target)]:
             chosen = hashes[target == value] if self._stratify else hashes
             self._classes.setdefault(value, _Class()).add(chosen, self._fraction)
 
@@ -126,7 +126,7 @@ class HoldOut:
 
     def _values_of_all(self, communicator: Communicator) -> list[float]:
         own = np.array(sorted(self._classes), dtype=np.float64)
-        return np.unique(gather_numbers(own, communicator)).tolist()
+        return distinct(gather_numbers(own, communicator)).tolist()
 
 
 def _limit(known: _Class, count: int, communicator: Communicator) -> int:
@@ -221,7 +221,7 @@ def queries_aside(
     if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
         return None
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
-    there = np.unique(gather_numbers(np.unique(query), others))
+    there = distinct(gather_numbers(distinct(query), others))
     first = _first_rows(query, there, others)
     place = np.empty(len(there), dtype=np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(len(there))

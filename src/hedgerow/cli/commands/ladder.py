@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.arrays import distinct
 from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, has_output, say, utf8
 from hedgerow.errors import printable
@@ -174,5 +175,5 @@ def _some_rows(split: Any) -> Any:
 
     if split.task == "regression":
         return np.arange(min(len(split.y_train), 200))
-    labels = np.unique(split.y_train)
+    labels = distinct(split.y_train)
     return np.sort(np.concatenate([np.flatnonzero(split.y_train == k)[:60] for k in labels]))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, distinct
 from hedgerow.cli.reading.tables import NamedColumns, holds_text
 from hedgerow.cli.usage import UsageError
 
@@ -132,7 +132,7 @@ def guess_task(y: Target) -> tuple[str, str]:
         return "regression", f"{len(y)} targets"
     if y.dtype == object:
         return "classification", "the target is text"
-    return task_of_numbers(np.unique(y))
+    return task_of_numbers(distinct(y))
 
 
 def task_of_numbers(distinct: AnyArray, *, has_more: bool = False) -> tuple[str, str]:

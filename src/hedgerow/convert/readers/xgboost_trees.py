@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.convert.readers import records
 from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_below_float32
@@ -135,7 +135,7 @@ def _listed(record: dict[str, Any], inner: Any) -> dict[int, IntArray]:
         if total > _MOST_LISTED:
             raise ModelFormatError("the sets of categories are too large.")
         if node in chosen:
-            found[node] = np.unique(every[first : first + count])
+            found[node] = distinct(every[first : first + count])
             if len(found[node]) and not 0 <= found[node][0] <= found[node][-1] < 2**31:
                 raise ModelFormatError("a category is outside its range.")
     return found

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, IntArray, RowArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, IntArray, RowArray, distinct
 from hedgerow.data.external.block_files import Block, BlockFile
 from hedgerow.data.external.blocks import PADDING, ROW_BITS, RUN_BIT
 from hedgerow.data.external.column_codec import find_lz4
@@ -137,7 +137,7 @@ class ColumnFiles:
         before = np.array([piece.runs_before for piece in pieces], dtype=np.int64)
         found = np.empty(len(runs), dtype=np.int64)
         held = np.searchsorted(before, runs, side="left") - 1
-        for number in np.unique(held).tolist():
+        for number in distinct(held).tolist():
             block = pieces[number].keys
             stored = self._files[self.folder_of(number)].read(block).view(np.int64)
             here = held == number

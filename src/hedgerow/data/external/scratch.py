@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
+import functools
 import os
 import re
 import secrets
@@ -38,8 +38,6 @@ _UNSURE_AGE = 86400.0  # if files cannot be locked: seconds before the process n
 _TRIES = 8
 _SEARCH_SECONDS = 600.0
 """Time after which a process looks for leftovers in the same folder again."""
-_searched: dict[str, float] = {}
-"""When this process last looked for leftovers, by folder."""
 
 _ADVICE = {
     errno.ENOSPC: "free space there or name a folder on another disk in cache_dir",
@@ -99,7 +97,7 @@ class ScratchFolder:
             raise ParameterError(
                 f"cache_dir: {os.fspath(parent)!r} is not a folder: make it first, or name another."
             )
-        _remove_leftovers_at_times(parent)
+        _remove_leftovers_once(os.path.realpath(parent), int(time.monotonic() // _SEARCH_SECONDS))
         with explained("make a temporary folder in", parent):
             self.path, descriptor = _make(Path(parent))
         self._remove = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
@@ -152,12 +150,10 @@ def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
     return removed
 
 
-def _remove_leftovers_at_times(parent: str | os.PathLike[str]) -> None:
-    """Call :func:`remove_leftovers` unless this process has just done so."""
-    folder, now = os.path.realpath(parent), time.monotonic()
-    if now - _searched.get(folder, -math.inf) >= _SEARCH_SECONDS:
-        _searched[folder] = now
-        remove_leftovers(folder)
+@functools.lru_cache(maxsize=64)
+def _remove_leftovers_once(folder: str, period: int) -> None:
+    """Call :func:`remove_leftovers`, once in a ``period`` (a number of the clock)."""
+    remove_leftovers(folder)
 
 
 def _make(parent: Path) -> tuple[Path, int]:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, distinct
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.objects import since_midnight
@@ -101,7 +101,7 @@ def _of_texts(part: PlainOrEncoded, column: Column) -> Encoded:
     assert isinstance(part, Encoded)
     assert column.temporal is not None
     texts = list(map(str, part.values))
-    used = np.unique(part.codes[part.codes >= 0]).tolist()
+    used = distinct(part.codes[part.codes >= 0]).tolist()
     ticks = np.full(len(texts), MISSING_KEY, dtype=np.int64)
     try:
         ticks[used] = _ticks([texts[code] for code in used], column.temporal)

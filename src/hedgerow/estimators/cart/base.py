@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.argument_types import is_one_of, listed
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.cuda.arrays import host_array
@@ -350,7 +350,7 @@ class CartEstimator(
         parents[tree.children_left[inner]] = inner
         parents[tree.children_right[inner]] = inner
         paths: dict[int, list[int]] = {}
-        for node in np.unique(leaf).tolist():
+        for node in distinct(leaf).tolist():
             passed, at = [], node
             while at >= 0:
                 passed.append(at)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
 from hedgerow.estimators.cart.training import CRITERIA, CartSample
@@ -75,7 +75,7 @@ def split_table(
         keys = values if values.dtype.kind == "i" else keys_of_floats(values)
         as_number: Callable[[int], float] = int if column.kind == "int" else _number_of_key
         if categorical[j]:
-            for key in np.unique(keys[keys != MISSING_KEY]):
+            for key in distinct(keys[keys != MISSING_KEY]):
                 left, right = rows[keys == key], rows[keys != key]
                 if len(right) > 0:
                     score = (prefixes(left)[-1] + prefixes(right)[-1]) / total

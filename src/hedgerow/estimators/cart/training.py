@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.data import Table
 from hedgerow.growing.cart.columns import SortedTable, node_thresholds, rank_rows, sort_table
 from hedgerow.growing.cart.grower import GrownNodes, grow_tree
@@ -260,5 +260,5 @@ def _categories(
 
 def _ranks_in(grown: GrownNodes, rank: IntArray, node: int) -> IntArray:
     rows = grown.rows[grown.start[node] : grown.start[node] + grown.count[node]]
-    found = np.unique(rank[rows])
+    found = distinct(rank[rows])
     return found[found != MISSING_RANK]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.arrays import distinct
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.io.json_form import FORMAT, VERSION
 from hedgerow.model.cart_tree import CartTree
@@ -94,9 +95,9 @@ def _divisions(tree: CartTree) -> dict[int, Division]:
     nodes = np.flatnonzero(tree.is_categorical)
     sides = {node: tree.categories(node) for node in nodes.tolist()}
     divisions: dict[int, Division] = {}
-    for feature in np.unique(tree.feature[nodes]).tolist():
+    for feature in distinct(tree.feature[nodes]).tolist():
         here = nodes[tree.feature[nodes] == feature].tolist()
-        levels = np.unique(np.concatenate([side for node in here for side in sides[node]]))
+        levels = distinct(np.concatenate([side for node in here for side in sides[node]]))
         for node in here:
             left, right = tree.children_left[node], tree.children_right[node]
             larger_left = bool(tree.n_node_samples[left] > tree.n_node_samples[right])

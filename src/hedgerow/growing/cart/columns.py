@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
 from hedgerow.growing.cart.state import Columns
@@ -133,7 +133,7 @@ def node_thresholds(
     Drawn thresholds are not changed, except in columns of wide integers.
     """
     thresholds = np.zeros(len(feature), dtype=np.int64)
-    for j in np.unique(feature[feature >= 0]):
+    for j in distinct(feature[feature >= 0]):
         keys = data.different[j]
         inner = np.flatnonzero((feature == j) & (last_left >= 0))
         thresholds[inner] = ABOVE_ALL

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros, distinct
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
@@ -382,7 +382,7 @@ class ChunkGrower:
         children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
         self._segments = with_room(self._segments, self._nodes.n_nodes, children.reshape(-1))
         builds = len(building.nodes) > 0
-        columns = np.unique(table[parents, layout.NODE_COLUMN]).tolist()
+        columns = distinct(table[parents, layout.NODE_COLUMN]).tolist()
         reads = ("rows", "packed") if builds else ("rows",)
         uses = Uses(builds, columns, reads, ("rows",), self._tree.packed_words)
         numbers = chunks_with(self._segments, parents, self._team.n_threads)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
 from hedgerow.data.external.row_store import Chunk, RowStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.core.slopes import (
@@ -133,7 +133,7 @@ class ChunkSlopes:
         terms = fits[0].terms  # all have the same columns
         n_nodes = len(terms.count)
         used = np.arange(TERMS) < terms.count[leaves, None]
-        columns = np.unique(terms.column[leaves][used]).tolist()
+        columns = distinct(terms.column[leaves][used]).tolist()
         uses = Uses(False, (), reads=("quantized", "rows"), writes=(), numbers=columns)
         start, count = np.zeros((2, n_nodes), dtype=np.int64)
         for chunk in self._store.chunks(self._chunks_of(leaves), uses):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
@@ -202,7 +202,7 @@ class TreeGrower(CompiledGrower):
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
-            chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
+            chosen = distinct(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
             state.scalars[layout.IS_N_COLUMNS] = len(chosen)
         replace_columns(state.columns, list_columns(matrix, chosen))
 

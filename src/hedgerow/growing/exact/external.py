@@ -30,7 +30,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_empty,
+    aligned_zeros,
+    distinct,
+)
 from hedgerow.data.external.block_files import BlockFile
 from hedgerow.data.external.column_files import ColumnFiles
 from hedgerow.data.external.scratch import explained
@@ -355,7 +363,7 @@ class ExternalExactGrower:
         inner = np.flatnonzero(feature >= 0)
         below = np.zeros(len(inner), dtype=np.int64)
         above = np.zeros(len(inner), dtype=np.int64)
-        for column in np.unique(feature[inner]).tolist():
+        for column in distinct(feature[inner]).tolist():
             here = feature[inner] == column
             chosen = cuts[inner[here]]
             below[here] = self._columns.keys(column, chosen[:, fields.CUT_BELOW])

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.kernels.primitives.exact_sum import GroupSums
 
 _LEAST_CURVATURE = 0.001
@@ -96,7 +96,7 @@ class PositionBias:
         The loss compares rows of a query, so a constant added to all biases changes nothing.
         """
         bias = self.history[n_rounds - 1] if n_rounds > 0 else self.start
-        present = np.unique(self.codes)
+        present = distinct(self.codes)
         return {
             "positions": [self.labels[code] for code in present.tolist()],
             "bias": (bias[present] - bias[present].max()).tolist(),

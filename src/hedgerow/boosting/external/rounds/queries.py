@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
 from hedgerow.boosting.loop.sample import Positions, Sample
 from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
@@ -150,7 +150,7 @@ class CompleteQueries:
 
     def _with_divided(self, own: _Known) -> _Known:
         """Return the rows of this rank, then others' rows of its queries."""
-        divided = _divided(np.unique(own.query), self._others)
+        divided = _divided(distinct(own.query), self._others)
         self._sent = np.flatnonzero(np.isin(own.query, divided))
         self._exchanges = len(divided) > 0
         if not self._exchanges:
@@ -312,7 +312,7 @@ def groups_aside(
     others : Communicator
     """
     before, n_rows = count_rows(len(groups), others)
-    single = len(np.unique(gather_numbers(np.unique(groups), others))) < 2
+    single = len(distinct(gather_numbers(distinct(groups), others))) < 2
     automatic = isinstance(stopping.early_stopping, str)
     if not stopping.is_on(n_rows, False) or (automatic and single):
         return None
