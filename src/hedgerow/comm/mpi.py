@@ -16,6 +16,7 @@ scheduler of the job limit its time, and resume from a checkpoint.
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -27,6 +28,9 @@ from hedgerow.comm.base import Combine
 from hedgerow.errors import CommunicationError
 
 Result = TypeVar("Result")
+
+_SECONDS_OF_TEXT = 0.2
+"""Time for ``mpiexec`` to forward the traceback; on a busy machine the abort may end it before."""
 
 
 class MpiRanks:
@@ -101,6 +105,7 @@ def run_rank(function: Callable[[MpiRanks], Result]) -> Result:
             raise
         traceback.print_exc()
         sys.stderr.flush()
+        time.sleep(_SECONDS_OF_TEXT)
         _mpi().COMM_WORLD.Abort(1)
         raise
 
