@@ -195,16 +195,14 @@ def cart(rounds: int) -> Rows:
     CARTRegressor(max_depth=2).fit(X[:500], y[:500].astype(float))
     rows = []
     for depth in (8, None):
-        for kind, run_hedgerow, run_peer in (
+        for kind, ours, theirs in (
             ("Gini", CARTClassifier, DecisionTreeClassifier),
             ("squared error", CARTRegressor, DecisionTreeRegressor),
         ):
             target = y if kind == "Gini" else y + 0.1 * X[:, 5]
             sides = {
-                "Hedgerow": lambda c=run_hedgerow, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(
-                    X, t
-                ),
-                "scikit-learn": lambda c=run_peer, d=depth, t=target: c(max_depth=d).fit(X, t),
+                "Hedgerow": lambda c=ours, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(X, t),
+                "scikit-learn": lambda c=theirs, d=depth, t=target: c(max_depth=d).fit(X, t),
             }
             for name, (seconds, tree) in measure(sides, rounds).items():
                 scores = (

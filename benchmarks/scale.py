@@ -193,7 +193,7 @@ def tree_seconds(
     search = shape.splits * own_columns * costs.search / min(cores, own_columns)
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
-    time_exchanges = 2 + 2 * passes if by_rows else 1 + passes
+    exchanges = 2 + 2 * passes if by_rows else 1 + passes
     in_steps = goes_in_steps(n_workers) and not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
@@ -202,7 +202,7 @@ def tree_seconds(
     return Spent(
         1e-9 * work,
         1e-9 * search,
-        time_exchanges * (steps * carrier.step + messages * carrier.message),
+        exchanges * (steps * carrier.step + messages * carrier.message),
         max(sent, got) * carrier.byte,
     )
 
@@ -276,7 +276,7 @@ class Counting:
 
     def __init__(self, ranks: Any) -> None:
         self.rank, self.size, self._ranks = ranks.rank, ranks.size, ranks
-        self.seconds, self.time_exchanges, self.scattered = 0.0, 0, 0
+        self.seconds, self.exchanges, self.scattered = 0.0, 0, 0
 
     def reduce_scatter(self, array: Any, starts: Any, out: Any = None) -> Any:
         self.scattered += array.nbytes
@@ -295,7 +295,7 @@ class Counting:
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds += time.perf_counter() - start
-        self.time_exchanges += 1
+        self.exchanges += 1
         return result
 
 
@@ -341,7 +341,7 @@ def grow(
         grower.start(np.zeros(1))
         for number in range(WARM_UP + n_trees):
             if number == WARM_UP:
-                counting.time_exchanges = counting.scattered = 0
+                counting.exchanges = counting.scattered = 0
                 trees, grower.traffic = [], []
             ranks.barrier()
             before, start, busy = counting.seconds, time.perf_counter(), time.thread_time()
@@ -368,7 +368,7 @@ def grow(
         "visits": float(1 + small / inner * (inner + wasted) / whole),
         "sent": float(np.mean([one.sent for one in traffic])),
         "builds": counting.scattered / own_bytes / n_trees,
-        "exchanges": counting.time_exchanges / n_trees,
+        "exchanges": counting.exchanges / n_trees,
         "trees": digest.hexdigest()[:16],
     }
 

@@ -58,8 +58,8 @@ class Client(asyncio.Protocol):
         self.sent = time.perf_counter()
         self.transport.write(self.load.requests[self.number])
 
-    def data_received(self, make_data: bytes) -> None:
-        self.buffer += make_data
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
         head, found, body = self.buffer.partition(b"\r\n\r\n")
         if not found:
             return
@@ -366,11 +366,9 @@ def main() -> None:
     if given.minutes:
         run_with_reloads(given.clients, given.minutes)
     elif given.mlserver:
-        compare_with_mlserver(
-            given.clients, given.seconds, given.compare_with_fastapi, given.mlserver
-        )
+        compare_with_mlserver(given.clients, given.seconds, given.pairs, given.mlserver)
     else:
-        compare_with_fastapi(given.clients, given.seconds, given.compare_with_fastapi)
+        compare_with_fastapi(given.clients, given.seconds, given.pairs)
 
 
 if __name__ == "__main__":

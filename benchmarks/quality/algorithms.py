@@ -450,7 +450,7 @@ def main() -> None:
     index = tables.load_index()
     names = options.tables or [
         name for name in index
-        if tables.half_of(name) in options.half_of
+        if tables.half_of(name) in options.half
         and options.from_rows <= int(index[name]["rows"]) < options.rows
         and name not in SLOW and (not options.tasks or index[name]["task"] in options.tasks)
     ]  # fmt: skip

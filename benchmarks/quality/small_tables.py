@@ -147,11 +147,11 @@ def print_report(path: Path, selected: list[str], names: list[str], shows_all: b
             print("  " + ", ".join(f"{t} {100 * np.mean(v):+.1f}" for t, v in ratios.items()))
 
 
-def small_names(half_of: int) -> list[str]:
+def small_names(half: int) -> list[str]:
     """Return every third table of a half below 3,000 rows, ordered by number of values."""
     index = tables.load_index()
     names = [n for n, row in index.items() if int(row["rows"]) < MAX_ROWS]
-    names = [n for n in names if tables.half_of(n) == half_of]
+    names = [n for n in names if tables.half_of(n) == half]
 
     def n_values(name: str) -> int:
         return int(index[name]["rows"]) * int(index[name]["features"])
@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="also print each table")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    names = options.tables or small_names(options.half_of)
+    names = options.tables or small_names(options.half)
     if not options.report:
         run(options.results, options.models, names)
     print_report(options.results, options.models, names, options.all)
