@@ -35,6 +35,7 @@ from hedgerow import CARTClassifier, CARTRegressor, HedgerowClassifier
 from hedgerow.advanced import grouped
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.blocks import sort_columns
+from names import name_in
 
 OUT = Path(__file__).with_name("results") / "ablation.json"
 Rows = list[dict[str, Any]]
@@ -225,14 +226,17 @@ PARTS = {
 }
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=", ".join(PARTS))
+    parser.add_argument(
+        "parts", nargs="*", type=name_in(PARTS), help=f"any of {', '.join(PARTS)} (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    unknown = set(options.parts) - set(PARTS)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     kept = json.loads(OUT.read_text()) if OUT.exists() else {"kind": "ablation", "parts": {}}
     for name in options.parts or PARTS:
         rows = PARTS[name](options.rounds)

@@ -36,6 +36,7 @@ import numpy as np
 import pandas as pd
 
 from machine import describe
+from names import names_in
 
 _ROOT = Path(
     os.environ.get("HEDGEROW_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -299,11 +300,14 @@ def table(
             )
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--sets", help="names separated by commas; default: all available")
     parser.add_argument(
-        "--peers", help=f"any of {', '.join(PEERS | VARIANTS)}; default: the first six"
+        "--peers",
+        type=names_in(PEERS | VARIANTS),
+        default=list(PEERS),
+        help=f"any of {', '.join(PEERS | VARIANTS)}; default: the first six",
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
@@ -313,18 +317,21 @@ def main() -> None:
         "--processor", action="store_true", help="measure processor time on one thread"
     )
     parser.add_argument("--child", nargs=2, metavar=("PEER", "SET"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if options.child:
         clock = time.process_time if options.processor else time.perf_counter
         print(json.dumps(child(*options.child, options.rounds, options.seconds, clock)))
         return
     print(describe(), flush=True)
     names = options.sets.split(",") if options.sets else list(problems())
-    peers = options.peers.split(",") if options.peers else list(PEERS)
     results: dict[str, dict[str, dict[str, Any] | None]] = {}
     for name in names:
         results[name] = {}
-        for peer in peers:
+        for peer in options.peers:
             results[name][peer] = answer = run(peer, name, options)
             print(f"  {name:24s} {peer:20s} {answer}", file=sys.stderr, flush=True)
     print("\n".join(table(results, min if options.processor else statistics.median)))

@@ -1,6 +1,7 @@
 """Compare growth over chunks with growth in memory: time, passes and bytes of a tree.
 
-    python benchmarks/chunks.py [--rows 1000000] [--features 28] [--leaves 31] [--threads 2]
+    python benchmarks/chunks.py                                        # 1,000,000 x 28
+    python benchmarks/chunks.py --rows 100000 --leaves 127 --threads 1
 
 Both growers take turns, so that other work of the machine affects both.  Their trees must be the
 same.  Ranks are threads that share the processors: their figures are bytes, not times.
@@ -79,7 +80,7 @@ def measure_bytes(matrix, target, params, n_ranks, mode):
     return run_ranks(n_ranks, run)[0]
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=28)
@@ -88,7 +89,11 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=12)
     parser.add_argument("--chunks", type=int, nargs="*", default=[32_768, 65_536, 131_072, 262_144])
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     matrix, target = make_rows(options.rows, options.features)
     params = BoostParams(max_leaves=options.leaves)
     # With one thread, processor time: other programs change it less.

@@ -159,7 +159,7 @@ def mean_distance(learned: Any, true: np.ndarray) -> float:
     return float(np.abs(np.log(np.maximum(learned, 1e-6) / (true / true[0]))).mean())
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -167,7 +167,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--strength", type=float, default=1.0)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     compare(options.queries, options.seeds, options.trees, options.strength)
 
 

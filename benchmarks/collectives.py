@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -98,13 +99,17 @@ def measure_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
 CARRIERS = {"threads": measure_threads, "dask": measure_dask, "mpi": measure_mpi}
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--carriers", nargs="+", choices=CARRIERS, default=list(CARRIERS))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--as-mpi-rank", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if options.as_mpi_rank:
         from hedgerow.comm.mpi import run_rank
 
@@ -118,6 +123,9 @@ def main() -> None:
     print(f"{options.ranks} ranks; ms a level: median (90th percentile)")
     print(f"{'':10}" + "".join(f"{size / 1e3:>17,.0f} KB" for size in SIZES))
     for name in options.carriers:
+        if name == "mpi" and shutil.which("mpiexec") is None:
+            print(f"{name:10}  skipped: there is no mpiexec")
+            continue
         found = CARRIERS[name](options.ranks, options.repeats)
         cells = [f"{found[size][0]:.2f} ({found[size][1]:.2f})" for size in SIZES]
         print(f"{name:10}" + "".join(f"{cell:>20}" for cell in cells), flush=True)

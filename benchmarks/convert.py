@@ -26,6 +26,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from names import names_in
+
+MODELS = ("lightgbm", "xgboost", "catboost")
 LLEAVES = """
 import json, sys, time
 import lleaves, numpy as np
@@ -230,16 +233,20 @@ def compare_with_catboost(X: np.ndarray, y: np.ndarray, options: argparse.Namesp
         print_ratio(f"CatBoost {rounds} trees of depth 6", "CatBoost", *times, difference)
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--lleaves", metavar="PYTHON", help="a Python with lleaves")
-    parser.add_argument("--models", default="lightgbm,xgboost,catboost")
+    parser.add_argument("--models", type=names_in(MODELS), default=list(MODELS))
     parser.add_argument("--table", choices=("fremtpl2", "noise"), default="fremtpl2")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     make = {
         "fremtpl2": lambda: table(options.data, options.rows),
         "noise": lambda: noise(options.rows),

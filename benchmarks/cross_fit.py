@@ -24,6 +24,7 @@ from sklearn.model_selection import KFold
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit
 from hedgerow.threads import available_threads
+from names import name_in
 
 TABLES = {"1k": (1_000, 10), "5k": (5_000, 20), "20k": (20_000, 20), "100k": (100_000, 20)}
 
@@ -85,13 +86,19 @@ def measure(name: str, task: str, turns: int, trees: int, n_jobs: int | None) ->
     return f"{name:>5} {task:<10} {columns[0]}   {columns[1]}"
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tables", nargs="*", default=[], choices=[[], *TABLES])
+    parser.add_argument(
+        "tables", nargs="*", type=name_in(TABLES), help=f"any of {', '.join(TABLES)} (default: all)"
+    )
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--n-jobs", type=int)
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    given = build_parser().parse_args()
     print(f"5 folds, {given.trees} trees, {given.n_jobs or available_threads()} threads, seconds")
     print(
         f"{'':>16} {'clock: alone':>15} {'one':>5} {'ratio':>5} {'cpu: alone':>16} {'one':>7} ratio"

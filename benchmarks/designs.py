@@ -133,11 +133,15 @@ def median_ns(run: Callable[[], object], n_rows: int) -> float:
     return 1e9 * float(np.median(seconds)) / n_rows
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bins", type=int, default=255, help="bins of each feature")
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     rng = np.random.default_rng(0)
     bins = aligned_empty(ROWS * WIDTH, np.uint8)
     bins[:] = rng.integers(0, options.bins, ROWS * WIDTH, dtype=np.uint8)

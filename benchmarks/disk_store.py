@@ -1,6 +1,9 @@
 """Measure passes over chunks on disk with a warm file cache.
 
-``python benchmarks/disk_store.py [access] [codecs] [passes] [--rows N] [--folder PATH]``
+::
+
+    python benchmarks/disk_store.py                                   # all parts
+    python benchmarks/disk_store.py passes --rows 500000 --folder /tmp
 
 access   ways to access bytes in a file: map it, or read it into memory
 codecs   codecs for columns of bins: size, and speed of packing and unpacking
@@ -29,7 +32,9 @@ from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.column_codec import ColumnDecoder, encode_column
 from hedgerow.data.external.row_store import NO_BINS, Uses, WorkShape
+from names import name_in
 
+PARTS = ("access", "codecs", "passes")
 PART = 4 << 20
 MODES = (
     ("resident", "none", 1 << 40),
@@ -256,12 +261,16 @@ def time_passes(store) -> list[float]:
     return [best(first, 1), *(best(task, 7) for task in (nothing, first, level))]
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", default=["access", "codecs", "passes"])
+    parser.add_argument("what", nargs="*", type=name_in(PARTS), default=list(PARTS))
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--folder", default=tempfile.gettempdir())
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    arguments = build_parser().parse_args()
     for small in (np.zeros(64, np.uint8),):
         read(small), write(small)
     if "access" in arguments.what:

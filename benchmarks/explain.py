@@ -21,6 +21,7 @@ import numpy as np
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.kernels.tables.keys import floats_of_keys
+from names import names_in
 
 N_COLUMNS = 28
 MODELS = {
@@ -145,7 +146,7 @@ def named(name: str) -> str:
 
 def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> None:
     X, y = rows_and_target(options.rows)
-    parts, threads = options.only.split(","), options.threads
+    parts, threads = options.only, options.threads
     ours = our_model(X, y, shape)
     deep = shape["depth"] is not None
     if "values" in parts or "pairs" in parts:
@@ -202,15 +203,19 @@ def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> N
         show(f"background of {N_BACKGROUND} rows, {title}", time_rows(works, X, options.rounds))
 
 
-def main() -> None:
-    """Run the requested measurements."""
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", type=names_in(PARTS), default=list(PARTS))
     parser.add_argument("--model", default="", help="only models whose title starts with this text")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run the requested measurements."""
+    options = build_parser().parse_args()
     for title, shape in MODELS.items():
         if title.startswith(options.model):
             measure(shape, title, options)

@@ -112,14 +112,18 @@ def compare(name: str, shape: str, rounds: int, on_processor: bool) -> None:
     print(f"{name}, {shape}: {text}; hedgerow/xgboost {ratio:.2f}", flush=True)
 
 
-def main() -> None:
-    """Run the requested measurements."""
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processor", action="store_true", help="also time fits without the GPU")
-    chosen = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run the requested measurements."""
+    chosen = build_parser().parse_args()
     print(f"{first_gpu().name}, {os.cpu_count()} processors, {chosen.rounds} rounds")
     X, y = table(20_000, 28, 2)
     models = [fit_hedgerow(X, y, "31 leaves", device) for device in ("cpu", "cuda")]

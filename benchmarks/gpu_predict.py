@@ -63,14 +63,18 @@ def compare(n_rows: int, shape: str, rounds: int, dtype: str) -> None:
     print(f"{n_rows:,} x 28 {dtype}, {shape}: {text}; same bits: {same}", flush=True)
 
 
-def main() -> None:
-    """Run the requested measurements."""
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[1_000, 100_000, 10_000_000])
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["31 leaves"])
     parser.add_argument("--types", nargs="+", default=["float32", "float64"])
     parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run the requested measurements."""
+    chosen = build_parser().parse_args()
     print(f"{first_gpu().name}, {os.cpu_count()} processors, {chosen.rounds} rounds")
     for n_rows in chosen.rows:
         for shape in chosen.shapes:

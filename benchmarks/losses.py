@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from names import name_in
 from peers import HedgerowTrain, LightGBM
 from settings import Settings
 from synthetic import heavy_tailed, many_classes
@@ -188,23 +189,28 @@ def compare(name: str, comparison: Comparison, rows: int, rounds: int, settings:
               f"{seconds / first:.2f} |", flush=True)  # fmt: skip
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="comparisons (default: all)")
+    parser.add_argument(
+        "names", nargs="*", type=name_in(comparisons()), help="comparisons (default: all)"
+    )
     parser.add_argument("--list", action="store_true", help="list the comparisons")
     parser.add_argument("--rows", type=int, default=116_000, help="rows (default 116,000)")
     parser.add_argument("--rounds", type=int, default=5, help="fits of each model (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
     parser.add_argument("--trees", type=int, default=100, help="trees (default 100)")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     known = comparisons()
-    unknown = set(options.names) - set(known)
-    if options.list or unknown:
+    if options.list:
         print("\n".join(known))
-        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}" if unknown else 0)
+        return
     print(f"{options.rows:,} rows of 28 columns, {options.trees} trees, {options.threads} "
           f"thread(s), medians of {options.rounds}\n")  # fmt: skip
     print("| loss | way | seconds | processor seconds | times the first |")

@@ -41,7 +41,7 @@ def table(n_rows: int, n_categories: int, n_levels: int, seed: int = 0) -> tuple
     return X, (X @ effect + 2.0 * rng.standard_normal(n_rows) > 0).astype(int)
 
 
-def _options() -> argparse.Namespace:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -53,7 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each (default 3)")
     parser.add_argument("--peer", default="hedgerow", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parser
 
 
 def _estimator(peer: str, options: argparse.Namespace, trees: int) -> Any:
@@ -156,7 +156,7 @@ def compare(peers: list[str], options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    options = _options()
+    options = build_parser().parse_args()
     if options.part == "child":
         print(json.dumps(child(options)))
     elif options.part == "bundles":

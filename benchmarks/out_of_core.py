@@ -98,7 +98,7 @@ def run_child(way: str, options: argparse.Namespace, folder: Path) -> dict[str, 
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", default="64 MB", help="memory limit of the fit from files")
     parser.add_argument(
@@ -112,7 +112,11 @@ def main() -> None:
     parser.add_argument("--folder", help="folder of the table; default: a temporary folder")
     parser.add_argument("--json", action="store_true", help="also print the figures as JSON")
     parser.add_argument("--child", choices=("files", "memory"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if options.child:
         child(options)
         return

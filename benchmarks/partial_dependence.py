@@ -1,6 +1,7 @@
 """Compare partial dependence of all columns with scikit-learn's brute force.
 
-    python benchmarks/partial_dependence.py [--rows 100000] [--columns 28] [--trees 100]
+    python benchmarks/partial_dependence.py                        # 100,000 x 28, 100 trees
+    python benchmarks/partial_dependence.py --rows 10000 --columns 8 --depth 6
 
 Scikit-learn's brute force predicts the whole background once for each value of a grid and each
 column.  The program times it on some columns and estimates the time of all columns.  It compares
@@ -27,7 +28,7 @@ def table(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + rng.normal(size=n_rows)
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--columns", type=int, default=28)
@@ -38,7 +39,11 @@ def main() -> None:
     parser.add_argument(
         "--timed", type=int, default=2, help="number of columns for the brute force"
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     X, y = table(options.rows, options.columns)
     shape = {"max_leaves": options.leaves}
     if options.depth:

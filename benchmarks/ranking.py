@@ -29,6 +29,7 @@ import numpy as np
 from hedgerow import HedgerowRanker
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
+from names import name_in
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Features, labels and queries; the rows of a query are adjacent."""
@@ -201,17 +202,20 @@ def compare(name: str, rounds: int, settings: Settings) -> None:
               f"{statistics.median(seconds[peer]):.3f} |", flush=True)  # fmt: skip
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
+    parser.add_argument(
+        "tables", nargs="*", type=name_in(TABLES), help=f"any of {', '.join(TABLES)} (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="fits of each fold (default 1)")
     parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
-    options = parser.parse_args()
-    unknown = set(options.tables) - set(TABLES)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     for name in options.tables or TABLES:
         compare(name, options.rounds, Settings(options.threads))
 

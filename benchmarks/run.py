@@ -21,21 +21,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from names import name_in, names_in
+from peers import DEFAULT_PEERS, PEERS, installed
+from workloads import WORKLOADS
+
 RESULTS = Path(__file__).with_name("results")
 EXTRA = ("predict", "one_row", "memory", "import", "first_use", "default_use")
+NAMES = (*WORKLOADS, *(f"quality:{name}" for name in WORKLOADS), *EXTRA)
 
 
-def _options() -> argparse.Namespace:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
-    parser.add_argument("names", nargs="*", help="workloads, measurements, quality:WORKLOAD, all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        type=name_in([*NAMES, "all"]),
+        help="workloads, measurements, quality:WORKLOAD, all",
+    )
     parser.add_argument("--list", action="store_true", help="list what can be run")
-    parser.add_argument("--peers", default="", help="names separated by commas; see peers.py")
+    parser.add_argument(
+        "--peers",
+        type=names_in(PEERS),
+        default=list(DEFAULT_PEERS),
+        help=f"names separated by commas, any of {', '.join(PEERS)}",
+    )
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default 5)")
     parser.add_argument("--seeds", type=int, default=5, help="seeds of quality:… (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each (default 2)")
     parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
-    return parser.parse_args()
+    return parser
 
 
 class _Raw(argparse.RawDescriptionHelpFormatter):
@@ -44,7 +59,6 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 
 def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] | list[Any]]]:
     """Return every job by name.  The import is late because the number of threads is set first."""
-    from peers import DEFAULT_PEERS, installed
     from processes import (
         measure_default_use,
         measure_first_use,
@@ -52,9 +66,8 @@ def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] 
         measure_memory,
     )
     from timing import measure_fit, measure_one_row, measure_predict, measure_quality
-    from workloads import WORKLOADS
 
-    peers = installed([name for name in options.peers.split(",") if name] or list(DEFAULT_PEERS))
+    peers = installed(options.peers)
     threads, rounds = options.threads, options.rounds
     jobs: dict[str, Callable[[], Any]] = {}
     for name, workload in WORKLOADS.items():
@@ -87,7 +100,7 @@ def _save(result: dict[str, Any], folder: Path, started: float) -> None:
 
 
 def main() -> None:
-    options = _options()
+    options = build_parser().parse_args()
     # Set before any library is loaded: scikit-learn reads it once.
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     from real import MissingDataError
@@ -97,9 +110,6 @@ def main() -> None:
         print("\n".join(jobs))
         return
     names = list(jobs) if options.names == ["all"] else options.names
-    unknown = [name for name in names if name not in jobs]
-    if unknown:
-        raise SystemExit(f"unknown: {', '.join(unknown)}; --list says what there is")
     for name in names:
         print(name, flush=True)
         started = time.time()

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import Dataset, train
+from names import name_in
 from real import MissingDataError, flights, fremtpl2
 from synthetic import higgs_like
 
@@ -123,20 +124,23 @@ def compare(table: Table, rounds: int, trees: int, shrink: int) -> None:
         print(f"| {label} | {statistics.median(run.milliseconds):.2f} | {curve} |", flush=True)
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
+    parser.add_argument(
+        "tables", nargs="*", type=name_in(TABLES), help=f"any of {', '.join(TABLES)} (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="fits of each (default 3)")
     parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
     parser.add_argument(
         "--shrink", type=int, default=1, help="use one row in this many (default 1)"
     )
-    options = parser.parse_args()
-    unknown = set(options.tables) - set(TABLES)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     for name in options.tables or TABLES:
         try:
             compare(TABLES[name], options.rounds, options.trees, options.shrink)

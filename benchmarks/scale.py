@@ -728,7 +728,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return {"costs": asdict(costs[0]), "carrier": asdict(far), "shape": asdict(shape)}
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=28)
@@ -748,7 +748,11 @@ def main() -> None:
         dest="measured",
         help="read measurements from this file; only calculate",
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if options.measured is None:
         load = os.getloadavg()[0]
         print(

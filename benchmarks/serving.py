@@ -346,7 +346,7 @@ async def _reload_under_load(
     )
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=8.0)
@@ -362,7 +362,11 @@ def main() -> None:
         default=0.0,
         help="run a load test with reloads for this many minutes",
     )
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    given = build_parser().parse_args()
     if given.minutes:
         run_with_reloads(given.clients, given.minutes)
     elif given.mlserver:

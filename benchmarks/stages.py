@@ -116,13 +116,17 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     )  # fmt: skip
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=int)
     parser.add_argument("leaves", type=int)
     parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--trees", type=int, default=20)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.rows, options.features), dtype=np.float32)
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.standard_normal(options.rows) > 0).astype(float)

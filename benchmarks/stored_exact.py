@@ -104,7 +104,7 @@ def child(side: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"side": side, **result, "over_mib": round(_peak_mib() - before, 1)}
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--features", type=int, default=20)
@@ -113,7 +113,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=64, help="memory limit in MB")
     parser.add_argument("--folder", help="where temporary files go")
     parser.add_argument("--side", choices=("memory", "disk"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if options.side:
         print(json.dumps(child(options.side, options)))
         return

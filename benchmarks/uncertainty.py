@@ -199,11 +199,15 @@ def intervals(names: list[str]) -> None:
     _show(["coverage; width; Winkler", *models], rows())
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--peers", default="lightgbm", choices=("lightgbm", "none"))
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    given = build_parser().parse_args()
     names = given.sets.split(",")
     natural_gradients(names, given.peers == "lightgbm")
     families(names)

@@ -60,14 +60,18 @@ def seconds(X: Any, y: Any, kind: str, strategy: str, rounds: int, jobs: int) ->
     return time.process_time() - start
 
 
-def main() -> None:
-    """Print a line for each table."""
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Print a line for each table."""
+    options = build_parser().parse_args()
     found = [(name, "classes", *load_table(name)) for name in options.tables]
     if not found:
         for given in GENERATED:

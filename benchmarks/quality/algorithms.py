@@ -434,7 +434,7 @@ def format_line(name: str, scores: np.ndarray, plain: np.ndarray, seconds: float
     )
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
@@ -445,7 +445,11 @@ def main() -> None:
     )
     parser.add_argument("--tasks", nargs="+", choices=("regression", "binary", "multiclass"))
     parser.add_argument("--tables", nargs="+", help="use these tables; ignore the other filters")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     warnings.filterwarnings("ignore")
     index = tables.load_index()
     names = options.tables or [

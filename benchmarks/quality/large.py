@@ -194,10 +194,13 @@ def print_report(path: Path, names: list[str], selected: list[str], n_threads: i
                   f"{line['rounds']} | {line['seconds']:.1f} | {light_seconds:.1f} |")  # fmt: skip
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
-        "--models", nargs="+", default=["hedgerow", "lightgbm", "xgboost", "catboost"]
+        "--models",
+        nargs="+",
+        type=models.check_name,
+        default=["hedgerow", "lightgbm", "xgboost", "catboost"],
     )
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--threads", type=int, default=1)
@@ -206,7 +209,11 @@ def main() -> None:
     parser.add_argument(
         "--report", action="store_true", help="print stored results, compute nothing"
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if not options.report:
         run(options.results, options.models, options.tables, options.threads, options.limit)
     print_report(options.results, options.models, options.tables, options.threads)

@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -145,10 +146,19 @@ DEFAULT_LIBRARIES = tuple(name for name in LIBRARIES if name != "chimeraboost")
 
 def parse(name: str) -> tuple[str, dict[str, Any]]:
     """Return the library and the parameters that a model's name gives."""
-    library, given = re.fullmatch(r"(\w+)(\{.*\})?", name).groups()  # type: ignore[union-attr]
-    if library not in LIBRARIES:
-        raise SystemExit(f"unknown library {library!r}; allowed: {', '.join(LIBRARIES)}")
-    return library, json.loads(given) if given else {}
+    match = re.fullmatch(r"(\w+)(\{.*\})?", name)
+    if match is None or match[1] not in LIBRARIES:
+        raise ArgumentTypeError(
+            f"unknown model {name!r}; a model is one of {', '.join(LIBRARIES)}, "
+            "and may have parameters as JSON"
+        )
+    return match[1], json.loads(match[2]) if match[2] else {}
+
+
+def check_name(name: str) -> str:
+    """Return the name of a model if :func:`parse` accepts it (a ``type`` for ``argparse``)."""
+    parse(name)
+    return name
 
 
 def fit(name: str, problem: Problem, n_threads: int = THREADS) -> Predict:

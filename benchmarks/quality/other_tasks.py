@@ -478,9 +478,9 @@ def _format_differences(task: str, first: np.ndarray, other: np.ndarray) -> list
             f"{better} / {worse}", f"{p:.2g}"]  # fmt: skip
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(LIBRARIES))
+    parser.add_argument("--models", nargs="+", type=models.check_name, default=list(LIBRARIES))
     parser.add_argument("--tasks", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--tables", nargs="+", default=[], help="default: all tables of the task")
     parser.add_argument("--folds", nargs="+", type=int, default=[0, 1, 2])
@@ -489,7 +489,11 @@ def main() -> None:
         "--report", action="store_true", help="print stored results, compute nothing"
     )
     parser.add_argument("--all", action="store_true", help="also print every score")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     warnings.filterwarnings("ignore")
     if not options.report:
         run(options.results, options.models, options.tasks, options.folds, options.tables)

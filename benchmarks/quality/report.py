@@ -153,9 +153,11 @@ def _sizes(table_names: list[str]) -> np.ndarray:
     return np.array([int(index[name]["rows"]) if name in index else 10**6 for name in table_names])
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.DEFAULT_LIBRARIES))
+    parser.add_argument(
+        "--models", nargs="+", type=models.check_name, default=list(models.DEFAULT_LIBRARIES)
+    )
     parser.add_argument(
         "--folds", nargs="+", type=int, default=[], help="default: all stored folds"
     )
@@ -169,7 +171,11 @@ def main() -> None:
     parser.add_argument("--by-size", action="store_true", help="also report by number of rows")
     parser.add_argument("--all", action="store_true", help="also print every score")
     parser.add_argument("--plot", type=Path, help="write the plots to this PNG file")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     time_field = "fit_s" if options.wall else "fit_cpu_s"
     table_names, scores, seconds, failed = gather(
         options.models,

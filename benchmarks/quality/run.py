@@ -153,9 +153,11 @@ def run(
     worker.close()
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(models.DEFAULT_LIBRARIES))
+    parser.add_argument(
+        "--models", nargs="+", type=models.check_name, default=list(models.DEFAULT_LIBRARIES)
+    )
     parser.add_argument("--tables", nargs="+", help="default: the suite and the larger tables")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--unseen", action="store_true", help="use the tables of unseen.py")
@@ -163,7 +165,11 @@ def main() -> None:
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--limit", type=float, default=600.0, help="seconds per fit (default 600)")
     parser.add_argument("--threads", type=int, default=models.THREADS, help="default: 2")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     names = options.tables or default_tables(options.unseen, options.panels)
     for model in options.models:
         run(model, tables.jobs(names, options.folds), options.limit, n_threads=options.threads)

@@ -159,7 +159,7 @@ def small_names(half: int) -> list[str]:
     return sorted(names, key=n_values)[::3]
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--tables", nargs="+")
@@ -169,7 +169,11 @@ def main() -> None:
         "--report", action="store_true", help="print stored results, compute nothing"
     )
     parser.add_argument("--all", action="store_true", help="also print each table")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     warnings.filterwarnings("ignore")
     names = options.tables or small_names(options.half)
     if not options.report:

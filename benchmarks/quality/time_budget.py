@@ -59,15 +59,19 @@ def compare(fixed: str, problem: tables.Problem, times: float) -> Comparison | N
     return Comparison(max(with_budget, floor) / max(score, floor), elapsed / seconds)
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=2000, help="fewest training rows")
-    parser.add_argument("--fixed", nargs="+", default=list(FIXED))
+    parser.add_argument("--fixed", nargs="+", type=models.check_name, default=list(FIXED))
     parser.add_argument(
         "--times", type=float, default=1.0, help="ratio of the budget to the fixed time"
     )
     parser.add_argument("--tables", help="names separated by commas; default: all tables")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     warnings.filterwarnings("ignore")
     names = [*tables.suite_names(), *tables.LARGER]
     if options.tables is not None:

@@ -401,7 +401,7 @@ def default_tables() -> list[str]:
     return sorted(small, key=n_values)[::2]
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument(
         "--tables", nargs="+", help="default: every second table of up to 5,000 rows"
@@ -413,7 +413,11 @@ def main() -> None:
     parser.add_argument(
         "--report", action="store_true", help="print stored results, compute nothing"
     )
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     if not options.report:
         names = options.tables or default_tables()
         run(options.results, names, options.folds, options.libraries, options.limit)

@@ -16,7 +16,7 @@ from .batches import Options, run_all
 from .worker import run_one, work
 
 
-def main() -> int:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__.split("\n")[0]
     )
@@ -31,7 +31,11 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=500, help="configurations of a process")
     parser.add_argument("--least", type=int, default=0, help="fail if fewer were fitted")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    given = build_parser().parse_args()
     if given.only is not None:
         return run_one(given.seed, given.only, given.core)
     if given.worker:

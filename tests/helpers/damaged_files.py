@@ -276,7 +276,7 @@ def run(name: str, seed: int, first: int, stop: int, patience: float, fault: str
     return found
 
 
-def main(arguments: list[str] | None = None) -> int:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--n", type=int, default=1000, help="files of each format")
     parser.add_argument("--seed", type=int, default=0)
@@ -285,7 +285,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=20.0, help="longest for one, in seconds")
     parser.add_argument("--fault", default="", help="hang:NUMBER or crash:NUMBER: make one of them")
     parser.add_argument("--work", nargs=6, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = build_parser().parse_args(arguments)
     if given.work:
         name, seed, first, stop, patience, fault = given.work
         work(name, int(seed), int(first), int(stop), float(patience), fault)

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Outcomes = dict[str, dict[str, str]]
 
 
-def main() -> int:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.peers.run", description=__doc__.split("\n")[0]
     )
@@ -36,7 +36,11 @@ def main() -> int:
     parser.add_argument("-k", dest="chosen", default="", help="only these, as for pytest")
     parser.add_argument("-v", dest="verbose", action="store_true", help="show what pytest prints")
     parser.add_argument("--json", type=Path, help="write how each test ended")
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    given = build_parser().parse_args()
     files = SUITES[given.suite].tests_in(given.source)
     outcomes = run_suite(given.suite, files, given.chosen, given.verbose, given.source)
     if given.json is not None:

@@ -1,0 +1,241 @@
+"""Programs beside the package load, read options that exist, and take the commands of the docs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib
+import io
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import patch
+
+import pytest
+
+from tests.helpers.sources import syntax_trees
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+FOLDERS = ("benchmarks", "examples", "tests", ".ci", "docs")
+LINES = re.compile(r"^ +(?:[A-Z_]+=\w+ )*python (?:-m )?((?:benchmarks|tests)[/.]\S+)(.*)$", re.M)
+INLINE = re.compile(r"`(?:[A-Z_]+=\w+ )*python (?:-m )?((?:benchmarks|tests)[/.][^\s`]+)([^`]*)`")
+
+pytestmark = pytest.mark.skipif(not BENCHMARKS.exists(), reason="runs in a checkout only")
+
+# -- options that a program reads -----------------------------------------------------
+
+
+def _defined_options(tree: ast.Module) -> set[str]:
+    """Return the names of the attributes that parsed options of a program have."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+            dest = [each.value.value for each in node.keywords if each.arg == "dest"]
+            flags = [each.value for each in node.args]
+            long = [flag for flag in flags if flag.startswith("--")] or flags
+            found.add(dest[0] if dest else long[0].lstrip("-").replace("-", "_"))
+    return found
+
+
+def _names_of_options(tree: ast.Module) -> set[str]:
+    """Return the variables and arguments that hold parsed options."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            if getattr(node.value.func, "attr", "") == "parse_args":
+                found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.arg) and "Namespace" in ast.unparse(node):
+            found.add(node.arg)
+    return found
+
+
+def _unknown_options(tree: ast.Module) -> list[str]:
+    """Return what a program reads from its options although its parser does not define it."""
+    defined, names = _defined_options(tree), _names_of_options(tree)
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in names
+        and node.attr not in defined
+    ]
+
+
+@cache
+def programs_with_options() -> dict[Path, ast.Module]:
+    """Parse the files that define options; all files of the tests would take seconds."""
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    texts = {path: path.read_text("utf-8") for path in files}
+    return {path: ast.parse(text) for path, text in texts.items() if ".add_argument(" in text}
+
+
+def test_programs_read_options_that_their_parsers_define() -> None:
+    programs = programs_with_options()
+    assert len(programs) >= 38
+    found = {path.relative_to(ROOT): _unknown_options(tree) for path, tree in programs.items()}
+    assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+def test_unknown_options_are_found() -> None:
+    lines = (
+        "def run(options: argparse.Namespace): options.half, options.by_size, options.half_of",
+        "parser.add_argument('--half'); parser.add_argument('-s', '--by-size')",
+        "given = parser.parse_args(); given.half, given.pairs",
+    )
+    wrong = _unknown_options(ast.parse("\n".join(lines)))
+    assert sorted(wrong) == ["1: options.half_of", "3: given.pairs"]
+
+
+# -- programs that load ---------------------------------------------------------------
+
+
+def _load(folder: Path) -> Iterator[tuple[Path, ModuleType]]:
+    """Import the programs of a folder, as they import each other; skip those of other libraries."""
+    names = {path.stem for path in folder.glob("*.py")}
+    for path in sorted(folder.glob("*.py")):
+        try:
+            yield path, importlib.import_module(path.stem)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.split(".")[0] in {*names, "hedgerow"}:
+                raise
+
+
+@cache
+def load_benchmarks() -> dict[Path, ModuleType]:
+    """Return the programs of both folders; no trace of them stays in this process."""
+    found: dict[Path, ModuleType] = {}
+    for folder in (BENCHMARKS, BENCHMARKS / "quality"):
+        names = {path.stem for path in folder.glob("*.py")}
+        before = {name: sys.modules.pop(name) for name in names & set(sys.modules)}
+        with patch.dict(os.environ), patch.object(sys, "path", [str(folder), *sys.path]):
+            found |= dict(_load(folder))
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+    return found
+
+
+def test_programs_load() -> None:
+    loaded = load_benchmarks()
+    assert len(loaded) >= 48
+
+
+def _missing_names(path: Path, tree: ast.Module) -> list[str]:
+    """Return names that a program takes from programs of its folder, and that these lack."""
+    loaded = load_benchmarks()
+    beside = {each.stem: module for each, module in loaded.items() if each.parent == path.parent}
+    imported: dict[str, ModuleType] = {}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {n.asname or n.name: beside[n.name] for n in node.names if n.name in beside}
+        elif isinstance(node, ast.ImportFrom) and node.module in beside:
+            module = beside[node.module]
+            found += [each.name for each in node.names if not hasattr(module, each.name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = imported.get(node.value.id)
+            if module is not None and not hasattr(module, node.attr):
+                found.append(ast.unparse(node))
+    return [f"{path.relative_to(ROOT)}: {name}" for name in found]
+
+
+def test_programs_take_names_that_others_have() -> None:
+    trees = syntax_trees(BENCHMARKS)
+    assert [name for path, tree in trees.items() for name in _missing_names(path, tree)] == []
+
+
+def test_patched_names_exist() -> None:
+    """Programs replace parts of the package by name, which no import checks."""
+    seen, wrong = 0, []
+    for path, module in load_benchmarks().items():
+        for node in ast.walk(syntax_trees(BENCHMARKS)[path]):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "patch.object":
+                target, name = node.args[:2]
+                assert isinstance(target, ast.Name), ast.unparse(node)
+                assert isinstance(name, ast.Constant), ast.unparse(node)
+                seen += 1
+                if not hasattr(getattr(module, target.id), name.value):
+                    wrong.append(f"{path.name}: {target.id}.{name.value}")
+    assert seen >= 5
+    assert wrong == []
+
+
+# -- commands -------------------------------------------------------------------------
+
+
+def _commands() -> list[tuple[str, Path, list[str]]]:
+    """Return where a command stands, its program and its arguments."""
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    texts = {page: page.read_text("utf-8") for page in pages}
+    for path, tree in (syntax_trees(BENCHMARKS) | programs_with_options()).items():
+        texts[path] = ast.get_docstring(tree, clean=False) or ""
+    found = []
+    for path, text in texts.items():
+        text = text.replace("\\\n", " ")
+        for name, rest in [*LINES.findall(text), *INLINE.findall(text)]:
+            program = ROOT / (name if name.endswith(".py") else name.replace(".", "/") + ".py")
+            if not program.exists() and program.with_suffix("").is_dir():
+                program = program.with_suffix("") / "__main__.py"
+            found.append((path.name, program, shlex.split(rest.replace("\n", " "), comments=True)))
+    return found
+
+
+@cache
+def _parser(path: Path) -> argparse.ArgumentParser | None:
+    """Return the parser of a program; None if it has no options or its libraries are missing."""
+    if "ArgumentParser" not in path.read_text("utf-8"):
+        return None
+    if path.is_relative_to(BENCHMARKS):
+        module = load_benchmarks().get(path)
+    else:
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    parser: argparse.ArgumentParser | None = module and module.build_parser()
+    return parser
+
+
+def _refusal(program: Path, arguments: list[str]) -> str:
+    """Return why a program refuses its arguments; an empty text if it accepts them."""
+    if not program.exists():
+        return "there is no such program"
+    parser = _parser(program)
+    if parser is None:
+        takes_arguments = any(word in program.read_text("utf-8") for word in ("argv", "argparse"))
+        return "" if takes_arguments or not arguments else "it has no options"
+    with contextlib.redirect_stderr(io.StringIO()) as text:
+        try:
+            parser.parse_args(arguments)
+        except SystemExit:
+            return text.getvalue().splitlines()[-1]
+    return ""
+
+
+def test_programs_accept_the_commands_of_pages_and_docstrings() -> None:
+    commands = _commands()
+    assert len(commands) >= 150
+    refused = [(place, _refusal(program, arguments)) for place, program, arguments in commands]
+    assert [each for each in refused if each[1]] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("quality/algorithms.py", ["--variants", "another season"], "invalid choice"),
+        ("quality/run.py", ["--models", "hedgerows"], "unknown model"),
+        ("run.py", ["11k"], "unknown: '11k'"),
+        ("run.py", ["--peers", "hedgerow,no one"], "unknown: 'no one'"),
+        ("run.py", ["--lists"], "unrecognized arguments"),
+        ("threads.py", ["--rows", "1"], "it has no options"),
+        ("none.py", [], "there is no such program"),
+    ],
+)
+def test_wrong_commands_are_refused(name: str, arguments: list[str], reason: str) -> None:
+    assert reason in _refusal(BENCHMARKS / name, arguments)
