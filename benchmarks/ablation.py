@@ -25,6 +25,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,17 @@ def classifier(**params: Any) -> HedgerowClassifier:
     return HedgerowClassifier(**grouped({**settings, **params}))
 
 
+def fit_classifier(X: np.ndarray, y: np.ndarray, **params: Any) -> HedgerowClassifier:
+    return classifier(**params).fit(X, y)
+
+
 def compare(title: str, sides: dict[str, dict[str, Any]], data: Any, rounds: int) -> Rows:
     """Fit each side on the same rows, and return its time and test AUC."""
     X, y, X_test, y_test = data
     for params in sides.values():
         classifier(**{**params, "n_estimators": 1}).fit(X[:500], y[:500])  # compile
     measured = measure(
-        {name: lambda p=params: classifier(**p).fit(X, y) for name, params in sides.items()}, rounds
+        {name: partial(fit_classifier, X, y, **params) for name, params in sides.items()}, rounds
     )
     rows = []
     for name, (seconds, model) in measured.items():
@@ -129,7 +134,7 @@ def growth(rounds: int) -> Rows:
     rows = []
     for depth in (4, 6):
         leaves = 2**depth
-        sides = {
+        sides: dict[str, dict[str, Any]] = {
             "leaf-wise": {"max_leaves": leaves},
             "level-wise": {"max_leaves": None, "max_depth": depth, "grow_policy": "depthwise"},
         }
@@ -139,7 +144,7 @@ def growth(rounds: int) -> Rows:
 
 def sampling(rounds: int) -> Rows:
     data = halves(*synthetic(200_000, 28, seed=2))
-    sides = {"all rows": {}, "half of the rows": {"subsample": 0.5}}
+    sides: dict[str, dict[str, Any]] = {"all rows": {}, "half of the rows": {"subsample": 0.5}}
     return compare("stochastic boosting, 100k x 28", sides, data, rounds)
 
 
@@ -201,9 +206,9 @@ def cart(rounds: int) -> Rows:
             ("squared error", CARTRegressor, DecisionTreeRegressor),
         ):
             target = y if kind == "Gini" else y + 0.1 * X[:, 5]
-            sides = {
-                "Hedgerow": lambda c=ours, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(X, t),
-                "scikit-learn": lambda c=theirs, d=depth, t=target: c(max_depth=d).fit(X, t),
+            sides: dict[str, Callable[[], Any]] = {
+                "Hedgerow": partial(ours(max_depth=depth, n_jobs=1).fit, X, target),
+                "scikit-learn": partial(theirs(max_depth=depth).fit, X, target),
             }
             for name, (seconds, tree) in measure(sides, rounds).items():
                 scores = (
@@ -237,7 +242,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     options = build_parser().parse_args()
-    kept = json.loads(OUT.read_text()) if OUT.exists() else {"kind": "ablation", "parts": {}}
+    kept: dict[str, Any] = {"kind": "ablation", "parts": {}}
+    if OUT.exists():
+        kept = json.loads(OUT.read_text())
     for name in options.parts or PARTS:
         rows = PARTS[name](options.rounds)
         for row in rows:

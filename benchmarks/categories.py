@@ -286,8 +286,8 @@ def table(
         yield f"| {name} | " + " | ".join(cells) + " |"
     if "lightgbm" in peers:
         for peer in peers:
-            both = [(by[peer], by["lightgbm"]) for by in results.values() if by[peer]]
-            both = [(own, other) for own, other in both if other]
+            answers = [(by[peer], by["lightgbm"]) for by in results.values()]
+            both = [(own, other) for own, other in answers if own and other]
             ratios = [own["score"] / other["score"] for own, other in both]
             ahead = sum(ratio < 1.0 for ratio in ratios)
             pairs = [(middle(own["seconds"]), middle(other["seconds"])) for own, other in both]
@@ -323,8 +323,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = build_parser().parse_args()
     if options.child:
+        peer, name = options.child
         clock = time.process_time if options.processor else time.perf_counter
-        print(json.dumps(child(*options.child, options.rounds, options.seconds, clock)))
+        print(json.dumps(child(peer, name, options.rounds, options.seconds, clock)))
         return
     print(describe(), flush=True)
     names = options.sets.split(",") if options.sets else list(problems())

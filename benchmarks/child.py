@@ -6,6 +6,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def defaults(library: str) -> dict[str, float]:
     if library == "hedgerow":
         from hedgerow import HedgerowClassifier as Classifier
     else:
-        from lightgbm import LGBMClassifier as Classifier
+        from lightgbm import LGBMClassifier as Classifier  # type: ignore[no-redef]
     times = [time.perf_counter() - start]
     for _ in range(2):
         start = time.perf_counter()
@@ -92,5 +93,9 @@ def defaults(library: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    jobs = {"memory": memory, "first": first, "defaults": defaults}
+    jobs: dict[str, Callable[..., dict[str, float]]] = {
+        "memory": memory,
+        "first": first,
+        "defaults": defaults,
+    }
     print(json.dumps(jobs[sys.argv[1]](*sys.argv[2:])))

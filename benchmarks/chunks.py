@@ -12,12 +12,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.core.grower import TreeGrower
@@ -28,7 +32,7 @@ from hedgerow.params import BoostParams
 WARM_UP = 2
 
 
-def make_rows(n_rows, n_features):
+def make_rows(n_rows: int, n_features: int) -> tuple[BinnedMatrix, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     score = X[:, 0] + np.sin(2 * X[:, 1]) * X[:, 2] + 0.5 * X[:, 3] * X[:, 4]
@@ -37,7 +41,10 @@ def make_rows(n_rows, n_features):
     return bin_table(table, fit_bins(table, 255)), target
 
 
-def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
+def compare(
+    matrix: BinnedMatrix, target: np.ndarray, params: BoostParams, n_threads: int,
+    chunk_rows: int, n_trees: int, clock: Callable[[], float],
+) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
     objective = make_objective("logistic", 1)
     base = objective.initial_score(target, None)
     raw = np.repeat(base[:, None], len(target), axis=1)
@@ -50,7 +57,8 @@ def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
     with contextlib.closing(memory), contextlib.closing(chunks):
         for number in range(n_trees):
             trees = []
-            for which, grower in enumerate((memory, chunks)):
+            growers: tuple[Any, ...] = (memory, chunks)
+            for which, grower in enumerate(growers):
                 start = clock()
                 trees.append(grower.grow(number, 0))
                 times[number, which] = clock() - start
@@ -58,12 +66,14 @@ def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
     return times[WARM_UP:], chunks.traffic[WARM_UP:]
 
 
-def measure_bytes(matrix, target, params, n_ranks, mode):
+def measure_bytes(
+    matrix: BinnedMatrix, target: np.ndarray, params: BoostParams, n_ranks: int, mode: GrowMode
+) -> Any:
     objective = make_objective("logistic", 1)
     base = objective.initial_score(target, None)
     edges = np.linspace(0, len(target), n_ranks + 1).astype(int)
 
-    def run(communicator):
+    def run(communicator: Any) -> Any:
         start, stop = edges[communicator.rank : communicator.rank + 2]
         if mode == "features":
             start, stop = 0, len(target)

@@ -72,7 +72,7 @@ def simulate(n_queries: int, seed: int, strength: float = 1.0) -> Clicks:
     return Clicks(X.reshape(-1, 10), relevance.ravel(), qid, position, clicked.ravel(), looked)
 
 
-def hedgerow(data: Clicks, trees: int, label: str, positions: bool, objective: str) -> Found:
+def hedgerow(data: Clicks, trees: int, label: str, positions: bool, objective: Any) -> Found:
     model = HedgerowRanker(
         objective=objective, n_estimators=trees, reg_lambda=0.0, early_stopping=False, n_jobs=1
     )

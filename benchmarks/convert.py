@@ -69,7 +69,7 @@ def noise(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def time_in_turns(
     ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float
-) -> tuple[list, list]:
+) -> tuple[list[float], list[float]]:
     """Call both functions in turn; return the seconds of each call."""
     ours(), theirs()
     times: tuple[list[float], list[float]] = ([], [])

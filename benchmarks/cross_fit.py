@@ -67,7 +67,7 @@ def measure(name: str, task: str, turns: int, trees: int, n_jobs: int | None) ->
         kind, y = HedgerowClassifier, (y > 0.0).astype(int)
     estimator = kind(n_estimators=trees, early_stopping=False, n_jobs=n_jobs)
     folds = list(KFold(5, shuffle=True, random_state=0).split(X))
-    ways = [
+    ways: list[Callable[[], Any]] = [
         lambda: fit_one_by_one(estimator, X, y, folds),
         lambda: fit_in_one_call(estimator, X, y, folds),
     ]
@@ -75,8 +75,8 @@ def measure(name: str, task: str, turns: int, trees: int, n_jobs: int | None) ->
         way()  # compiles
     times: list[list[tuple[float, float]]] = [[], []]
     for turn in range(turns):
-        for way in (0, 1) if turn % 2 == 0 else (1, 0):
-            times[way].append(time_call(ways[way]))
+        for number in (0, 1) if turn % 2 == 0 else (1, 0):
+            times[number].append(time_call(ways[number]))
     clock, cpu = ([(a[i], b[i]) for a, b in zip(*times, strict=True)] for i in range(2))
     columns = []
     for pairs in (clock, cpu):

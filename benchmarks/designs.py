@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from hedgerow.kernels.primitives.intrinsics import prefetch
 
 ROWS, FEATURES, WIDTH, AHEAD = 1_000_000, 28, 32, 16
 u = np.uint64
+Part = tuple[int, int, int, int, int]
+"""First row and the row after the last, histogram, first feature and that after the last."""
 
 
 @intrinsic
@@ -51,7 +54,10 @@ def make_pass_by_cell(add: Any) -> Any:
     add_to = njit(inline="always")(add)
 
     @njit(nogil=True, error_model="numpy")
-    def design(bins, rows, start, stop, packed, cells, offsets, first, last):
+    def design(
+        bins: Any, rows: Any, start: int, stop: int, packed: Any, cells: Any, offsets: Any,
+        first: int, last: int,
+    ) -> None:  # fmt: skip
         for i in range(u(start), u(stop)):
             ahead = u(rows[i + u(AHEAD)])
             prefetch(bins, np.intp(ahead * u(WIDTH)))
@@ -64,32 +70,35 @@ def make_pass_by_cell(add: Any) -> Any:
 
 
 @make_pass_by_cell
-def packed_cells(cells, offsets, j, bin_, value):
+def packed_cells(cells: Any, offsets: Any, j: Any, bin_: Any, value: Any) -> None:
     cells[(j << u(8)) + bin_] += value
 
 
 @make_pass_by_cell
-def spaced_cells(cells, offsets, j, bin_, value):
+def spaced_cells(cells: Any, offsets: Any, j: Any, bin_: Any, value: Any) -> None:
     cells[j * u(264) + bin_] += value
 
 
 @make_pass_by_cell
-def bins_outer(cells, offsets, j, bin_, value):
+def bins_outer(cells: Any, offsets: Any, j: Any, bin_: Any, value: Any) -> None:
     cells[(bin_ << u(5)) + j] += value
 
 
 @make_pass_by_cell
-def offset_list(cells, offsets, j, bin_, value):
+def offset_list(cells: Any, offsets: Any, j: Any, bin_: Any, value: Any) -> None:
     cells[u(offsets[j]) + bin_] += value
 
 
 @make_pass_by_cell
-def wide_cells(cells, offsets, j, bin_, value):
+def wide_cells(cells: Any, offsets: Any, j: Any, bin_: Any, value: Any) -> None:
     add_pair(cells, (j << u(8)) + bin_, value >> 38, (value >> 13) & 0x1FFFFFF)
 
 
 @njit(nogil=True, error_model="numpy")
-def words_of_four(bins, rows, start, stop, packed, cells, offsets, first, last):
+def words_of_four(
+    bins: Any, rows: Any, start: int, stop: int, packed: Any, cells: Any, offsets: Any,
+    first: int, last: int,
+) -> None:  # fmt: skip
     words = bins.view(np.uint32)
     for i in range(u(start), u(stop)):
         ahead = u(rows[i + u(AHEAD)])
@@ -105,7 +114,10 @@ def words_of_four(bins, rows, start, stop, packed, cells, offsets, first, last):
 
 
 @njit(nogil=True, error_model="numpy")
-def no_prefetch(bins, rows, start, stop, packed, cells, offsets, first, last):
+def no_prefetch(
+    bins: Any, rows: Any, start: int, stop: int, packed: Any, cells: Any, offsets: Any,
+    first: int, last: int,
+) -> None:  # fmt: skip
     for i in range(u(start), u(stop)):
         at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
         for j in range(u(first), u(last)):
@@ -156,18 +168,20 @@ def main() -> None:
                 rows = np.append(np.arange(0, ROWS, step), np.zeros(64, int)).astype(np.uint32)
                 n = ROWS // step
 
-                def run(start, stop, own, first, last, design=design, rows=rows):
+                def run(part: Part, design: Any = design, rows: np.ndarray = rows) -> None:
+                    start, stop, own, first, last = part
                     design(bins, rows, start, stop, packed, cells[own], offsets, first, last)
+
+                def share(parts: list[Part], run: Callable[[Part], None] = run) -> None:
+                    list(pool.map(run, parts))
 
                 half, middle = n // 2, 16
                 by_rows = [(0, half, 0, 0, FEATURES), (half, n, 1, 0, FEATURES)]
                 by_features = [(0, n, 0, 0, middle), (0, n, 0, middle, FEATURES)]
                 figures = (
-                    median_ns(lambda n=n, run=run: run(0, n, 0, 0, FEATURES), n),
-                    median_ns(lambda p=by_rows, run=run: list(pool.map(lambda a: run(*a), p)), n),
-                    median_ns(
-                        lambda p=by_features, run=run: list(pool.map(lambda a: run(*a), p)), n
-                    ),
+                    median_ns(partial(run, (0, n, 0, 0, FEATURES)), n),
+                    median_ns(partial(share, by_rows), n),
+                    median_ns(partial(share, by_features), n),
                 )
                 one, rows_divided, features_divided = figures
                 kind = "all" if step == 1 else "1 in 8"

@@ -24,19 +24,22 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.chunk_sink import ChunkSink, Compression
 from hedgerow.data.external.column_codec import ColumnDecoder, encode_column
 from hedgerow.data.external.row_store import NO_BINS, Uses, WorkShape
 from names import name_in
 
+Pack = Callable[[np.ndarray], Any]
+Unpack = Callable[[Any], object]
 PARTS = ("access", "codecs", "passes")
 PART = 4 << 20
-MODES = (
+MODES: tuple[tuple[str, Compression, int], ...] = (
     ("resident", "none", 1 << 40),
     ("mapped", "none", 1 << 26),
     ("encoded", "always", 1 << 26),
@@ -48,7 +51,7 @@ PLAIN = NO_BINS._replace(reads=(), writes=())
 
 
 @njit(nogil=True)
-def read(array):
+def read(array: np.ndarray) -> int:
     total = 0
     for i in range(0, len(array), 64):
         total += array[i]
@@ -56,7 +59,7 @@ def read(array):
 
 
 @njit(nogil=True)
-def write(array):
+def write(array: np.ndarray) -> None:
     for i in range(0, len(array), 64):
         array[i] += 1
 
@@ -74,8 +77,8 @@ def measure_access(folder: str, size: int = 32 << 20) -> None:
     advise = ctypes.CDLL(None, use_errno=True).madvise
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     path = os.path.join(folder, "access.bin")
-    with open(path, "wb") as file:
-        file.write(np.random.default_rng(0).bytes(size))
+    with open(path, "wb") as written:
+        written.write(np.random.default_rng(0).bytes(size))
     file = os.open(path, os.O_RDWR)
     memory, buffer = np.ones(size, np.uint8), np.ones(PART, np.uint8)
 
@@ -92,10 +95,10 @@ def measure_access(folder: str, size: int = 32 << 20) -> None:
     def copied(back: bool = False, fresh: bool = False) -> None:
         for start in range(0, size, PART):
             to = np.empty(PART, np.uint8) if fresh else buffer
-            os.preadv(file, [to], start)
+            os.preadv(file, [to.data], start)
             (write if back else read)(to)
             if back:
-                os.pwrite(file, to, start)
+                os.pwrite(file, to.data, start)
 
     ways: dict[str, Callable[[], object]] = {
         "read: memory": lambda: read(memory),
@@ -132,22 +135,25 @@ def columns_of_bins(n: int) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(column, np.uint8) for name, column in columns.items()}
 
 
-def codecs(n: int) -> dict[str, tuple[Callable, Callable]]:
+def codecs(n: int) -> dict[str, tuple[Pack, Unpack]]:
     """Return functions that pack and unpack an array, for each installed library."""
     out, decoder = np.empty(n + 64, np.uint8), ColumnDecoder()
-    found: dict[str, tuple[Callable, Callable]] = {
+    found: dict[str, tuple[Pack, Unpack]] = {
         "bits (Hedgerow)": (
             lambda a: encode_column(a, None),
-            lambda packed: decoder.decode(*packed, n, out),
+            lambda packed: decoder.decode(packed[0], packed[1], n, out),
         ),
-        "zlib 1": (lambda a: zlib.compress(a, 1), zlib.decompress),
+        "zlib 1": (lambda a: zlib.compress(a.data, 1), zlib.decompress),
     }
     try:
         import pyarrow as pa
 
         for name in ("lz4_raw", "zstd"):
             codec = pa.Codec(name)
-            found[f"pyarrow {name}"] = (codec.compress, lambda b, c=codec: c.decompress(b, n))
+            found[f"pyarrow {name}"] = (
+                codec.compress,
+                functools.partial(codec.decompress, decompressed_size=n),
+            )
     except ImportError:
         pass
     try:
@@ -170,13 +176,13 @@ def codecs(n: int) -> dict[str, tuple[Callable, Callable]]:
 
         blosc2.set_nthreads(1)
         to = np.empty(n, np.uint8)
-        for name, chosen in (("shuffled bits", blosc2.Filter.BITSHUFFLE),):
-            found[f"blosc2 lz4, {name}"] = (
-                lambda a, f=chosen: blosc2.compress2(
-                    a, codec=blosc2.Codec.LZ4, clevel=5, typesize=1, filters=[f]
-                ),
-                lambda b: blosc2.decompress2(b, dst=to),
-            )
+        shuffle = [blosc2.Filter.BITSHUFFLE]
+        found["blosc2 lz4, shuffled bits"] = (
+            lambda a: blosc2.compress2(
+                a, codec=blosc2.Codec.LZ4, clevel=5, typesize=1, filters=shuffle
+            ),
+            lambda b: blosc2.decompress2(b, dst=to),
+        )
     except ImportError:
         pass
     return found
@@ -191,14 +197,12 @@ def measure_codecs(n: int = 1 << 16) -> None:
         for column in columns.values():
             packed = pack(column)
             size = len(packed[0] if isinstance(packed, tuple) else packed)
-            speeds = [
-                n / best(functools.partial(*call), 5) / 1e9
-                for call in ((pack, column), (unpack, packed))
-            ]
+            calls = functools.partial(pack, column), functools.partial(unpack, packed)
+            speeds = [n / best(call, 5) / 1e9 for call in calls]
             cells += f"{size / n:8.2f}{speeds[0]:5.1f}{speeds[1]:5.1f}"
         print(f"  {name:26s}{cells}")
     column = columns["255 alike"]
-    print(f"  CRC-32 {n / best(lambda: zlib.crc32(column)) / 1e9:.1f} GB/s")
+    print(f"  CRC-32 {n / best(lambda: zlib.crc32(column.data)) / 1e9:.1f} GB/s")
 
 
 def make_rows(kind: str, n_rows: int) -> np.ndarray:
@@ -233,7 +237,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 )
 
 
-def time_passes(store) -> list[float]:
+def time_passes(store: Any) -> list[float]:
     """Time the pass that checks everything, an empty pass, and the passes of a tree."""
 
     def nothing() -> None:

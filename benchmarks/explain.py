@@ -24,7 +24,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 from names import names_in
 
 N_COLUMNS = 28
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     "100 trees of 31 leaves": {"trees": 100, "leaves": 31, "depth": None},
     "500 trees of depth 8": {"trees": 500, "leaves": 256, "depth": 8},
 }

@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from hedgerow.cuda.device import first_gpu
 from hedgerow.io import model_to_bytes
 
 TREES = 100
-SHAPES = {
+SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "31 leaves": (
         {"max_leaves": 31},
         {"grow_policy": "lossguide", "max_leaves": 31, "max_depth": 0},
@@ -58,7 +58,7 @@ def table(n_rows: int, n_columns: int, n_classes: int) -> tuple[np.ndarray, np.n
     return X, np.digitize(score, cuts)
 
 
-def fit_hedgerow(X: np.ndarray, y: np.ndarray, shape: str, device: str) -> Any:
+def fit_hedgerow(X: np.ndarray, y: np.ndarray, shape: str, device: Literal["cpu", "cuda"]) -> Any:
     """Train this library's model."""
     params: dict[str, Any] = {
         "n_estimators": TREES, "learning_rate": 0.1, "early_stopping": False, "reg_lambda": 1.0,

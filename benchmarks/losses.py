@@ -23,7 +23,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +39,8 @@ Target = Callable[[int], tuple[np.ndarray, np.ndarray]]
 class PeerWithLoss:
     """A peer with additional parameters, which include the loss."""
 
-    packages: ClassVar[tuple[str, ...]] = ()
-    module: ClassVar[str] = ""
-
     def __init__(self, name: str, more: dict[str, Any]) -> None:
-        self.name = name  # type: ignore[misc]
+        self.name = name
         self._more = more
 
 

@@ -21,7 +21,7 @@ import pandas as pd
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.kernels.prediction.one_row import add_one_row
 
-TREES = {
+TREES: dict[str, Any] = {
     "n_estimators": 100, "max_leaves": 31, "learning_rate": 0.1, "early_stopping": False,
     "random_state": 0, "linear_leaves": False, "target_statistics": False,
 }  # fmt: skip
@@ -96,7 +96,9 @@ def one_thread() -> None:
     ask = booster.predict_one
     print_time("  probabilities", lambda: ask(record, kind="probability"))
     single = booster._single
-    values, _ = single._reader.read(record)
+    read = single._reader.read(record)
+    assert read is not None, "the record is read in the general way"
+    values, _ = read
     print_time("  of which reading the dict", lambda: single._reader.read(record))
     print_time("  of which the score", lambda: single._scorer.of_values(values))
     frame = pd.DataFrame([record])

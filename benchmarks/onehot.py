@@ -65,7 +65,7 @@ def _estimator(peer: str, options: argparse.Namespace, trees: int) -> Any:
         )
     from hedgerow import HedgerowClassifier
 
-    bundled = False if peer == "no bundles" else "auto"
+    bundled: Any = False if peer == "no bundles" else "auto"
     return HedgerowClassifier(
         n_estimators=trees, early_stopping=False, n_jobs=options.threads, bundle_features=bundled
     )

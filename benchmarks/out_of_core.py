@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +53,12 @@ def memory(name: str) -> int:
     raise OSError(f"no {name} in /proc/self/status")
 
 
-def fit(way: str, path: Path, limit: str, folder: Path, params: dict) -> bytes:
+def fit(way: str, path: Path, limit: str, folder: Path, params: dict[str, Any]) -> bytes:
     from hedgerow import Dataset, train
     from hedgerow.io import model_to_bytes
 
     if way == "files":
-        data = Dataset.from_files(path, "y", memory_limit=limit, cache_dir=folder)
+        data: Any = Dataset.from_files(path, "y", memory_limit=limit, cache_dir=folder)
     else:
         import pyarrow.parquet
 

@@ -18,9 +18,14 @@ from settings import Settings
 
 
 class Peer(Protocol):
-    name: ClassVar[str]
-    module: ClassVar[str]
-    packages: ClassVar[tuple[str, ...]]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def module(self) -> str: ...
+
+    @property
+    def packages(self) -> tuple[str, ...]: ...
 
     def load(self) -> None:
         """Import the modules that a fit needs."""

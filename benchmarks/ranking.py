@@ -133,7 +133,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[Rows, Rows]]]] = {
 }
 
 
-def fit_hedgerow(objective: str, rows: Rows, s: Settings) -> Callable[[np.ndarray], np.ndarray]:
+def fit_hedgerow(objective: Any, rows: Rows, s: Settings) -> Callable[[np.ndarray], np.ndarray]:
     model = HedgerowRanker(
         objective=objective, n_estimators=s.trees, max_leaves=s.leaves, reg_lambda=0.0,
         learning_rate=s.learning_rate, early_stopping=False, n_jobs=s.threads,

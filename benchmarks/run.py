@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,9 @@ def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] 
     jobs: dict[str, Callable[[], Any]] = {}
     for name, workload in WORKLOADS.items():
         settings = replace(workload.settings, threads=threads, trees=options.trees)
-        jobs[name] = lambda w=workload, s=settings: measure_fit(w, peers, s, rounds)
-        jobs[f"quality:{name}"] = lambda w=workload, s=settings: measure_quality(
-            w, peers, s, options.seeds
-        )
+        jobs[name] = partial(measure_fit, workload, peers, settings, rounds)
+        quality = partial(measure_quality, workload, peers, settings, options.seeds)
+        jobs[f"quality:{name}"] = quality
     jobs["predict"] = lambda: [
         measure_predict(peers, threads, rounds, leaves) for leaves in (31, 255)
     ]

@@ -44,6 +44,7 @@ from hedgerow.boosting.external.rounds.scores import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.data.external.row_store import MetadataSizes, WorkShape
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
@@ -315,7 +316,7 @@ def make_rows(first: int, stop: int, n_features: int) -> tuple[np.ndarray, np.nd
 
 def grow(
     ranks: Any, rows: tuple[int, int], n_features: int, leaves: int, n_trees: int,
-    n_threads: int = 1, mode: str = "data", chunk_rows: int = CHUNK_ROWS,
+    n_threads: int = 1, mode: GrowMode = "data", chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, Any]:  # fmt: skip
     """Grow trees on chunks of rows; return seconds, traffic and shape of an average tree."""
     import hashlib
@@ -336,7 +337,8 @@ def grow(
     params = resolve(BoostParams(max_leaves=leaves), objective)
     store.begin(work_of(objective, params))
     counting = Counting(ranks)
-    seconds, talking, used, trees = [], [], [], []
+    seconds, talking, used = [], [], []
+    trees: list[Any] = []
     with closing(ChunkGrower(store, objective, params, n_threads, counting, mode)) as grower:
         grower.start(np.zeros(1))
         for number in range(WARM_UP + n_trees):

@@ -37,8 +37,10 @@ import uvloop
 
 import hedgerow
 
-PARAMS = {"n_estimators": 100, "max_leaves": 31, "learning_rate": 0.1, "random_state": 0,
-          "linear_leaves": False, "early_stopping": False, "target_statistics": False}  # fmt: skip
+PARAMS: dict[str, Any] = {
+    "n_estimators": 100, "max_leaves": 31, "learning_rate": 0.1, "random_state": 0,
+    "linear_leaves": False, "early_stopping": False, "target_statistics": False,
+}  # fmt: skip
 HERE = Path(__file__).resolve().parent
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 
@@ -121,7 +123,9 @@ def start_server(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]
             found = ADDRESS.search(line)
             if found:
                 break
-        yield int(found[1]), process  # type: ignore[index]
+        else:
+            raise SystemExit(f"{' '.join(command)} ended: code {process.wait()}")
+        yield int(found[1]), process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)

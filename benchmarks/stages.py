@@ -19,6 +19,8 @@ os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
 import argparse
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +44,7 @@ class Clock:
         self.rows_visited = 0
         self.bare: layout.State | None = None  # the state without options
 
-    def run(self, stage, function, *arguments):
+    def run(self, stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds[stage] += time.perf_counter() - start

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 _ROWS_AT_ONCE = 100_000
+Table = tuple[np.ndarray, np.ndarray]
+Chunk = Callable[[np.random.Generator, int, int], Table]
 
 
-def higgs_like(rows: int, features: int = 28, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def higgs_like(rows: int, features: int = 28, seed: int = 0) -> Table:
     """Generate two classes that depend on momenta, angles and masses, like collider data.
 
     A third of the columns are momenta (heavy-tailed), a third angles (uniform),
@@ -22,9 +26,7 @@ def higgs_like(rows: int, features: int = 28, seed: int = 0) -> tuple[np.ndarray
     return _in_chunks(rows, features, seed, _higgs_chunk)
 
 
-def many_classes(
-    rows: int, features: int = 28, classes: int = 7, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+def many_classes(rows: int, features: int = 28, classes: int = 7, seed: int = 0) -> Table:
     """Generate classes of unequal size as bands of a nonlinear score."""
     X, score = _in_chunks(rows, features, seed, _score_chunk)
     shares = np.cumsum(np.linspace(1.0, 3.0, classes))
@@ -32,9 +34,7 @@ def many_classes(
     return X, np.searchsorted(edges, score).astype(np.float64)
 
 
-def heavy_tailed(
-    rows: int, features: int = 20, seed: int = 0, tail: str = "student"
-) -> tuple[np.ndarray, np.ndarray]:
+def heavy_tailed(rows: int, features: int = 20, seed: int = 0, tail: str = "student") -> Table:
     """Generate a regression target with outliers: Student t (2 degrees) or log-normal.
 
     The data are hard for quantised gradients: a few residuals are thousands of times as large as
@@ -58,7 +58,7 @@ def with_missing(X: np.ndarray, share: float = 0.1, seed: int = 0) -> np.ndarray
     return X
 
 
-def _in_chunks(rows, features, seed, chunk):  # type: ignore[no-untyped-def]
+def _in_chunks(rows: int, features: int, seed: int, chunk: Chunk) -> Table:
     X = np.empty((rows, features), dtype=np.float32)
     y = np.empty(rows)
     for number, start in enumerate(range(0, rows, _ROWS_AT_ONCE)):
@@ -94,13 +94,13 @@ def _score(X: np.ndarray) -> np.ndarray:
     )
 
 
-def _higgs_chunk(rng, rows, features):  # type: ignore[no-untyped-def]
+def _higgs_chunk(rng: np.random.Generator, rows: int, features: int) -> Table:
     X = _columns(rng, rows, features)
     score = _score(X)
     odds = 1.0 / (1.0 + np.exp(-1.5 * (score + 0.3)))
     return X, rng.random(rows) < odds
 
 
-def _score_chunk(rng, rows, features):  # type: ignore[no-untyped-def]
+def _score_chunk(rng: np.random.Generator, rows: int, features: int) -> Table:
     X = _columns(rng, rows, features)
     return X, _score(X) + 0.5 * rng.standard_normal(rows)

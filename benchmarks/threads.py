@@ -61,7 +61,8 @@ def main() -> None:
     for n_rows, n_columns in SHAPES:
         table = rng.normal(size=(n_rows, n_columns))
         for kind in KINDS:
-            one, two = [], []
+            one: list[tuple[float, float]] = []
+            two: list[tuple[float, float]] = []
             for run in range(RUNS):
                 for n_threads in (1, 2) if run % 2 else (2, 1):
                     found = time_trees(kind, table, n_threads)

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def _warm_up(peers: list[Peer], workload: Workload) -> None:
 def _small(workload: Workload) -> tuple[tuple[np.ndarray, np.ndarray], None]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5_000, 10)).astype(np.float32)
-    y = rng.standard_normal(5_000)
+    y: np.ndarray = rng.standard_normal(5_000)
     if workload.settings.task != "regression":
         y = np.arange(5_000) % workload.settings.classes * 1.0
     return (X, y), None
@@ -71,7 +72,7 @@ def measure_fit(workload: Workload, peers: list[Peer], settings: Settings, round
     scores: dict[str, dict[str, float]] = {}
     for round_number in range(rounds):
         for peer in _turns(peers, round_number):
-            seconds, model = _seconds(lambda peer=peer: peer.fit(X, y, settings))
+            seconds, model = _seconds(partial(peer.fit, X, y, settings))
             times[peer.name].append(seconds)
             if peer.name not in scores:
                 scores[peer.name] = score(
@@ -127,7 +128,7 @@ def measure_predict(peers: list[Peer], threads: int, rounds: int, leaves: int) -
         peer.predict(models[peer.name], rows[:1000], settings)
     for round_number in range(rounds):
         for peer in _turns(peers, round_number):
-            seconds, _ = _seconds(lambda peer=peer: peer.predict(models[peer.name], rows, settings))
+            seconds, _ = _seconds(partial(peer.predict, models[peer.name], rows, settings))
             times[peer.name].append(seconds)
             print(f"  {peer.name:20s} {seconds:8.4f} s", flush=True)
     return {

@@ -172,8 +172,8 @@ def families(names: list[str]) -> None:
 
 def intervals(names: list[str]) -> None:
     """Print coverage, width and Winkler score of 90% intervals, in deviations of the target."""
-    small = {"n_estimators": 100, "max_leaves": 15, "n_jobs": 1}
-    models = {
+    small: dict[str, Any] = {"n_estimators": 100, "max_leaves": 15, "n_jobs": 1}
+    models: dict[str, Any] = {
         "predicted (normal)": HedgerowRegressor(objective="normal", **small),
         "split": ConformalRegressor(HedgerowRegressor(**small)),
         "normalized": ConformalRegressor(

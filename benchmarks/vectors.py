@@ -17,7 +17,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,8 @@ GENERATED = (
     ("classes", 100_000, 20, 8),
     ("targets", 100_000, 20, 8),
 )
-STRATEGIES = ("one_output_per_tree", "multi_output_tree")
+Strategy = Literal["one_output_per_tree", "multi_output_tree"]
+STRATEGIES: tuple[Strategy, ...] = ("one_output_per_tree", "multi_output_tree")
 
 
 def generated(kind: str, n_rows: int, n_features: int, n_outputs: int) -> tuple[Any, Any]:
@@ -49,12 +50,12 @@ def load_table(name: str) -> tuple[Any, Any]:
     return problem.X.drop(columns=problem.categories).to_numpy(dtype=float), problem.y
 
 
-def seconds(X: Any, y: Any, kind: str, strategy: str, rounds: int, jobs: int) -> float:
+def seconds(X: Any, y: Any, kind: str, strategy: Strategy, rounds: int, jobs: int) -> float:
     """Return the processor seconds of one fit."""
     from hedgerow import HedgerowClassifier, HedgerowRegressor
 
     model = HedgerowClassifier if kind == "classes" else HedgerowRegressor
-    settings = {"max_leaves": 16, "learning_rate": 0.1, "early_stopping": False}
+    settings: dict[str, Any] = {"max_leaves": 16, "learning_rate": 0.1, "early_stopping": False}
     start = time.process_time()
     model(n_estimators=rounds, multi_strategy=strategy, n_jobs=jobs, **settings).fit(X, y)
     return time.process_time() - start

@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
     "n_estimators": 300, "learning_rate": 0.05, "num_leaves": 15, "n_jobs": 1, "random_state": 0,
     "verbosity": -1,
 }  # fmt: skip
-LINEAR = {"linear_tree": True, "linear_lambda": 1.0}
+LINEAR: dict[str, Any] = {"linear_tree": True, "linear_lambda": 1.0}
 CLIP_AT = 5.0
 """Standard deviations at which columns are clipped."""
 

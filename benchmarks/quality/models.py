@@ -12,6 +12,7 @@ import json
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,11 @@ def get_version(name: str) -> str:
     library, _ = parse(name)
     if library != "hedgerow":
         return version(LIBRARIES[library][1])
+    return _hedgerow_version()
+
+
+@cache
+def _hedgerow_version() -> str:
     import hedgerow
 
     digest = hashlib.sha256()

@@ -26,6 +26,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -175,14 +176,12 @@ _Tables: TypeAlias = "dict[str, Callable[[], Rows]]"
 
 
 def _make_loaders(names: tuple[str, ...], read: Callable[[str], Rows], prefix: str = "") -> _Tables:
-    return {f"{prefix}{name}": (lambda name=name: read(name)) for name in names}
+    return {f"{prefix}{name}": partial(read, name) for name in names}
 
 
 def _make_amount_loaders(task: str, n_claims: int) -> _Tables:
-    found: _Tables = {
-        f"generated_{n}": (lambda n=n: _generate_counts(n, task)) for n in (300, 1_000, 4_000)
-    }
-    return found | {"claims": lambda: load_claims(task, n_claims)}
+    counts = {f"generated_{n}": partial(_generate_counts, n, task) for n in (300, 1_000, 4_000)}
+    return {**counts, "claims": partial(load_claims, task, n_claims)}
 
 
 TABLES: dict[str, _Tables] = {
@@ -232,6 +231,7 @@ def concordance(y: np.ndarray, risk: np.ndarray) -> float:
 
 def ndcg(rows: Rows, scores: np.ndarray) -> float:
     """Return the mean NDCG@10 of the lists with more than one grade."""
+    assert rows.query is not None
     found = []
     for query in np.unique(rows.query):
         in_list = rows.query == query
@@ -297,6 +297,7 @@ def _fit_lightgbm(task: str, rows: Rows, parameters: dict[str, Any]) -> Predict:
     _, convert = _make_converter(rows)
     params = {"n_jobs": 1, "verbosity": -1, **parameters}
     if task == "ranking":
+        assert rows.query is not None
         sizes = np.unique(rows.query, return_counts=True)[1]
         ranker = lightgbm.LGBMRanker(**params).fit(convert(rows.X), rows.y, group=sizes)
         return lambda frame: ranker.predict(convert(frame))
@@ -448,20 +449,16 @@ def print_report(path: Path, names: list[str], tasks: list[str], shows_all: bool
         for table, fold in jobs:
             by_table[table].append(fold)
 
-        def gather(figure: str) -> np.ndarray:
-            return np.array([
-                [np.mean([found[n, task, t, f][figure] for f in folds]) for n in available]  # noqa: B023
-                for t, folds in by_table.items()  # noqa: B023
-            ])  # fmt: skip
-
-        scores, seconds = gather("score"), gather("seconds")
+        scores, seconds = (
+            np.array([[np.mean([found[n, task, t, f][figure] for f in folds]) for n in available]
+                      for t, folds in by_table.items()])
+            for figure in ("score", "seconds")
+        )  # fmt: skip
         ranks = np.mean([rankdata(row) for row in scores], axis=0)
         details += ["", task, "", *report.by_table(available, list(by_table), scores)]
         for k, name in enumerate(available):
             cells = [task, name, f"{len(by_table)}, {len(jobs)}", f"{ranks[k]:.2f}"]
-            cells += (
-                _format_differences(task, scores[:, 0], scores[:, k]) if k else ["", "", "", "", ""]
-            )
+            cells += _format_differences(task, scores[:, 0], scores[:, k]) if k else [""] * 5
             print("| " + " | ".join([*cells, f"{seconds[:, k].sum():.1f}"]) + " |")
     if shows_all:
         print("\n".join(details))
@@ -485,9 +482,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--tables", nargs="+", default=[], help="default: all tables of the task")
     parser.add_argument("--folds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
-    parser.add_argument(
-        "--report", action="store_true", help="print stored results, compute nothing"
-    )
+    parser.add_argument("--report", action="store_true", help="only print stored results")
     parser.add_argument("--all", action="store_true", help="also print every score")
     return parser
 

@@ -61,7 +61,7 @@ def suite_names() -> list[str]:
 
 def make_problem(
     frame: pd.DataFrame, target: str, is_test: np.ndarray, task: Task, cats: list[str]
-):
+) -> Problem:
     frame = frame.reset_index(drop=True)
     y = frame.pop(target)
     for name in cats:
