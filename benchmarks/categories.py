@@ -327,8 +327,11 @@ def main() -> None:
         clock = time.process_time if options.processor else time.perf_counter
         print(json.dumps(child(peer, name, options.rounds, options.seconds, clock)))
         return
+    available = list(problems())
+    names = options.sets.split(",") if options.sets else available
+    if not set(names) <= set(available):
+        raise SystemExit(f"--sets={options.sets}: available are {', '.join(available)}")
     print(describe(), flush=True)
-    names = options.sets.split(",") if options.sets else list(problems())
     results: dict[str, dict[str, dict[str, Any] | None]] = {}
     for name in names:
         results[name] = {}
