@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import cupy
 import numpy as np
 
 from gpu import SHAPES, fit_hedgerow, fit_xgboost, table
@@ -27,6 +26,8 @@ TRAIN_ROWS = 1_000_000
 
 def seconds(work: Callable[[], Any]) -> float:
     """Return the seconds of a call, including its asynchronous work on the GPU."""
+    import cupy
+
     start = time.perf_counter()
     work()
     cupy.cuda.Device().synchronize()
@@ -35,6 +36,8 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def compare(n_rows: int, shape: str, rounds: int, dtype: str) -> None:
     """Print a line with the medians."""
+    import cupy
+
     X, y = table(max(n_rows, TRAIN_ROWS), 28, 2)
     booster = fit_hedgerow(X[:TRAIN_ROWS], y[:TRAIN_ROWS], shape, "cuda").booster_
     rows = X[:n_rows].astype(dtype)
