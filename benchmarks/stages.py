@@ -20,7 +20,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from hedgerow.growing.sampling import draws as sampling
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
+Arguments = TypeVarTuple("Arguments")
+T = TypeVar("T")
+
 
 class Clock:
     """Adds up the seconds of each stage."""
@@ -44,7 +47,7 @@ class Clock:
         self.rows_visited = 0
         self.bare: layout.State | None = None  # the state without options
 
-    def run(self, stage: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def run(self, stage: str, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds[stage] += time.perf_counter() - start
@@ -114,7 +117,7 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     clock.run(
         "leaves", leaves.finish_tree,
         0, s.team, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
-        tree, scalars, s.options,
+        tree, scalars, s.options, None,
     )  # fmt: skip
 
 

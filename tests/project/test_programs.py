@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from hedgerow.compile.kernels import Kernel
 from tests.helpers.sources import syntax_trees
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,6 +168,35 @@ def test_patched_names_exist() -> None:
                 if not hasattr(getattr(module, target.id), name.value):
                     wrong.append(f"{path.name}: {target.id}.{name.value}")
     assert seen >= 5
+    assert wrong == []
+
+
+def _called_kernels(
+    tree: ast.Module, module: ModuleType
+) -> Iterator[tuple[int, Kernel, list[ast.expr]]]:
+    """Yield the line, the kernel and the arguments of calls, also of those by another function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for place, part in enumerate([node.func, *node.args]):
+                with contextlib.suppress(AttributeError):
+                    found: Any = module
+                    for name in ast.unparse(part).split("."):
+                        found = getattr(found, name)
+                    if isinstance(found, Kernel):
+                        yield node.lineno, found, node.args[place:]
+
+
+def test_programs_call_kernels_with_all_arguments() -> None:
+    """The decorator of kernels hides their arguments from type checkers."""
+    seen, wrong = 0, []
+    for path, module in load_benchmarks().items():
+        for line, called, arguments in _called_kernels(syntax_trees(BENCHMARKS)[path], module):
+            if not any(isinstance(each, ast.Starred) for each in arguments):
+                seen += 1
+                expected = called.py_func.__code__.co_argcount
+                if len(arguments) != expected:
+                    wrong.append(f"{path.name}:{line}: {called.name} takes {expected} arguments")
+    assert seen >= 9
     assert wrong == []
 
 
