@@ -33,6 +33,10 @@ class UnknownNameError(ParameterError, TypeError):
     """A constructor or method has no such argument; also a ``TypeError``, as in Python."""
 
 
+class AbsentAttributeError(ParameterError, AttributeError):
+    """An attribute that this model does not have; also an ``AttributeError``, for ``hasattr``."""
+
+
 class AllRowsNeededError(ParameterError):
     """An option needs all rows at once, but the rows are read in parts.
 

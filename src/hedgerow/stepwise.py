@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.setup.ready import FitPlan, make_ready, plan_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -149,6 +149,13 @@ class Training:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __getstate__(self) -> NoReturn:
+        raise DataTypeError(
+            "a Training cannot be copied or pickled: its threads and buffers are in use. "
+            "booster() returns the completed rounds, which Training(..., init_model=booster) "
+            "continues."
+        )
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""

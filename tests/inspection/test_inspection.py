@@ -940,3 +940,20 @@ def test_effects_of_categories_that_are_rounded_numbers() -> None:
     expected = booster.predict(np.array(values, dtype=float)[:, None])
     assert expected[0] == expected[1] != expected[2]
     np.testing.assert_allclose(effect.at(values), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"linear_leaves": True}, {"target_statistics": True}])
+def test_effects_of_categories_beyond_the_evaluated_ones(options: Any) -> None:
+    rng = np.random.default_rng(0)
+    letter, x = rng.choice(list("abbcccddddeeeee"), 200), rng.normal(size=200)
+    table = pd.DataFrame({"letter": pd.Categorical(letter), "x": x})
+    y = (letter > "b") * x + (letter == "a")
+    booster = train({"n_estimators": 2, "early_stopping": False, **options}, Dataset(table, y))
+    every = booster.partial_dependence(table)["letter"]
+    some = booster.partial_dependence(table, n_points=3)["letter"]
+    curves = booster.individual_curves(table[:5], "letter", n_points=3)
+    assert (some.levels, some.left_out, every.left_out) == (tuple("cde"), ("a", "b"), ())
+    np.testing.assert_array_equal(some.at(["c", "e", "z", None]), every.at(["c", "e", "z", None]))
+    for effect in (some, curves.effect.output(0)):
+        with pytest.raises(ParameterError, match=r"'letter'.*level 'a'.*again with n_points=5"):
+            effect.at(["c", "a"])

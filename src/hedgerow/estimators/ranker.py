@@ -17,6 +17,7 @@ from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight
 from hedgerow.boosting.row_data.targets import require_target, target_column
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
 from hedgerow.data import AnyTable
+from hedgerow.errors import AbsentAttributeError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
@@ -221,7 +222,7 @@ class HedgerowRanker(HedgerowEstimator):
         check_is_fitted(self)
         found = self.booster_.model.training.get("position_bias")
         if found is None:
-            raise AttributeError("position_bias_ needs positions: fit(..., position=...).")
+            raise AbsentAttributeError("position_bias_ needs positions: fit(..., position=...).")
         return dict(zip(found["positions"], found["bias"], strict=True))
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary
+from hedgerow.errors import AbsentAttributeError
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class FittedReports(BaseEstimator, ABC):
         training = booster.model.training
         params = self.get_params(deep=False)
         if training.get("init_rounds") and not params["warm_start"]:
-            raise AttributeError(
+            raise AbsentAttributeError(
                 f"repeat_params_ needs a fit from the first round on, but this fit continued "
                 f"{training['init_rounds']} rounds of init_model: repeat the fit of init_model "
                 "first, or set the parameters by hand (chosen_params_)."
@@ -116,7 +117,7 @@ class FittedReports(BaseEstimator, ABC):
         booster = self.booster_
         curves = booster.evals_result.get("out_of_bag")
         if curves is None:
-            raise AttributeError(
+            raise AbsentAttributeError(
                 "oob_improvement_ needs rows that rounds leave out: fit with oob_score=True, "
                 "subsample below 1 and boosting='gbdt'."
             )
@@ -131,7 +132,7 @@ class FittedReports(BaseEstimator, ABC):
         for name in ("accuracy", "r2"):
             if name in scores:
                 return scores[name]
-        raise AttributeError(
+        raise AbsentAttributeError(
             "oob_score_ needs trees that did not see a row: fit with oob_score=True, "
             "boosting='rf' and subsample below 1."
         )

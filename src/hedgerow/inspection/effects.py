@@ -63,6 +63,8 @@ class Effect:
         Largest magnitude of the numbers that are missing values; None if no number is.
     rounding : {"none", "down", "to_zero"}
         Conversion of fractional numbers to categories.
+    left_out : tuple
+        Categories that were not evaluated, because ``n_points`` allows fewer.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Effect:
     temporal: Temporal | None = None
     zero_missing_up_to: float | None = None
     rounding: Rounding = "none"
+    left_out: tuple[Level, ...] = ()
 
     @staticmethod
     def of_curve(
@@ -159,6 +162,11 @@ class Effect:
         -------
         float64, shape (n_values,) or (n_values, n_outputs)
             Interpolated between points; constant outside the points.
+
+        Raises
+        ------
+        ParameterError
+            For a category in ``left_out``.
         """
         given = as_objects(values)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
@@ -170,10 +178,7 @@ class Effect:
         found[absent] = self.missing
         present = given[~absent]
         if self.kind == "category":
-            place = {level: k for k, level in enumerate(self.levels)}
-            other = self.missing if self.unknown is None else self.unknown
-            some = [self.values[place[v]] if v in place else other for v in present]
-            found[~absent] = np.array(some).reshape(len(present), *self.values.shape[1:])
+            found[~absent] = self._of_levels(present)
         elif self.is_exact:
             number = whole_above(present) if self.kind == "int" else present.astype(np.float64)
             cell = np.searchsorted(self.positions[:-1], number, side="left")
@@ -181,6 +186,23 @@ class Effect:
         else:
             found[~absent] = self._between(present.astype(np.float64))
         return found
+
+    def _of_levels(self, present: AnyArray) -> FloatArray:
+        """Return the effect of categories."""
+        place = {level: k for k, level in enumerate(self.levels)}
+        other = self.missing if self.unknown is None else self.unknown
+        not_evaluated = set(self.left_out)
+        some = []
+        for level in present:
+            if level in not_evaluated:
+                n_levels = len(self.levels) + len(self.left_out)
+                raise ParameterError(
+                    f"column {self.name!r}: the effect of level {brief(level)} was not computed, "
+                    f"because n_points={len(self.levels)} keeps the most frequent of {n_levels} "
+                    f"levels: compute the effects again with n_points={n_levels}."
+                )
+            some.append(self.values[place[level]] if level in place else other)
+        return np.array(some).reshape(len(present), *self.values.shape[1:])
 
     def _as_numbers(self, present: AnyArray) -> AnyArray:
         """Return numbers; dates, times and durations are microseconds."""

@@ -10,12 +10,14 @@ values: the trees that use the column score the background again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.argument_types import listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief
@@ -357,13 +359,17 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
     described = grid.cells.column
     values = background.values[:, column]
     rows, levels, positions = _rows_on_grid(background, values, grid), (), grid.positions
+    left_out: tuple[Level, ...] = ()
     if described.kind == "category":
         levels = tuple(described.levels[k] for k in positions)
+        kept = set(positions.tolist())
+        left_out = tuple(level for k, level in enumerate(described.levels) if k not in kept)
         positions = np.arange(len(positions))
     quantiles = quantiles_of(values, described)
-    return Effect.of_curve(
+    effect = Effect.of_curve(
         background.schema, column, positions, levels, curve, rows, quantiles, grid.is_exact
     )
+    return replace(effect, left_out=left_out)
 
 
 def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> FloatArray:

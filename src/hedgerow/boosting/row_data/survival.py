@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, real_numbers
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import AbsentAttributeError, ParameterError, brief
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
@@ -21,7 +21,10 @@ class SurvivalPredictions(BoosterPart):
     @property
     def event_times(self) -> FloatArray:
         """Event times of the training rows of a Cox model, ascending."""
-        return event_times(self.model)
+        try:
+            return event_times(self.model)
+        except ParameterError as error:  # as hasattr requires
+            raise AbsentAttributeError(*error.args) from None
 
     def predict_survival_function(
         self, X: Any, times: Any = None, *, n_jobs: int | None = None, offset: Any = None
