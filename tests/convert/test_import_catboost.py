@@ -70,6 +70,20 @@ def test_losses(numbers, loss, tmp_path) -> None:
     np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-12)
 
 
+def test_a_quantile_of_logarithms_is_on_the_scale_of_the_target(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 1))
+    y = np.exp(X[:, 0] + rng.normal(size=1000))
+    pool = catboost.Pool(X, y)
+    loss = "LogLinQuantile:alpha=0.8"
+    model = trained("CatBoostRegressor", pool, 200, loss_function=loss, learning_rate=0.3)
+    booster = brought(model, tmp_path)
+    np.testing.assert_allclose(booster.predict(X, kind="raw"), model.predict(X), rtol=1e-12)
+    exponent = model.predict(X, prediction_type="Exponent")
+    np.testing.assert_allclose(booster.predict(X), exponent, rtol=1e-12)
+    assert (y <= booster.predict(X)).mean() == pytest.approx(0.8, abs=0.05)
+
+
 @pytest.mark.parametrize("loss", ["Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"])
 def test_classes(numbers, loss, tmp_path) -> None:
     X, y = numbers

@@ -136,6 +136,72 @@ def test_rankings_as_xgboost(name, theirs, y) -> None:
     assert found == pytest.approx(float(text.rpartition(":")[2]), rel=2e-6)
 
 
+SHORT = np.repeat(np.arange(40), np.tile([1, 2, 3, 7], 10))  # queries shorter than k, of one row
+SHORT_LABELS = np.where(SHORT % 5 == 0, 0.0, RNG.integers(0, 2, len(SHORT)))
+SHORT_WEIGHTS = RNG.integers(1, 4, 40).astype(float)
+TIED = np.round(RNG.normal(size=len(SHORT)))
+
+
+def of_short_queries(name: str, raw, weights) -> float:
+    objective, queries = make_objective("lambdarank"), query_rows(SHORT, len(SHORT))
+    metrics = metrics_of_queries(make_metrics(name, objective), objective, queries)
+    return evaluate(metrics, objective, SHORT_LABELS, raw[None], weights[SHORT])[name]
+
+
+def weights_for(name: str):
+    """Return weights of queries; the others ignore those of NDCG without relevant rows."""
+    return np.ones(40) if name == "ndcg@4" else SHORT_WEIGHTS
+
+
+def test_a_query_of_weight_two_is_two_queries() -> None:
+    objective, names = make_objective("lambdarank"), ["ndcg@4", "map@4", "recall@4", "err@4"]
+    every = np.concatenate([np.flatnonzero(q == SHORT) for q in range(40)
+                            for _ in range(int(SHORT_WEIGHTS[q]))])  # fmt: skip
+    sizes = np.repeat(np.bincount(SHORT), SHORT_WEIGHTS.astype(int))
+    queries = query_rows(np.repeat(np.arange(len(sizes)), sizes), len(every))
+    metrics = metrics_of_queries(make_metrics(names, objective), objective, queries)
+    found = evaluate(metrics, objective, SHORT_LABELS[every], TIED[None, every], None)
+    for name in names:
+        weighted = of_short_queries(name, TIED, SHORT_WEIGHTS)
+        assert found[name] == pytest.approx(weighted, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ndcg@4", "ndcg@4-", "map@4", "map@4-", "pre@4"])
+def test_short_queries_and_ties_as_xgboost(name) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    weights = weights_for(name)
+    given = {"qid": SHORT, "base_margin": TIED, "weight": weights}
+    data = xgboost.DMatrix(np.zeros((len(SHORT), 1)), SHORT_LABELS, **given)
+    loss = "rank:ndcg" if name.startswith("ndcg") else "rank:map"
+    params = {"objective": loss, "eval_metric": name, "nthread": 1}
+    text = xgboost.train(params, data, num_boost_round=0).eval(data)
+    found = of_short_queries(name, TIED, weights)
+    assert found == pytest.approx(float(text.rpartition(":")[2]), rel=2e-6)
+
+
+@pytest.mark.parametrize("name", ["ndcg@4", "map@4"])
+def test_short_queries_and_ties_as_lightgbm(name) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    weights = weights_for(name)
+    given = {"group": np.bincount(SHORT), "init_score": TIED, "weight": weights[SHORT]}
+    data = lightgbm.Dataset(np.arange(len(SHORT))[:, None] * 1.0, SHORT_LABELS, **given)
+    params = {"objective": "lambdarank", "metric": name[:-2], "eval_at": [4], "verbosity": -1}
+    found = lightgbm.Booster({**params, "num_threads": 1}, data).eval_train()
+    assert of_short_queries(name, TIED, weights) == pytest.approx(found[0][2], rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("ndcg@4", "NDCG:top=4;type=Exp"), ("map@4-", "MAP:top=4"), ("mrr@4", "MRR:top=4"),
+     ("precision@4", "PrecisionAt:top=4")],
+)  # fmt: skip
+def test_short_queries_as_catboost(name, theirs) -> None:
+    utils = pytest.importorskip("catboost.utils")
+    raw = TIED - 1e-3 * SHORT_LABELS - 1e-6 * np.arange(len(SHORT))  # CatBoost's order of ties
+    found = utils.eval_metric(SHORT_LABELS, raw, theirs, group_id=SHORT)[0]
+    assert of_short_queries(name, raw, np.ones(40)) == pytest.approx(found, rel=1e-6)
+
+
 def test_auc_of_rankings_as_xgboost() -> None:
     xgboost = pytest.importorskip("xgboost")
     query = np.repeat(np.arange(N // 10), 10)

@@ -214,6 +214,10 @@ _OF_GAINS = (
     "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "
     "2**label - 1 unless label_gain is set."
 )
+_METRIC_NOTES = {
+    "recallat": "the recall of a query without relevant rows is 1 in CatBoost and 0 here.",
+    "err": "chances of CatBoost's ERR are the labels; here they are (2**label - 1) / 2**largest.",
+}
 _OF_BOOTSTRAP = (
     "bootstrap_type: CatBoost's default for several classes is 'Bayesian', which Hedgerow does not "
     "have: each tree takes all rows, unless subsample is given."
@@ -247,4 +251,6 @@ def _notes_of(given: Mapping[str, Any]) -> list[str]:
     name, options = read_options("eval_metric", str(given.get("eval_metric", "")))
     if name.lower() == "ndcg" and options.get("type", "Base").lower() != "exp":
         notes.append(_OF_GAINS)
+    if name.lower() in _METRIC_NOTES:
+        notes.append(f"eval_metric: {_METRIC_NOTES[name.lower()]}")
     return notes

@@ -114,8 +114,8 @@ def catboost_metrics(value: Any) -> Any:
 
     Examples
     --------
-    >>> catboost_metrics("NDCG:top=5;type=Exp"), catboost_metrics("Quantile:alpha=0.9")
-    ('ndcg@5', 'pinball@0.9')
+    >>> catboost_metrics(["NDCG:top=5;type=Exp", "MAP:top=5", "Quantile:alpha=0.9"])
+    ['ndcg@5', 'map@5-', 'pinball@0.9']
     """
     return _one_or_all([_catboost_metric(str(each)) for each in _names("eval_metric", value)])
 
@@ -142,7 +142,8 @@ def _catboost_metric(text: str) -> str:
         )
     if at is None and known in ("pinball", "expectile"):
         at = "0.5"
-    return f"{known}@{number(at)}" if at not in (None, "-1") else str(known)
+    minus = "-" if known == "map" else ""  # a query without relevant rows counts as 0
+    return f"{known}@{number(at)}{minus}" if at not in (None, "-1") else f"{known}{minus}"
 
 
 def _drop_harmless(text: str, known: str, options: dict[str, str]) -> None:
