@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.base import longest_step
+from hedgerow.objectives.base import limited_for, longest_step
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.step_limits import descending_step
 from tests.helpers.chunked import TableData
@@ -93,6 +93,43 @@ def test_no_loss_ends_above_that_of_a_constant(loss: str, linear_leaves: bool) -
         assert objective.loss(y, raw, None) < constant + 1e-3 * abs(constant)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_penalties_are_not_enough_for_large_weights(loss: str) -> None:
+    params = {"objective": loss, **FREE, **LOSSES[loss], "reg_lambda": 1.0}
+    for seed in range(2):
+        X, y, rng = _draw(loss, seed)
+        weight = 10.0 ** rng.uniform(3.0, 7.0, len(y))
+        data = Dataset(X, y, weight=weight)
+        raw = np.atleast_2d(train(params, data).predict(X, kind="raw").T)
+        assert np.abs(raw).max() < FAR
+        objective = make_objective(loss, len(raw), parameters=LOSSES[loss])
+        start = objective.start_of(AllRows.of(y, weight))
+        constant = objective.loss(y, np.repeat(start[:, None], len(y), axis=1), weight)
+        assert objective.loss(y, raw, weight) < constant + 1e-3 * abs(constant)
+
+
+def test_weights_up_to_four_are_rows_of_weight_one() -> None:
+    _, y, rng = _draw("logistic", 0)
+    weight = rng.integers(1, 5, len(y))
+    objective = make_objective("logistic")
+    for each, is_limited in ((weight, False), (100.0 * weight, True)):
+        found = limited_for(objective, AllRows.of(y, each.astype(float)))
+        assert math.isfinite(longest_step(found, 1.0, 0.1)) == is_limited
+        assert found == objective
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.2])
+@pytest.mark.parametrize("distribution", ["normal", "logistic", "extreme"])
+def test_the_loss_of_survival_times_falls_in_every_round(distribution: str, scale: float) -> None:
+    own = {"aft_distribution": distribution, "aft_scale": scale, "learning_rate": 0.1}
+    for seed in (0, 5):
+        X, y, _ = _draw("aft", seed)
+        data = Dataset(X, y)
+        params = {"objective": "aft", "n_estimators": 20, "early_stopping": False, **own}
+        curve = train(params, data, data).evals_result["train"]["loss"]
+        assert (np.diff(curve) < 0.0).all()
+
+
 @pytest.mark.parametrize("loss", ["poisson", "tweedie", "gamma", "negative_binomial"])
 @pytest.mark.parametrize("seed", range(4))
 def test_log_means_need_a_limit_at_high_rates_despite_penalties(loss: str, seed: int) -> None:
@@ -123,14 +160,16 @@ def test_scores_of_rankings_stay_bounded(loss: str) -> None:
         {"num_parallel_tree": 3, "subsample": 0.7},
         {"linear_leaves": True},
         {"learning_rate": tuple(np.linspace(1.0, 0.1, 12))},
+        {"reg_lambda": 1.0},
     ],
     ids=str,
 )
 def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any]) -> None:
     """All of these losses have leaves at their limit in several of the first 12 rounds."""
-    X, y, _ = _draw(loss, 2)
+    X, y, rng = _draw(loss, 2)
     params = {"objective": loss, **FREE, "n_estimators": 12, **LOSSES[loss], **more}
-    data = Dataset(X, y)
+    weight = 10.0 ** rng.uniform(0.0, 5.0, len(y)) if "reg_lambda" in more else None
+    data = Dataset(X, y, weight=weight)
     assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
 
 
@@ -182,7 +221,7 @@ def test_limited_steps_lower_the_loss_of_a_leaf(rate: float, raw: list[float], d
         assert after <= before + 1e-9 * (1.0 + before)
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, *RANKINGS])
+@pytest.mark.parametrize("loss", [*(loss for loss in LOSSES if loss != "aft"), *RANKINGS])
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
 def test_penalties_and_usual_rates_have_no_limit(loss: str, rate: float) -> None:
     objective = make_objective(loss, parameters=LOSSES.get(loss))

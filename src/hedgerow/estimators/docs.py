@@ -44,9 +44,11 @@ max_delta_step : float >= 0, default=0.0
     be nearly 0.  Then the limit is the longest step that surely lowers the loss: 1.8 at a
     learning rate of 1, 14 at 0.3 and 59 at 0.1.  It holds for losses of classes, rankings and
     survival times with ``reg_lambda`` below 1, and for those of log means (``"poisson"``,
-    ``"gamma"``, ``"tweedie"``, ``"gamma_dist"``, ``"negative_binomial"``) and ``"aft"`` also with
-    a learning rate above 0.3.  The limit is at most 16 for ``"cox"``, ``"gamma_dist"`` and
-    ``"negative_binomial"`` with ``reg_lambda`` below 1; for these two and ``"poisson"`` with a
+    ``"gamma"``, ``"tweedie"``, ``"gamma_dist"``, ``"negative_binomial"``) also with a learning
+    rate above 0.3.  If a weight is above 4, ``reg_lambda`` must exceed a fourth of the largest
+    weight instead of 1.  ``"aft"`` always has the limit, times ``aft_scale``, except with the
+    normal distribution.  The limit is at most 16 for ``"cox"``, ``"gamma_dist"`` and
+    ``"negative_binomial"`` with such a ``reg_lambda``; for these two and ``"poisson"`` with a
     target far (500 times) above the mean; and for ``"gamma"`` with many targets far below it.
 subsample : float in (0, 1] or "auto", default="auto"
     Fraction of the rows used in each round; with ``sampling="mvs"`` the expected

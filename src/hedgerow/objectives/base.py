@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
-from hedgerow.objectives.step_limits import SAFE_RATE, limit_without_penalty
+from hedgerow.objectives.step_limits import PLAIN_WEIGHT, SAFE_RATE, limit_without_penalty
 
 if TYPE_CHECKING:
     from hedgerow.objectives.beside import OffsetRows
@@ -98,7 +99,21 @@ class Objective(Protocol):
         """
 
 
-class MeanLoss(ABC):
+@dataclass(frozen=True, kw_only=True)
+class WeightedLoss:
+    """Base class of losses that know whether rows of a fit have large weights.
+
+    Attributes
+    ----------
+    excess_weight : float
+        The largest weight divided by ``PLAIN_WEIGHT``, at least 1.  Penalties bound the steps of
+        leaves less by this factor.
+    """
+
+    excess_weight: float = field(default=1.0, repr=False, compare=False)
+
+
+class MeanLoss(WeightedLoss, ABC):
     """Base class of losses whose mean over the rows is the loss of a fit; the link is the identity.
 
     A subclass has the attributes of :class:`Objective`, defines what is abstract here, and
@@ -146,7 +161,7 @@ class MeanLoss(ABC):
         return weighted_mean(self.losses(target, raw), weight)
 
 
-class OrderLoss(ABC):
+class OrderLoss(WeightedLoss, ABC):
     """Base class of losses of the order of the rows, which a constant does not change."""
 
     name: ClassVar[str]
@@ -215,9 +230,14 @@ def longest_line(objective: Objective, reg_lambda: float, rate: float) -> float:
 
 
 def limited_for(objective: Objective, rows: AllRows) -> Objective:
-    """Return the objective with a limit on steps if the targets of these rows need one."""
+    """Return the objective with a limit on steps if targets or weights of these rows need one."""
     limited = getattr(objective, "limited_for", None)
-    return objective if limited is None else cast(Objective, limited(rows))
+    if limited is not None:
+        objective = cast(Objective, limited(rows))
+    if not isinstance(objective, WeightedLoss) or math.isinf(longest_step(objective, 0.0, 1.0)):
+        return objective
+    excess = rows.largest_weight() / PLAIN_WEIGHT
+    return cast(Objective, replace(objective, excess_weight=excess)) if excess > 1.0 else objective
 
 
 def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
@@ -227,4 +247,7 @@ def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
     ``rate`` is the learning rate of a round, or 0 if steps do not add up.
     """
     limit = getattr(objective, "step_limit", None)
-    return math.inf if limit is None else float(limit(reg_lambda, rate))
+    if limit is None:
+        return math.inf
+    excess: float = getattr(objective, "excess_weight", 1.0)
+    return float(limit(reg_lambda / excess, rate))
