@@ -486,17 +486,40 @@ def test_trigamma_has_the_values_of_scipy() -> None:
     assert (found[5:99] == trigamma(x[5:99])).all()  # a part of the rows gives the same bits
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        known.Normal(np.zeros(3), np.ones(3)),
-        known.LogNormal(np.zeros(3), np.ones(3)),
-        known.Gamma(np.ones(3), np.full(3, 2.0)),
-        known.Poisson(np.ones(3)),
-        known.NegativeBinomial(np.ones(3), np.full(3, 2.0)),
-    ],
-    ids=lambda law: type(law).__name__,
-)
-def test_densities_of_infinity_and_of_missing_targets(found) -> None:
-    density = found.log_pdf([np.inf, -np.inf, np.nan])
-    np.testing.assert_array_equal(density, [-np.inf, -np.inf, np.nan])
+FAR = [
+    known.Normal(np.zeros(3), np.ones(3)),
+    known.Normal(np.full(3, 5.0), np.full(3, 1e-100)),
+    known.LogNormal(np.zeros(3), np.ones(3)),
+    known.Gamma(np.ones(3), np.full(3, 2.0)),
+    known.Gamma(np.full(3, 1e-100), np.full(3, 1e6)),
+    known.Poisson(np.ones(3)),
+    known.Poisson(np.full(3, 1e12)),
+    known.Poisson(np.zeros(3)),
+    known.NegativeBinomial(np.ones(3), np.full(3, 2.0)),
+    known.NegativeBinomial(np.full(3, 1e-100), np.full(3, 1e6)),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("found", FAR, ids=lambda law: type(law).__name__)
+def test_densities_and_scores_of_infinity_and_of_missing_targets(found) -> None:
+    odd = [np.inf, -np.inf, np.nan]
+    np.testing.assert_array_equal(found.log_pdf(odd), [-np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(found.crps(odd), [np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(found.cdf(odd), [1.0, 0.0, np.nan])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("found", FAR, ids=lambda law: type(law).__name__)
+def test_a_distribution_seen_from_afar_is_a_point(found) -> None:
+    for far in (-1e200, 1e200):
+        np.testing.assert_allclose(found.crps(far), np.abs(far - found.mean), rtol=1e-12)
+        assert (found.log_pdf(far) < -1e4).all()
+    assert not np.isnan(found.quantile([1e-300, 0.5, 1 - 1e-16])).any()
+
+
+def test_counts_of_rate_zero_are_zero() -> None:
+    found = known.Poisson(np.zeros(3))
+    assert found.quantile([0.01, 0.99]).tolist() == [[0.0, 0.0]] * 3
+    assert found.crps([0.0, 1.0, 5.0]).tolist() == [0.0, 1.0, 5.0]
+    assert found.log_pdf([0.0, 1.0, 5.0]).tolist() == [0.0, -np.inf, -np.inf]

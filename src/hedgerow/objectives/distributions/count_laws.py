@@ -84,7 +84,7 @@ def poisson_cdf(count: FloatArray, rate: FloatArray) -> FloatArray:
 
 def poisson_quantile(p: FloatArray, rate: FloatArray) -> FloatArray:
     """Return the smallest count with a cumulative probability of at least ``p``."""
-    guess = _about(p, rate, rate, 1.0 / np.sqrt(rate))
+    guess = _about(p, rate, rate, 1.0 / np.sqrt(np.maximum(rate, 1e-300)))
     # For larger rates, the error of the guess is less than the distance of adjacent floats.
     sure = rate > _LARGEST_SEARCHED
     found = _smallest(poisson_cdf, p, np.where(sure, 0.0, guess), [np.where(sure, 1.0, rate)])

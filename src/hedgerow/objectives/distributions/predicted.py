@@ -121,12 +121,21 @@ class Distribution(ABC):
 
     def cdf(self, y: Any) -> FloatArray:
         """Return the probability of a target up to ``y``, float64 (n_rows,)."""
-        return np.asarray(self._law().cdf(self._targets(y)))
+        at = self._targets(y)
+        with np.errstate(all="ignore"):
+            return self._cdf(at)
+
+    def _cdf(self, at: FloatArray) -> FloatArray:
+        return np.asarray(self._law().cdf(at))
 
     def log_pdf(self, y: Any) -> FloatArray:
         """Return the log density at ``y``, or the log probability of a count; (n_rows,)."""
         at = self._targets(y)
-        return np.where(np.isinf(at), -np.inf, self._law().logpdf(at))
+        with np.errstate(all="ignore"):
+            return np.where(np.isinf(at), -np.inf, self._log_pdf(at))
+
+    def _log_pdf(self, at: FloatArray) -> FloatArray:
+        return np.asarray(self._law().logpdf(at))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Any:
         """Draw ``n`` targets for each row.
@@ -152,9 +161,15 @@ class Distribution(ABC):
         drawn = self._law().rvs(size=(n, len(self)), random_state=np.random.default_rng(seed))
         return np.ascontiguousarray(drawn.T, dtype=np.float64)
 
-    @abstractmethod
     def crps(self, y: Any) -> FloatArray:
-        """Return the CRPS of each row, float64 (n_rows,); 0 is best."""
+        """Return the CRPS of each row, float64 (n_rows,); 0 is best, infinite at infinity."""
+        at = self._targets(y)
+        with np.errstate(all="ignore"):
+            return np.where(np.isinf(at), np.inf, self._crps(at))
+
+    @abstractmethod
+    def _crps(self, at: FloatArray) -> FloatArray:
+        """Return the CRPS at finite targets."""
 
     def _targets(self, y: Any) -> FloatArray:
         given = real_numbers(y)
@@ -188,8 +203,8 @@ class Normal(Distribution):
     def variance(self) -> FloatArray:
         return self.scale**2
 
-    def crps(self, y: Any) -> FloatArray:
-        z = (self._targets(y) - self.location) / self.scale
+    def _crps(self, at: FloatArray) -> FloatArray:
+        z = (at - self.location) / self.scale
         density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
         spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / math.sqrt(math.pi)
         return np.asarray(self.scale * spread)
@@ -219,10 +234,8 @@ class LogNormal(Distribution):
         with np.errstate(over="ignore"):
             return np.asarray(self.mean**2 * np.expm1(np.minimum(self.scale**2, _FARTHEST)))
 
-    def crps(self, y: Any) -> FloatArray:
-        at = self._targets(y)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(at > 0.0, (np.log(at) - self.location) / self.scale, -np.inf)
+    def _crps(self, at: FloatArray) -> FloatArray:
+        z = np.where(at > 0.0, (np.log(at) - self.location) / self.scale, -np.inf)
         tail = special.ndtr(z - self.scale) - special.ndtr(-self.scale * math.sqrt(0.5))
         return np.asarray(at * (2.0 * special.ndtr(z) - 1.0) - 2.0 * self.mean * tail)
 
@@ -250,8 +263,8 @@ class Gamma(Distribution):
     def variance(self) -> FloatArray:
         return np.asarray(self.expected**2 / self.shape)
 
-    def crps(self, y: Any) -> FloatArray:
-        at, k, unit = self._targets(y), self.shape, self.expected / self.shape
+    def _crps(self, at: FloatArray) -> FloatArray:
+        k, unit = self.shape, self.expected / self.shape
         below = np.maximum(at, 0.0) / unit
         own = at * (2.0 * special.gammainc(k, below) - 1.0)
         next_one = self.expected * (2.0 * special.gammainc(k + 1.0, below) - 1.0)
@@ -278,19 +291,18 @@ class Poisson(Distribution):
     def variance(self) -> FloatArray:
         return self.rate
 
-    def cdf(self, y: Any) -> FloatArray:
-        return count_laws.poisson_cdf(self._targets(y), self.rate)
+    def _cdf(self, at: FloatArray) -> FloatArray:
+        return count_laws.poisson_cdf(at, self.rate)
 
-    def log_pdf(self, y: Any) -> FloatArray:
-        return count_laws.poisson_log_probability(self._targets(y), self.rate)
+    def _log_pdf(self, at: FloatArray) -> FloatArray:
+        return count_laws.poisson_log_probability(at, self.rate)
 
     def _quantiles(self, p: FloatArray) -> FloatArray:
         return count_laws.poisson_quantile(p, self.rate)
 
-    def crps(self, y: Any) -> FloatArray:
-        at, rate = self._targets(y), self.rate
-        here = np.exp(self.log_pdf(np.floor(at)))
-        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+    def _crps(self, at: FloatArray) -> FloatArray:
+        rate, here = self.rate, np.exp(self._log_pdf(np.floor(at)))
+        own = (at - rate) * (2.0 * self._cdf(at) - 1.0) + 2.0 * rate * here
         return np.asarray(own - count_laws.poisson_mean_difference(rate))
 
 
@@ -318,20 +330,20 @@ class NegativeBinomial(Distribution):
     def variance(self) -> FloatArray:
         return np.asarray(self.rate + self.rate**2 / self.size)
 
-    def cdf(self, y: Any) -> FloatArray:
-        return count_laws.binomial_cdf(self._targets(y), self.rate, self.size)
+    def _cdf(self, at: FloatArray) -> FloatArray:
+        return count_laws.binomial_cdf(at, self.rate, self.size)
 
-    def log_pdf(self, y: Any) -> FloatArray:
-        return count_laws.binomial_log_probability(self._targets(y), self.rate, self.size)
+    def _log_pdf(self, at: FloatArray) -> FloatArray:
+        return count_laws.binomial_log_probability(at, self.rate, self.size)
 
     def _quantiles(self, p: FloatArray) -> FloatArray:
         return count_laws.binomial_quantile(p, self.rate, self.size)
 
-    def crps(self, y: Any) -> FloatArray:
-        at, rate, size = self._targets(y), self.rate, self.size
+    def _crps(self, at: FloatArray) -> FloatArray:
+        rate, size = self.rate, self.size
         whole = np.floor(at)
-        here = np.exp(self.log_pdf(whole)) * (1.0 + np.maximum(whole, 0.0) / size)
-        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        here = np.exp(self._log_pdf(whole)) * (1.0 + np.maximum(whole, 0.0) / size)
+        own = (at - rate) * (2.0 * self._cdf(at) - 1.0) + 2.0 * rate * here
         return np.asarray(own - count_laws.binomial_mean_difference(rate, size))
 
 
