@@ -20,7 +20,6 @@ from hedgerow.boosting.row_data.groups import read_groups
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.targets import Targets, has_columns
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.cuda.arrays import on_host
 from hedgerow.data import AnyTable
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
@@ -34,6 +33,7 @@ from hedgerow.estimators.multilabel import (
     label_objective,
     read_indicators,
 )
+from hedgerow.estimators.scores import accuracy
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
@@ -314,15 +314,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         float
             1 is perfect.
         """
-        booster = self._fitted_booster(X)
-        if booster.target_names is None:
-            return float(super().score(X, labels.plain_labels(y), on_host(sample_weight)))
-        from sklearn.metrics import accuracy_score
-
-        predicted = self.predict(X)
-        target = self._known_targets(booster, y, len(predicted))
-        weight = on_host(sample_weight)
-        return float(accuracy_score(target, predicted, sample_weight=weight))
+        booster, predicted = self._fitted_booster(X), self.predict(X)
+        if booster.target_names is not None:
+            y = self._known_targets(booster, y, len(predicted))
+        return accuracy(type(self).__name__, y, predicted, sample_weight)
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield the result of :meth:`predict` after each round."""

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.cuda.arrays import gpu_array, is_cudf, on_host
+from hedgerow.cuda.arrays import gpu_array, is_cudf
 from hedgerow.data import Schema
 from hedgerow.data.reading.rows import is_named
 from hedgerow.data.reading.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import HedgerowWarning, ParameterError, brief
-from hedgerow.estimators.labels import plain_labels
 from hedgerow.params import Interval
 
 _SEED = Interval(0, 2**63 - 1, integer=True)
@@ -68,22 +67,3 @@ def _has_names(X: Any) -> bool:
 
     frame = as_frame(X)
     return frame is not None and frame.named
-
-
-class HostScores:
-    """Mixin before those of scikit-learn, whose scores take arrays on the host only."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of a classifier, or R2 of a regressor.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as for ``fit``
-
-        Returns
-        -------
-        float
-            1 is perfect.
-        """
-        mixin: Any = super()
-        return float(mixin.score(X, plain_labels(y), on_host(sample_weight)))

@@ -25,11 +25,11 @@ from hedgerow.boosting.row_data.targets import (
     target_column,
 )
 from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.cuda.arrays import on_host
 from hedgerow.data import Schema
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
+from hedgerow.estimators.scores import r2
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
@@ -331,15 +331,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         if self.objective in SURVIVAL:
             return self._concordance(self.predict(X), y, sample_weight)
         booster = self._fitted_booster(X)
-        levels = booster.model.training.get("quantile")
+        levels, reader = booster.model.training.get("quantile"), type(self).__name__
         if booster.target_names is not None:
-            from sklearn.metrics import r2_score
-
             predicted = self.predict(X)
             target = self._known_targets(booster, y, len(predicted))
-            return float(r2_score(target, predicted, sample_weight=on_host(sample_weight)))
+            return r2(reader, target, predicted, sample_weight)
         if not isinstance(levels, list):
-            return float(super().score(X, on_host(y), on_host(sample_weight)))
+            return r2(reader, y, self.predict(X), sample_weight)
         return _skill_of_quantiles(levels, self.predict(X), y, sample_weight)
 
     def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:

@@ -26,8 +26,8 @@ from hedgerow.estimators import labels
 from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
-from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.docs import with_texts
+from hedgerow.estimators.scores import CheckedScores
 from hedgerow.estimators.snapshots import of_one_fit
 
 LARGEST_SPREAD = 1e100
@@ -94,7 +94,7 @@ DataTypeError
 
 @with_texts(_TEXTS)
 @dataclass(kw_only=True, eq=False, repr=False)
-class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
+class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     """A decision tree for classification.
 
     Each node is split at the threshold of one feature that minimises the impurity of the
@@ -299,7 +299,7 @@ class CARTClassifier(HostScores, ClassifierMixin, CartEstimator):
 
 @with_texts(_TEXTS)
 @dataclass(kw_only=True, eq=False, repr=False)
-class CARTRegressor(HostScores, RegressorMixin, CartEstimator):
+class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     """A decision tree for regression.
 
     Each node is split at the threshold of one feature that minimises the error of the two

@@ -19,7 +19,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_length, check_weight
 from hedgerow.boosting.row_data.targets import has_columns, require_target, target_column
 from hedgerow.cuda.arrays import on_host
-from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal.scores import Calibration, check_enough, read_groups
 from hedgerow.estimators.snapshots import in_one_assignment
@@ -122,7 +122,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """Read a table whose rows can be selected, with targets, weights and groups."""
         X, y, sample_weight, group = map(on_host, (X, y, sample_weight, group))
         (X,) = indexable(X)
-        n_rows = int(_num_samples(X))
+        n_rows = _rows_in(X)
         target, weight = self._target(y, n_rows), check_weight(sample_weight, n_rows)
         return LabelledRows(X, target, weight, self._groups(group, X, n_rows))
 
@@ -205,8 +205,11 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """Check a table to predict like scikit-learn, and return its number of rows."""
         check_is_fitted(self, "calibration_")
         if hasattr(X, "shape") and hasattr(self, "n_features_in_") and len(X.shape) == 2:
-            validate_data(self, X, skip_check_array=True, reset=False)
-        return int(_num_samples(X))
+            try:
+                validate_data(self, X, skip_check_array=True, reset=False)
+            except ValueError as error:  # worded as scikit-learn requires
+                raise DataError(*error.args) from None
+        return _rows_in(X)
 
     @in_one_assignment
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
@@ -336,3 +339,11 @@ def common_weight(weight: FloatArray | None) -> float:
 def own(estimator: Any) -> Any:
     """Return an unfitted copy of an estimator."""
     return clone(estimator)
+
+
+def _rows_in(X: Any) -> int:
+    """Return the number of rows of a table; raise ``DataTypeError`` if X is none."""
+    try:
+        return int(_num_samples(X))
+    except TypeError:
+        raise DataTypeError(f"X must be a table of rows and columns; got {brief(X)}.") from None

@@ -36,8 +36,8 @@ from hedgerow.arrays import AnyArray, BoolArray, FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
-from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.conformal.base import ConformalEstimator
+from hedgerow.estimators.scores import CheckedScores
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.params import Interval
 
@@ -47,7 +47,7 @@ _PENALTY, _RANK = 0.05, 2
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConformalClassifier(HostScores, ClassifierMixin, ConformalEstimator):
+class ConformalClassifier(CheckedScores, ClassifierMixin, ConformalEstimator):
     """Prediction sets for any classifier, with guaranteed coverage.
 
     A set contains the true class with probability at least ``level`` if the rows to predict

@@ -30,7 +30,6 @@ from sklearn.utils import _safe_indexing
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.common import HostScores
 from hedgerow.estimators.conformal.base import ConformalEstimator, LabelledRows, Request, Rows, own
 from hedgerow.estimators.conformal.scores import (
     check_enough,
@@ -40,6 +39,7 @@ from hedgerow.estimators.conformal.scores import (
 )
 from hedgerow.estimators.cross import cross_fit
 from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.estimators.scores import CheckedScores
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
@@ -53,7 +53,7 @@ _BLOCK_CELLS = 4_000_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConformalRegressor(HostScores, RegressorMixin, ConformalEstimator):
+class ConformalRegressor(CheckedScores, RegressorMixin, ConformalEstimator):
     """Prediction intervals for any regressor, with guaranteed coverage.
 
     An interval contains the target with probability at least ``level`` if the rows to
