@@ -108,14 +108,14 @@ def test_penalties_are_not_enough_for_large_weights(loss: str) -> None:
         assert objective.loss(y, raw, weight) < constant + 1e-3 * abs(constant)
 
 
-def test_weights_up_to_four_are_rows_of_weight_one() -> None:
+@pytest.mark.parametrize(("copies", "is_limited"), [(4, False), (400, True)])
+def test_copies_of_rows_have_the_limit_of_weights(copies: int, is_limited: bool) -> None:
     _, y, rng = _draw("logistic", 0)
-    weight = rng.integers(1, 5, len(y))
-    objective = make_objective("logistic")
-    for each, is_limited in ((weight, False), (100.0 * weight, True)):
-        found = limited_for(objective, AllRows.of(y, each.astype(float)))
+    weight = rng.integers(copies // 2, copies, len(y))
+    for rows in (AllRows.of(y, weight.astype(float)), AllRows.of(y.repeat(weight), None)):
+        found = limited_for(make_objective("logistic"), rows)
         assert math.isfinite(longest_step(found, 1.0, 0.1)) == is_limited
-        assert found == objective
+        assert found == make_objective("logistic")
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.2])

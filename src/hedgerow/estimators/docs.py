@@ -45,11 +45,12 @@ max_delta_step : float >= 0, default=0.0
     learning rate of 1, 14 at 0.3 and 59 at 0.1.  It holds for losses of classes, rankings and
     survival times with ``reg_lambda`` below 1, and for those of log means (``"poisson"``,
     ``"gamma"``, ``"tweedie"``, ``"gamma_dist"``, ``"negative_binomial"``) also with a learning
-    rate above 0.3.  If a weight is above 4, ``reg_lambda`` must exceed a fourth of the largest
-    weight instead of 1.  ``"aft"`` always has the limit, times ``aft_scale``, except with the
-    normal distribution.  The limit is at most 16 for ``"cox"``, ``"gamma_dist"`` and
-    ``"negative_binomial"`` with such a ``reg_lambda``; for these two and ``"poisson"`` with a
-    target far (500 times) above the mean; and for ``"gamma"`` with many targets far below it.
+    rate above 0.3.  From a total weight of 100,000 on (without weights: 100,000 rows), the bound
+    of ``reg_lambda`` is the total weight over 100,000 instead of 1.  ``"aft"`` always has the
+    limit, times ``aft_scale``, except with the normal distribution.  The limit is at most 16 for
+    ``"cox"``, ``"gamma_dist"`` and ``"negative_binomial"`` with such a ``reg_lambda``; for these
+    two and ``"poisson"`` with a target far (500 times) above the mean; and for ``"gamma"`` with
+    many targets far below it.
 subsample : float in (0, 1] or "auto", default="auto"
     Fraction of the rows used in each round; with ``sampling="mvs"`` the expected
     fraction.

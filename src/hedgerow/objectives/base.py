@@ -24,7 +24,7 @@ from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
-from hedgerow.objectives.step_limits import PLAIN_WEIGHT, SAFE_RATE, limit_without_penalty
+from hedgerow.objectives.step_limits import PENALIZED_WEIGHT, SAFE_RATE, limit_without_penalty
 
 if TYPE_CHECKING:
     from hedgerow.objectives.beside import OffsetRows
@@ -101,16 +101,16 @@ class Objective(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedLoss:
-    """Base class of losses that know whether rows of a fit have large weights.
+    """Base class of losses that know whether the rows of a fit have a large total weight.
 
     Attributes
     ----------
-    excess_weight : float
-        The largest weight divided by ``PLAIN_WEIGHT``, at least 1.  Penalties bound the steps of
+    weight_factor : float
+        The total weight divided by ``PENALIZED_WEIGHT``, at least 1.  Penalties bound the steps of
         leaves less by this factor.
     """
 
-    excess_weight: float = field(default=1.0, repr=False, compare=False)
+    weight_factor: float = field(default=1.0, repr=False, compare=False)
 
 
 class MeanLoss(WeightedLoss, ABC):
@@ -230,14 +230,14 @@ def longest_line(objective: Objective, reg_lambda: float, rate: float) -> float:
 
 
 def limited_for(objective: Objective, rows: AllRows) -> Objective:
-    """Return the objective with a limit on steps if targets or weights of these rows need one."""
+    """Return the objective with the limit on steps that targets and weights of these rows need."""
     limited = getattr(objective, "limited_for", None)
     if limited is not None:
         objective = cast(Objective, limited(rows))
     if not isinstance(objective, WeightedLoss) or math.isinf(longest_step(objective, 0.0, 1.0)):
         return objective
-    excess = rows.largest_weight() / PLAIN_WEIGHT
-    return cast(Objective, replace(objective, excess_weight=excess)) if excess > 1.0 else objective
+    factor = rows.total_weight() / PENALIZED_WEIGHT
+    return cast(Objective, replace(objective, weight_factor=factor)) if factor > 1.0 else objective
 
 
 def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
@@ -249,5 +249,5 @@ def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
     limit = getattr(objective, "step_limit", None)
     if limit is None:
         return math.inf
-    excess: float = getattr(objective, "excess_weight", 1.0)
-    return float(limit(reg_lambda / excess, rate))
+    factor: float = getattr(objective, "weight_factor", 1.0)
+    return float(limit(reg_lambda / factor, rate))

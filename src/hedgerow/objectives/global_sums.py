@@ -98,15 +98,9 @@ class AllRows:
             total = total + weighted_sums(values(target), weight)[0]
         return merged([total], self.communicator)[0].over(one)
 
-    def largest_weight(self) -> float:
-        """Return the largest weight of all rows of all ranks; 1 without weights."""
-        found = np.zeros(1)
-        for _, weight in self.batches():
-            if weight is None:
-                found[0] = 1.0
-                break
-            found[0] = max(found[0], weight.max(initial=0.0))
-        return float(floats_of_keys(self.communicator.allreduce(keys_of_floats(found), "max"))[0])
+    def total_weight(self) -> float:
+        """Return the total weight; without weights the number of rows."""
+        return self.total(lambda target: np.ones(len(target)))
 
     def center(self) -> float:
         """Return the weighted mean of the targets; exact if all targets are equal."""

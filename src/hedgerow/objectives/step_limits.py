@@ -11,7 +11,7 @@ A change of ``c = rate * |G| / H`` surely lowers the loss as long as
 changes may raise it.  Hessians then fall towards 0, and steps grow from round to round, up to 1e16.
 Penalties bound these steps: by the sum of the gradients of a leaf, if ``reg_lambda`` is 1.  For
 probabilities this is enough, as their gradients are at most 1, but log means need low rates, too.
-Gradients of a row are multiples of its weight, so for large weights a penalty of 1 is next to none.
+The sum is at most the total weight, so for large weights a penalty of 1 is next to none.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from functools import lru_cache
 SAFE_RATE = 0.3 + 1e-9  # the rate of parallel trees is divided by their number and multiplied again
 """Learning rate up to which penalties alone bound the steps of log means."""
 
-PLAIN_WEIGHT = 4.0
-"""Weight up to which a row has no more effect on limits than so many rows of weight 1."""
+PENALIZED_WEIGHT = 100_000.0
+"""Total weight of the rows up to which a penalty of 1 bounds the steps.
+
+The total, and not the largest weight, because a row of weight k must act like k rows.
+"""
 
 
 @lru_cache(maxsize=64)
