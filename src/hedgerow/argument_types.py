@@ -47,7 +47,7 @@ def check_bool(value: object, name: str) -> bool:
     return bool(value)
 
 
-def path_text(path: object, name: str = "path") -> str:
+def path_text(path: object) -> str:
     """Return a path as text.
 
     Raise ``DataTypeError`` for other values.  ``open`` takes a number as well, uses the open
@@ -55,7 +55,7 @@ def path_text(path: object, name: str = "path") -> str:
     """
     if not isinstance(path, str | bytes | os.PathLike):
         raise DataTypeError(
-            f"{name} must be the path of a file, as text or a path object; got {brief(path)}."
+            f"path must be the path of a file, as text or a path object; got {brief(path)}."
         )
     return os.fsdecode(path)
 

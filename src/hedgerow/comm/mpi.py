@@ -34,18 +34,12 @@ _SECONDS_OF_TEXT = 0.2
 
 
 class MpiRanks:
-    """A :class:`hedgerow.comm.base.Communicator` of the processes of an MPI job.
+    """A :class:`hedgerow.comm.base.Communicator` of the processes of an MPI job."""
 
-    Parameters
-    ----------
-    group : mpi4py.MPI.Comm, optional
-        By default a duplicate of ``COMM_WORLD``, which keeps these messages apart from other
-        messages of the script.
-    """
-
-    def __init__(self, group: Any = None) -> None:
+    def __init__(self) -> None:
         self._mpi = _mpi()
-        self._group = self._mpi.COMM_WORLD.Dup() if group is None else group
+        # The duplicate keeps these messages apart from other messages of the script.
+        self._group = self._mpi.COMM_WORLD.Dup()
         self.rank: int = self._group.Get_rank()
         self.size: int = self._group.Get_size()
 

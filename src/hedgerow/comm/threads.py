@@ -72,6 +72,8 @@ def rank_outcomes(
 ) -> list[Outcome[Result]]:
     """Run a function like :func:`run_ranks`, and return the result or error of each rank.
 
+    ``wrap`` wraps the transport of a rank, for tests of lost and wrong messages, and ``epoch`` is
+    the epoch in the stamp of messages.
     A rank that has not ended ``timeout`` seconds (plus one) after the first failure of another
     rank fails with a CommunicationError, and its thread is abandoned.
     """
@@ -121,8 +123,6 @@ def run_ranks(
     function: Callable[[Collectives], Result],
     *,
     timeout: float = 60.0,
-    wrap: WrapTransport | None = None,
-    epoch: int = 0,
 ) -> list[Result]:
     """Call a function on several threads at once, each with its own communicator.
 
@@ -134,10 +134,6 @@ def run_ranks(
         Function of a :class:`hedgerow.comm.base.Communicator`.
     timeout : float, default 60
         Seconds that a rank waits for another rank in one exchange.
-    wrap : callable, optional
-        Function that wraps the transport of a rank, for tests of lost and wrong messages.
-    epoch : int, default 0
-        Epoch in the stamp of messages.
 
     Returns
     -------
@@ -159,7 +155,7 @@ def run_ranks(
     >>> [part.tolist() for part in sums]
     [[3, 3], [3, 3], [3, 3]]
     """
-    outcomes = rank_outcomes(size, function, timeout=timeout, wrap=wrap, epoch=epoch)
+    outcomes = rank_outcomes(size, function, timeout=timeout)
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     own = [error for error in errors if not isinstance(error, CommunicationError)]
     for error in own or errors:

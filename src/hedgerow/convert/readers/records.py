@@ -89,11 +89,10 @@ def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
     return found
 
 
-def text_number(record: dict[str, Any], name: str) -> float:
+def text_number(text: str, name: str) -> float:
     """Return a finite number that is written as text."""
-    found = record.get(name)
     try:
-        value = float(found) if isinstance(found, str) and len(found) <= 40 else math.nan
+        value = float(text) if len(text) <= 40 else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -133,7 +133,7 @@ def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:
     if not isinstance(found, str) or len(found) > 64 * n_outputs + 64:
         raise ModelFormatError("'base_score' must be a number, written as text.")
     parts = found.strip().removeprefix("[").removesuffix("]").split(",")
-    numbers = [records.text_number({"base_score": part.strip()}, "base_score") for part in parts]
+    numbers = [records.text_number(part.strip(), "base_score") for part in parts]
     if len(numbers) not in (1, n_outputs):
         raise ModelFormatError(f"'base_score' must have {n_outputs} numbers.")
     return np.array(numbers * (n_outputs // len(numbers)), dtype=np.float32)

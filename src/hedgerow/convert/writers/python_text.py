@@ -175,7 +175,7 @@ def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
             lines.append(f"{indent}return {float(tree.value[node])!r}{_line(tree, node)}")
             continue
         name = ascii(plain.names_in_trees[int(tree.column[node])])
-        lines.append(f"{indent}if {_question(plain, tree, node)}:  # {name}")
+        lines.append(f"{indent}if {_question(tree, node)}:  # {name}")
         waiting.append((int(tree.right[node]), depth + 1, "else:"))
         waiting.append((int(tree.left[node]), depth + 1, ""))
     return lines
@@ -193,7 +193,7 @@ def _line(tree: PlainTree, node: int) -> str:
     return f" + open_line(x, {line.centers[0]!r}, {list(terms_without)!r})"
 
 
-def _question(plain: PlainModel, tree: PlainTree, node: int) -> str:
+def _question(tree: PlainTree, node: int) -> str:
     """Return the condition of the left side; a comparison with NaN is false."""
     x, missing = f"x[{tree.column[node]}]", bool(tree.missing_left[node])
     if node not in tree.members:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
 from hedgerow.growing.core.stages.gradients import BLOCK
@@ -119,15 +118,6 @@ def start_state(
         level=None,
         gpu=None,
     )
-
-
-def refuse_layout(matrix: BinnedMatrix, trees: str) -> None:
-    """Raise if columns are not features: ``trees`` read feature ``j`` in column ``j``."""
-    if matrix.layout is not None:
-        raise ParameterError(
-            f"bundle_features: {trees} needs a column for each feature, but the rows have "
-            "bundles: use bundle_features=False."
-        )
 
 
 def settings_of(

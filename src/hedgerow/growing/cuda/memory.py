@@ -90,7 +90,7 @@ class RowsOnGpu:
                 )
             with stream.current():
                 self._allocate(matrix, (per_tile, width), state)
-                self._write_commands(matrix, n_words, state)
+                self._write_commands(n_words, state)
         except BaseException:
             stream.close()
             raise
@@ -142,7 +142,7 @@ class RowsOnGpu:
         self.vectors = layout.Vectors(outputs, state.vectors.trial)
         self._on_gpu[tables.WORDS] = allocate(outputs.words.size, np.int32, "gradients")
 
-    def _write_commands(self, matrix: BinnedMatrix, n_words: int, state: layout.State) -> None:
+    def _write_commands(self, n_words: int, state: layout.State) -> None:
         stream, n_rows, most_leaves = self._stream, self._n_rows, len(state.tree.table)
         leaves = aligned_zeros((2, most_leaves), np.int64)
         sums = aligned_zeros((most_leaves, 2), np.int64)

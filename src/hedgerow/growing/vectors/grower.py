@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.setup import Fit, refuse_layout
+from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.slopes import LineOutput, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.core.walked_rows import WalkedRows
@@ -43,7 +44,11 @@ class VectorGrower(TreeGrower):
     shares_histograms = False
 
     def _make_state(self, fit: Fit) -> layout.State:
-        refuse_layout(self._matrix, "a tree with vectors in its leaves")
+        if self._matrix.layout is not None:
+            raise ParameterError(
+                "bundle_features: a tree with vectors in its leaves needs a column for each "
+                "feature, but the rows have bundles: use bundle_features=False."
+            )
         n_outputs, n_threads = len(fit.raw), fit.n_threads
         width = width_of(n_outputs, fit.constant_hessian)
         state = make_state(self._matrix, fit, self._n_copies, cell_bytes=4 * (width + 1))
