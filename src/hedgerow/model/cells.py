@@ -26,7 +26,13 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, distinct
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.schema import Schema
-from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
+from hedgerow.kernels.tables.keys import (
+    float_of_key,
+    floats_of_keys,
+    highest_key,
+    keys_of_floats,
+    lowest_key,
+)
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 
@@ -121,7 +127,7 @@ class Cells:
             kind = self.schema.kinds[j]
             if kind == "category":
                 continue
-            of_number, to_key = (int, int) if kind == "int" else (_number_of, _key_of)
+            of_number, to_key = (int, int) if kind == "int" else (float_of_key, _key_of)
             cuts = self.ordered(j)[:-1]
             for key in distinct(keys[:, j]).tolist():
                 if key == MISSING_KEY or abs(of_number(key)) > limit:
@@ -153,10 +159,6 @@ class Cells:
         return rows
 
 
-def _number_of(key: int) -> float:
-    return float(floats_of_keys(np.array(key)))
-
-
 def _key_of(number: float) -> int:
     return int(keys_of_floats(np.array(number)))
 
@@ -173,7 +175,7 @@ def _beyond(cut: int, kind: str) -> int:
     """Return the key of an ordinary number above a cut."""
     if kind == "int":
         return min(cut + 1, highest_key(kind))
-    number = _number_of(cut)
+    number = float_of_key(cut)
     if math.isinf(number):  # only -inf: a cut at inf separates no values
         return _key_of(0.0)
     above = number + max(1.0, abs(number))

@@ -29,7 +29,7 @@ from hedgerow.kernels.primitives.exact_sum import (
     total_of,
     weighted_sums,
 )
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
 
 Batch: TypeAlias = "tuple[FloatArray, FloatArray | None]"
 """Targets and weights (None: all 1) of some rows."""
@@ -155,11 +155,11 @@ class AllRows:
                 below += total_of(so_far[:, place - 1], limbs).units
             prefix = (prefix << _DIGIT) | place
         key = _signed((prefix << _DIGIT) | place)
-        found = _float_of(key)
+        found = float_of_key(key)
         if below + total_of(so_far[:, place], limbs).units <= limit:
             following = self._key_above(key)
             if following is not None:
-                return 0.5 * found + 0.5 * _float_of(following) + 0.0
+                return 0.5 * found + 0.5 * float_of_key(following) + 0.0
         return found + 0.0
 
     def _key_above(self, key: int) -> int | None:
@@ -239,7 +239,3 @@ def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) ->
 def _signed(key: int) -> int:
     """Return the signed key of 64 unsigned bits whose first bit is flipped."""
     return key - (1 << 63)
-
-
-def _float_of(key: int) -> float:
-    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])

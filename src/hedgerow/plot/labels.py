@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
-from hedgerow.kernels.tables.keys import floats_of_keys
+from hedgerow.kernels.tables.keys import float_of_key
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, check_model
 from hedgerow.model.split_values import HIGHEST_KEY
@@ -222,7 +222,7 @@ def threshold_value(column: Column, key: int) -> float | int:
     if column.kind == "int":
         # Above the last value: the split separates missing values.
         return int(key) if key != HIGHEST_KEY else math.inf
-    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
+    return float_of_key(key)
 
 
 def threshold_text(value: float | int, temporal: Temporal | None) -> str:

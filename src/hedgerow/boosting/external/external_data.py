@@ -54,7 +54,7 @@ from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
@@ -145,7 +145,7 @@ class TargetSurvey:
         first = gather_targets([self._first], self._others)[:TRIED]
         largest = self._others.allreduce(keys_of_floats(np.array([self._largest])), "max")
         n_rows = count_rows(self.n_rows, self._others)[1]
-        return self._loss.make(first, float(floats_of_keys(largest)[0]), n_rows)
+        return self._loss.make(first, float_of_key(int(largest[0])), n_rows)
 
     def finish(self) -> Objective:
         """Return the objective.

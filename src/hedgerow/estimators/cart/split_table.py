@@ -20,7 +20,7 @@ from hedgerow.estimators.cart.training import CRITERIA, CartSample
 from hedgerow.growing.cart.columns import ABOVE_ALL, thresholds_between
 from hedgerow.kernels.cart.deviations import prefix_deviations
 from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
 from hedgerow.model.cart_tree import CartTree
 
 SplitTable: TypeAlias = dict[str, list[Any]]
@@ -73,7 +73,7 @@ def split_table(
     for j, column in enumerate(sample.table.schema.columns):
         values = sample.table.values[rows, j]
         keys = values if values.dtype.kind == "i" else keys_of_floats(values)
-        as_number: Callable[[int], float] = int if column.kind == "int" else _number_of_key
+        as_number: Callable[[int], float] = int if column.kind == "int" else float_of_key
         if categorical[j]:
             for key in distinct(keys[keys != MISSING_KEY]):
                 left, right = rows[keys == key], rows[keys != key]
@@ -85,10 +85,6 @@ def split_table(
             cut = np.inf if key == ABOVE_ALL else -np.inf if key == MISSING_KEY else as_number(key)
             add(column.name, "<=", cut, missing_left, (n_left, score / total))
     return result
-
-
-def _number_of_key(key: int) -> float:
-    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
 
 
 def _cuts(

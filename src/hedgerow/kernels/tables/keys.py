@@ -50,6 +50,11 @@ def floats_of_keys(keys: IntArray) -> FloatArray:
     return np.where(keys == MISSING_KEY, np.nan, bits.view(np.float64))
 
 
+def float_of_key(key: int) -> float:
+    """Return the number of one key."""
+    return float(floats_of_keys(np.array(key)))
+
+
 def float32_threshold_keys(keys: IntArray) -> np.ndarray:
     """Return 32-bit keys of float64 thresholds, rounded down to a float32.
 
