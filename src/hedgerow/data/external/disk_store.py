@@ -42,7 +42,6 @@ import itertools
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -235,12 +234,7 @@ class DiskStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _check_open(self) -> None:
