@@ -185,7 +185,7 @@ def find(
     predicted = value if known is None else known[value]
     rows = sampled(n_rows, query)
     part = {name: column[rows] for name, column in columns.items()}
-    some = Rows(target[rows], _part(weight, rows), _part(query, rows))
+    some = Rows(target[rows], part_of(weight, rows), part_of(query, rows))
     importance = _permutation(booster, part, labels[rows], known, some, n_jobs)
     kind: Any = "probability" if has_chances else "value"
     kind = "raw" if task in ("ranking", "survival") else kind
@@ -206,7 +206,8 @@ def find(
     return _with_warnings(found)
 
 
-def _part(values: AnyArray | None, rows: IntArray) -> AnyArray | None:
+def part_of(values: AnyArray | None, rows: AnyArray) -> AnyArray | None:
+    """Return some rows of an array that may be absent."""
     return None if values is None else values[rows]
 
 

@@ -22,7 +22,7 @@ from hedgerow.booster import objective_of
 from hedgerow.objectives.distributions.losses import DistributionLoss
 from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
 from hedgerow.plot.style import COLOURS, DASHES, INK, LINE, MEDIUM, SMALL, finish, short
-from hedgerow.report.findings import SAMPLE, Findings
+from hedgerow.report.findings import SAMPLE, Findings, part_of
 from hedgerow.report.html import inline_figure, new_figure, table_html
 
 _MOST_PANELS = 6
@@ -173,7 +173,7 @@ def _of_times(found: Findings) -> list[str]:
     for k, name in enumerate(_GROUPS):
         own = third == k
         if own.any():
-            at, share = survivors(times[own], happened[own], _part(found.weight, own))
+            at, share = survivors(times[own], happened[own], part_of(found.weight, own))
             style = {"color": COLOURS[k], "ls": DASHES[k]}
             ax.plot(at, share, drawstyle="steps-post", lw=1.8, label=name, **style)
     finish(ax, "y")
@@ -207,10 +207,6 @@ def survivors(
     waiting = np.cumsum(leaving[::-1])[::-1]
     share = np.cumprod(1.0 - np.minimum(events / waiting, 1.0))
     return np.concatenate(([0.0], at)), np.concatenate(([1.0], share))
-
-
-def _part(values: FloatArray | None, rows: AnyArray) -> FloatArray | None:
-    return None if values is None else values[rows]
 
 
 def _of_ranking(found: Findings) -> list[str]:

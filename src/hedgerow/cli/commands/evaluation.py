@@ -118,7 +118,7 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
     if not booster.model.schema.named and not set(names) <= set(table.columns):
         aside = {*options.target, options.weight, options.qid}
         names = [name for name in table.columns if name not in aside]
-        X = np_columns(features.feature_columns(table, names))
+        X = features.matrix_of(features.feature_columns(table, names))
     else:
         X = features.feature_columns(table, names)
     return Dataset(
@@ -127,13 +127,6 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
         None if options.weight is None else features.weights(table, options.weight),
         qid=None if options.qid is None else table.column(options.qid),
     )
-
-
-def np_columns(columns: dict[str, Any]) -> Any:
-    """Return columns of numbers as a matrix, for a model without column names."""
-    import numpy as np
-
-    return np.column_stack(list(columns.values()))
 
 
 def _rows_in_files(options: argparse.Namespace, booster: Any, way: Any) -> Any:

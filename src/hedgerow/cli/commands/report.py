@@ -69,7 +69,7 @@ def _report(options: argparse.Namespace) -> None:
     found = find(
         model.booster,
         features.feature_columns(table, names),
-        _in_order(y, targets) if isinstance(y, dict) else _as_classes(y, model.classes),
+        features.matrix_of(y) if isinstance(y, dict) else _as_classes(y, model.classes),
         classes=_array_of(model.classes),
         sample_weight=weight,
         qid=None if options.qid is None else table.column(options.qid),
@@ -116,13 +116,6 @@ def _targets(options: argparse.Namespace, table: Any, booster: Any) -> list[str]
     raise UsageError(
         f"--target COL is needed: {options.data} has columns that the model does not know: {shown}"
     )
-
-
-def _in_order(y: dict[str, Any], targets: list[str]) -> Any:
-    """Return several targets as a matrix."""
-    import numpy as np
-
-    return np.column_stack([y[name] for name in targets])
 
 
 def _names(booster: Any, table: Any, aside: list[str | None]) -> list[str]:

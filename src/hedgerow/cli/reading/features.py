@@ -23,6 +23,11 @@ def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyA
     return {name: table.columns[name] for name in names}
 
 
+def matrix_of(columns: Mapping[str, AnyArray]) -> AnyArray:
+    """Return columns of numbers as a matrix."""
+    return np.column_stack(list(columns.values()))
+
+
 def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
     """Return the names of the text columns."""
     return frozenset(name for name, column in columns.items() if holds_text(column))
