@@ -38,6 +38,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.kernels.primitives.exact_sum import ExactSum, weighted_sums
 from hedgerow.objectives.base import Objective
+from hedgerow.objectives.domain import LOWEST_MEAN
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 from hedgerow.objectives.line_search import Slopes
 from hedgerow.objectives.precomputed import LossRows
@@ -212,7 +213,6 @@ def _by_turns(objective: Objective, rows: OffsetRows, plain: FloatArray) -> Floa
 def by_ratio(
     rows: OffsetRows,
     parts: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
-    least: float,
 ) -> FloatArray:
     """Return the log of the ratio of falling to rising part, the constant of a log link.
 
@@ -222,7 +222,7 @@ def by_ratio(
     smallest, largest = rows.extent(0)
     middle = 0.5 * smallest + 0.5 * largest  # so that exponentials do not overflow
     up, down = rows.means(lambda given: parts(given.target, given.raw[0] - middle), 2)
-    return np.array([math.log(max(down, least)) - math.log(max(up, least)) - middle])
+    return np.array([math.log(max(down, LOWEST_MEAN)) - math.log(max(up, LOWEST_MEAN)) - middle])
 
 
 def by_shares(

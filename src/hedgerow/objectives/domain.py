@@ -11,9 +11,13 @@ from hedgerow.params import Interval
 LARGEST_SPREAD = 1e140
 """Largest difference of targets: beyond it gains, squares of sums of gradients, overflow."""
 
-
 LARGEST = 1e100
 """Limit on targets of objectives that multiply or divide by them."""
+
+POSITIVE = Interval(1.0 / LARGEST, LARGEST)
+
+LOWEST_MEAN = 1e-300
+"""Replaces the mean if all targets are 0, because 0 has no logarithm."""
 
 
 def check_interval(target: FloatArray, name: str, allowed: Interval, first_row: int = 0) -> None:

@@ -29,7 +29,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
-from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, check_interval
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     FAR_RATIO,
@@ -44,11 +44,8 @@ from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
 _NOT_NEGATIVE = Interval(0.0, LARGEST)
-_POSITIVE = Interval(1.0 / LARGEST, LARGEST)
 _MOST_STEP = 0.999
 """Limit for a leaf without events and without a penalty, whose loss has no minimum."""
-_LOWEST_MEAN = 1e-300
-"""Replaces the mean if all targets are 0, because 0 has no logarithm."""
 
 
 class LogLinkLoss(RowLoss):
@@ -59,9 +56,11 @@ class LogLinkLoss(RowLoss):
     # make them longer: at a learning rate of 0.3, linear leaves had 3 to 10 times the Poisson
     # loss of constant leaves after 30 rounds.
     longest_line: ClassVar[float] = 1.0
+    has_far_targets: bool = False
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
-        return limit_of_log_means(reg_lambda, rate)
+        limit = limit_of_log_means(reg_lambda, rate)
+        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -70,11 +69,11 @@ class LogLinkLoss(RowLoss):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the logarithm of the mean target, the best constant for all of these losses."""
-        return np.array([np.log(max(rows.mean(), _LOWEST_MEAN))])
+        return np.array([np.log(max(rows.mean(), LOWEST_MEAN))])
 
     def start_beside(self, rows: OffsetRows) -> FloatArray:
         """Return the best constant with an offset: the log of the ratio of two sums."""
-        return by_ratio(rows, self.parts, _LOWEST_MEAN)
+        return by_ratio(rows, self.parts)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -113,10 +112,6 @@ class Poisson(LogLinkLoss):
         far = extent_of(rows)[1] > FAR_RATIO * (1.0 + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
-    def step_limit(self, reg_lambda: float, rate: float) -> float:
-        limit = LogLinkLoss.step_limit(self, reg_lambda, rate)
-        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
-
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.poisson
 
@@ -149,7 +144,7 @@ class Gamma(LogLinkLoss):
     """Half the gamma deviance."""
 
     name: ClassVar[str] = "gamma"
-    allowed: ClassVar[Interval] = _POSITIVE
+    allowed: ClassVar[Interval] = POSITIVE
     n_outputs: int = 1
     has_far_targets: bool = field(default=False, repr=False, compare=False)
 
@@ -166,10 +161,6 @@ class Gamma(LogLinkLoss):
         scale = (1.0 + LONGEST_STEP) / rows.mean()
         far = rows.total(lambda target: np.maximum(0.0, 1.0 - scale * target)) > LONGEST_STEP
         return replace(self, has_far_targets=True) if far else self
-
-    def step_limit(self, reg_lambda: float, rate: float) -> float:
-        limit = LogLinkLoss.step_limit(self, reg_lambda, rate)
-        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.gamma

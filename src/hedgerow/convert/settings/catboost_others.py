@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hedgerow.convert.settings.rules import Rule
+from hedgerow.convert.settings.rules import SPEED, Rule
 
-_SPEED = Rule(note="it affects only speed, memory or messages, so it has no counterpart.")
 _ONE_KIND = Rule(note="Hedgerow has one kind of target statistic.")
 _NOT_PLAIN = "it concerns boosting_type='Ordered', which Hedgerow does not have."
 _TEXTS = Rule(harmless=(None, [], {}), note="turn texts into numbers first.")
@@ -72,6 +71,6 @@ OTHERS: dict[str, Rule] = {
             *("pinned_memory_size", "gpu_cat_features_storage", "data_partition"),
             *("dev_score_calc_obj_block_size", "dev_efb_max_buckets"),
         ),
-        _SPEED,
+        Rule(note=SPEED),
     ),
 }

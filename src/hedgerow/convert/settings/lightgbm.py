@@ -9,6 +9,7 @@ from hedgerow.convert.settings.lightgbm_others import OTHER_ALIASES, OTHERS
 from hedgerow.convert.settings.metrics import lightgbm_metrics
 from hedgerow.convert.settings.rules import (
     OFF,
+    SPEED,
     Library,
     Rule,
     Translation,
@@ -45,7 +46,6 @@ from hedgerow.peer_words import LIGHTGBM_OBJECTIVES
 
 _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
 _UNLIKE = "the random numbers differ, so models differ in detail"
-_SPEED = "it affects only speed, memory or messages, so it has no counterpart."
 _NO_LIMIT = 10_000_000
 
 
@@ -184,7 +184,7 @@ _RULES: dict[str, Rule] = {
             *("is_enable_sparse", "feature_pre_filter", "two_round"),
             *("importance_type", "silent", "task"),
         ),
-        Rule(note=_SPEED),
+        Rule(note=SPEED),
     ),
     **dict.fromkeys(
         (

@@ -16,6 +16,7 @@ from hedgerow.objectives import PARAMETERS, RANKING
 Values = dict[str, Any]
 Value = TypeVar("Value")
 
+SPEED = "it affects only speed, memory or messages, so it has no counterpart."
 OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses": None}
 """Parameters that Hedgerow may enable by ``"auto"``, and other libraries only on request."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from hedgerow.convert.settings.metrics import xgboost_metrics
 from hedgerow.convert.settings.rules import (
     OFF,
+    SPEED,
     Library,
     Rule,
     Translation,
@@ -64,7 +65,6 @@ def _levels(value: Any) -> Any:
     return listed[0] if len(listed) == 1 else listed
 
 
-_SPEED = Rule(note="it affects only speed, memory or messages, so it has no counterpart.")
 _OF_LINEAR = Rule(note="it concerns linear models, which Hedgerow does not have.")
 _UNLIKE = Rule(note="the random numbers differ, so models differ in detail.")
 _OF_GOALS = {"one_output_per_tree": "one_output_per_tree", "multi_output_tree": "multi_output_tree"}
@@ -195,7 +195,7 @@ _RULES: dict[str, Rule] = {
             *("validate_parameters", "max_cached_hist_node", "use_rmm", "use_cuda_async_pool"),
             "predictor",
         ),
-        _SPEED,
+        Rule(note=SPEED),
     ),
 }
 _ALIASES: dict[str, str] = {

@@ -40,7 +40,7 @@ _STEPS, _END = 28, 6.6
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _LARGEST_SEARCHED = 1e15
 _MOST_STEPS = 1100
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def stirling(count: FloatArray) -> FloatArray:
@@ -51,7 +51,7 @@ def stirling(count: FloatArray) -> FloatArray:
     for factor in reversed(_SERIES):
         series = series * square + factor
     small = np.clip(count, 1e-300, 15.0)
-    direct = special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small - _HALF_LOG_2PI
+    direct = special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small - HALF_LOG_2PI
     return np.where(count > 15.0, series / large, direct)
 
 

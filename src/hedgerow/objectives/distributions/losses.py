@@ -48,6 +48,7 @@ from scipy.special import betaln, digamma, gammaln
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.distributions.predicted import (
     Distribution,
     Gamma,
@@ -56,7 +57,7 @@ from hedgerow.objectives.distributions.predicted import (
     Normal,
 )
 from hedgerow.objectives.distributions.trigamma import trigamma
-from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, check_interval
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     FAR_RATIO,
@@ -71,8 +72,6 @@ from hedgerow.objectives.rowwise import RowLoss, extent_of, root_of_mean
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_POSITIVE = Interval(1.0 / LARGEST, LARGEST)
 _MOST_COUNTED = 1e15
 """float64 represents whole numbers up to here."""
 
@@ -95,7 +94,6 @@ _LONGEST = 20.0
 """Limit on derivatives in log shapes and sizes, whose information is at most 1."""
 _NARROWEST = 1e-8
 """Least initial scale, as a share of the location, because all targets may be equal."""
-_LOWEST_MEAN = 1e-300
 
 
 class DistributionLoss(RowLoss):
@@ -163,7 +161,7 @@ class NormalLoss(DistributionLoss):
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         far = self._far(target, raw)
-        return np.asarray(0.5 * far * far + _clipped(raw[1], _FARTHEST_SCALE) + _HALF_LOG_2PI)
+        return np.asarray(0.5 * far * far + _clipped(raw[1], _FARTHEST_SCALE) + HALF_LOG_2PI)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         h[:] = 1.0
@@ -208,7 +206,7 @@ class LogNormalLoss(NormalLoss):
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        check_interval(target, self.name, _POSITIVE, first_row)
+        check_interval(target, self.name, POSITIVE, first_row)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
@@ -250,7 +248,7 @@ class GammaLoss(LogMeanLoss):
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        check_interval(target, self.name, _POSITIVE, first_row)
+        check_interval(target, self.name, POSITIVE, first_row)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
@@ -320,7 +318,7 @@ class NegativeBinomialLoss(LogMeanLoss):
         """Return log mean and most likely log size; counts with little variance get the largest."""
         mean = rows.mean()
         variance = rows.mean(lambda target: (target - mean) ** 2)
-        log_mean = math.log(max(mean, _LOWEST_MEAN))
+        log_mean = math.log(max(mean, LOWEST_MEAN))
         if variance <= mean:
             return np.array([log_mean, _FARTHEST_SHAPE])
 

@@ -31,6 +31,7 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
@@ -50,7 +51,6 @@ _FARTHEST = 1e5
 """z is clipped to this range, so that its square keeps its digits."""
 _FARTHEST_EXTREME = 190.0
 """Limit on z for the extreme value distribution, which squares exp(z)."""
-_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _LEAST_LOG = -1e300
 
@@ -262,7 +262,7 @@ def _exp(z: FloatArray) -> FloatArray:
 
 def _log_density(z: FloatArray, name: Distribution) -> FloatArray:
     if name == "normal":
-        return -0.5 * z * z - _HALF_LOG_2PI
+        return -0.5 * z * z - HALF_LOG_2PI
     if name == "logistic":
         size = np.abs(z)
         return -size - 2.0 * np.log1p(np.exp(-size))
