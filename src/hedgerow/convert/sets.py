@@ -43,10 +43,10 @@ class CategorySets:
     unknown_left: BoolArray
 
     @staticmethod
-    def none(n_nodes: int = 1) -> CategorySets:
+    def none() -> CategorySets:
         """Return an object for a model in which no node tests a set."""
         # Length 1 broadcasts with any number of nodes.
-        return CategorySets(np.zeros(n_nodes, np.bool_), (), np.zeros(0, np.bool_))
+        return CategorySets(np.zeros(1, np.bool_), (), np.zeros(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -191,9 +191,9 @@ def check_same_names(names: Sequence[str], expected: Sequence[str]) -> None:
         raise DataError("\n".join(lines))
 
 
-def _bulleted(names: Sequence[str], most: int = 10) -> list[str]:
-    more = [f"- ... and {len(names) - most} more"] if len(names) > most else []
-    return [f"- {name}" for name in names[:most]] + more
+def _bulleted(names: Sequence[str]) -> list[str]:
+    more = [f"- ... and {len(names) - 10} more"] if len(names) > 10 else []
+    return [f"- {name}" for name in names[:10]] + more
 
 
 def read_names(names: Any) -> tuple[Any, ...] | None:

@@ -126,12 +126,12 @@ class ModelSlot:
         self._refused: Signature | None = None
         self._lock = threading.Lock()
 
-    def refresh(self, always: bool = False) -> bool:
+    def refresh(self, always: bool) -> bool:
         """Load the file if it has changed; return whether another model is now in service.
 
         Parameters
         ----------
-        always : bool, default=False
+        always : bool
             Retry a failed file that has not changed.
         """
         with self._lock:

@@ -61,7 +61,7 @@ class Difference:
 
     def falls_short(self, n_errors: float) -> bool:
         """Return whether the mean is below 0 by more than ``n_errors`` standard errors."""
-        return Difference(-self.mean, self.error, self.n_rows).exceeds(n_errors)
+        return self.mean < -max(n_errors * self.error, 0.0)
 
     def trust(self, n_errors: float) -> float:
         """Return the trust in a gain: 0 without a gain, 1 from ``n_errors`` standard errors on.

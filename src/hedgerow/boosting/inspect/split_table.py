@@ -266,7 +266,7 @@ def _splits(
     kept = (places > 0) & (n_right > 0)  # the others leave one side empty
     if missing == "left":
         kept &= places < len(present)  # otherwise it mirrors the split "right" of missing values
-    table = {
+    return {
         "threshold": [t for t, keep in zip(thresholds, kept, strict=True) if keep],
         "missing": [missing if absent.any() else None] * int(kept.sum()),
         "n_left": n_left[kept].astype(int).tolist(),
@@ -278,7 +278,6 @@ def _splits(
         "gain": (gain - len(node.g) * params.gamma)[kept].tolist(),
         "allowed": allowed[kept].tolist(),
     }
-    return table
 
 
 def _thresholds(

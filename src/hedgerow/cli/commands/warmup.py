@@ -23,8 +23,9 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from hedgerow.compile.manifest import FOLDER
+    from hedgerow.compile.variants import read_variants
 
-    missing = [variant for variant in _variants() if not _is_built(variant)]
+    missing = [variant for variant in read_variants() if not _is_built(variant)]
     if not missing:
         say(f"kernels are built into this installation ({FOLDER}): nothing to compile")
         return
@@ -49,12 +50,6 @@ def compile_all(variants: list[Any]) -> None:
     PROGRESS.expected = len(variants)
     for variant in variants:
         find_kernel(variant.kernel).dispatcher.compile(parse_types(variant.types))
-
-
-def _variants() -> list[Any]:
-    from hedgerow.compile.variants import read_variants
-
-    return read_variants()
 
 
 def _is_built(variant: Any) -> bool:

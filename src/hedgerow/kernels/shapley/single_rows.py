@@ -35,7 +35,6 @@ FEW_ROWS = 5
 """Largest number of rows that take the walk one by one."""
 
 _ONE = np.uint64(1)
-_NOTHING = np.uint64(0)
 
 
 @kernel(inner=True)

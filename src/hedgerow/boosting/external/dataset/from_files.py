@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.dataset.file_rows import ReadTarget, numeric_target
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder
@@ -72,7 +71,6 @@ def from_files(
     cache_dir: Any = None,
     memory_limit: Any = None,
     types_known: bool = False,
-    read_target: ReadTarget = numeric_target,
 ) -> FileDataset:
     """Implement :meth:`hedgerow.Dataset.from_files`; ``types_known`` as for ``open_files``."""
     return FileDataset(
@@ -80,7 +78,6 @@ def from_files(
         ReadRequest(roles, categorical_features, check_unknown(unknown_category)),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),
-        read_target=read_target,
     )
 
 

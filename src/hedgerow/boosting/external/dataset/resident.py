@@ -70,11 +70,6 @@ class ResidentRows(Dataset):
         self._own: AnyTable | None = None
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return self.table().schema.names
-
-    @property
     def offset_names(self) -> tuple[str, ...]:
         """Columns that hold the offset."""
         return self._data.offset_names

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_checks import targets_in_order
-from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.external.dataset.file_rows import ReadTarget, RowReader, Rows
 from hedgerow.boosting.external.dataset.time_columns import (
     Names,
     TimeColumns,
@@ -46,7 +46,6 @@ class SourceRows(Dataset):
         Limit in bytes.
     cache_dir : sequence of str
         Folders for chunks.
-    read_target : callable
     communicator : Communicator
     """
 
@@ -59,7 +58,6 @@ class SourceRows(Dataset):
         *,
         memory_limit: int,
         cache_dir: Sequence[str],
-        read_target: ReadTarget = numeric_target,
         communicator: Communicator | None = None,
     ) -> None:
         super().__init__(
@@ -77,7 +75,7 @@ class SourceRows(Dataset):
         self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
         self.communicator: Communicator = communicator or Alone()
         self._room = int(_BATCH_SHARE * memory_limit)
-        self._reader = RowReader(source, self._room, read_target)
+        self._reader = RowReader(source, self._room)
         self._times_of: tuple[Names, str, bool] | None = None
         self._has_types = False
 
