@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.arrays import distinct
 from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
 from hedgerow.cli.usage import UsageError, has_output, say, utf8
 from hedgerow.errors import printable
@@ -172,6 +171,8 @@ def _with_few_trees(rung: Rung) -> Rung:
 def _some_rows(split: Any) -> Any:
     """Return a few rows of each class, which compile the kernels that all rows will use."""
     import numpy as np
+
+    from hedgerow.arrays import distinct
 
     if split.task == "regression":
         return np.arange(min(len(split.y_train), 200))
