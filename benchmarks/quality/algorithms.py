@@ -174,6 +174,7 @@ VARIANTS = {
     "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, keeps=lambda values: False),
     "extra trees": Variant({"extra_trees": True}),
     "path_smooth=3": Variant({"path_smooth": 3.0}),
+    "path_smooth=30": Variant({"path_smooth": 30.0}),
     "min_samples_leaf=1": Variant({"min_samples_leaf": 1}),
     "reg_lambda=1": Variant({"reg_lambda": 1.0}),
     "subsample=1": Variant({"subsample": 1.0}),
