@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec (pi
 SCRIPT = """
 import sys
 import numpy as np
+from mpi4py import MPI
 from hedgerow.comm.mpi import MpiRanks, run_rank
 from hedgerow.comm.threads import run_ranks
 
@@ -41,6 +42,9 @@ def check(ranks):
         else:
             assert found.dtype == np.int64
             np.testing.assert_array_equal(found, right)
+    alone = MpiRanks(MPI.COMM_WORLD.Split(ranks.rank))
+    assert (alone.rank, alone.size) == (0, 1)
+    assert alone.allreduce(np.array([ranks.rank])) == ranks.rank
     if "fail" in sys.argv and ranks.rank == 1:
         raise KeyError("on purpose")
     if "stuck" in sys.argv or "fail" in sys.argv:

@@ -34,12 +34,18 @@ _SECONDS_OF_TEXT = 0.2
 
 
 class MpiRanks:
-    """A :class:`hedgerow.comm.base.Communicator` of the processes of an MPI job."""
+    """A :class:`hedgerow.comm.base.Communicator` of the processes of an MPI job.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    group : mpi4py.MPI.Comm, optional
+        By default a duplicate of ``COMM_WORLD``, which keeps these messages apart from other
+        messages of the script.
+    """
+
+    def __init__(self, group: Any = None) -> None:
         self._mpi = _mpi()
-        # The duplicate keeps these messages apart from other messages of the script.
-        self._group = self._mpi.COMM_WORLD.Dup()
+        self._group = self._mpi.COMM_WORLD.Dup() if group is None else group
         self.rank: int = self._group.Get_rank()
         self.size: int = self._group.Get_size()
 

@@ -178,6 +178,10 @@ def with_more_levels(schema: Schema, levels: Mapping[str, Sequence[Level]]) -> S
     return schema if changed == schema.columns else replace(schema, columns=changed)
 
 
+_MOST_NAMED = 10
+"""Columns that an error lists."""
+
+
 def check_same_names(names: Sequence[str], expected: Sequence[str]) -> None:
     """Raise a ``DataError`` that lists missing and unknown columns, if there are any."""
     missing = sorted(set(expected) - set(names))
@@ -192,8 +196,9 @@ def check_same_names(names: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def _bulleted(names: Sequence[str]) -> list[str]:
-    more = [f"- ... and {len(names) - 10} more"] if len(names) > 10 else []
-    return [f"- {name}" for name in names[:10]] + more
+    n_more = len(names) - _MOST_NAMED
+    more = [f"- ... and {n_more} more"] if n_more > 0 else []
+    return [f"- {name}" for name in names[:_MOST_NAMED]] + more
 
 
 def read_names(names: Any) -> tuple[Any, ...] | None:

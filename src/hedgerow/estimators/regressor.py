@@ -330,15 +330,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         """
         if self.objective in SURVIVAL:
             return self._concordance(self.predict(X), y, sample_weight)
-        booster = self._fitted_booster(X)
-        levels, reader = booster.model.training.get("quantile"), type(self).__name__
+        booster, predicted = self._fitted_booster(X), self.predict(X)
+        levels = booster.model.training.get("quantile")
         if booster.target_names is not None:
-            predicted = self.predict(X)
-            target = self._known_targets(booster, y, len(predicted))
-            return r2(reader, target, predicted, sample_weight)
-        if not isinstance(levels, list):
-            return r2(reader, y, self.predict(X), sample_weight)
-        return _skill_of_quantiles(levels, self.predict(X), y, sample_weight)
+            y = self._known_targets(booster, y, len(predicted))
+        elif isinstance(levels, list):
+            return _skill_of_quantiles(levels, predicted, y, sample_weight)
+        return r2(type(self).__name__, y, predicted, sample_weight)
 
     def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:
         assert isinstance(self.objective, str)

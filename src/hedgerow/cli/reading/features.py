@@ -140,11 +140,11 @@ def guess_task(y: Target) -> tuple[str, str]:
     return task_of_numbers(distinct(y))
 
 
-def task_of_numbers(distinct: AnyArray, *, has_more: bool = False) -> tuple[str, str]:
+def task_of_numbers(values: AnyArray, *, has_more: bool = False) -> tuple[str, str]:
     """Guess the task from the different numbers of a target; ``has_more``: some are left out."""
-    n_values = len(distinct)
+    n_values = len(values)
     few = not has_more and n_values <= _MOST_CLASSES_OF_NUMBERS
-    if few and np.array_equal(distinct, np.floor(distinct)):
+    if few and np.array_equal(values, np.floor(values)):
         return "classification", f"the target has {n_values} distinct whole numbers"
     more = "more than " if has_more else ""
     return "regression", f"the target has {more}{n_values} distinct numbers"
