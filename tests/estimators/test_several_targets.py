@@ -166,7 +166,7 @@ def test_other_ways_of_boosting(params) -> None:
     model = HedgerowRegressor(**SMALL, **params).fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.5
-    assert model.booster_.num_trees == model.n_iter_
+    assert model.booster_.num_trees == model.n_iter_ * (3 if "tree_method" in params else 1)
     if params.get("boosting") == "rf":
         assert model.oob_score_ > 0.4
     elif "oob_score" in params:
@@ -556,6 +556,8 @@ MANY = np.tile(Y, (1, 11))
         ({"multi_strategy": ONE}, Y[:, 0], "one output"),
         ({"multi_strategy": "vectors"}, Y, "multi_strategy must be one of"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
+        ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "'exact': use .*tree_method='hist'"),
+        ({"multi_strategy": ALL, "tree_method": "approx"}, Y, "'approx': use .*tree_method='hist'"),
         ({"target_statistics": True, "categorical_features": ["x0"]}, MANY, "most 10 targets"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),
@@ -580,9 +582,11 @@ def test_what_cannot_be_a_label_is_named(params, y, match) -> None:
         HedgerowClassifier(**params).fit(X, y)
 
 
-@pytest.mark.parametrize("strategy", [ONE, ALL])
 @pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize(
+    ("strategy", "method"),
+    [(ONE, "hist"), (ALL, "hist"), (ONE, "exact"), ("auto", "exact"), ("auto", "approx")],
+)
 def test_fits_of_several_targets_are_continued(strategy: str, labels: bool, method: str) -> None:
     kind: Any = HedgerowClassifier if labels else HedgerowRegressor
     y = {f"y{k}": column for k, column in enumerate((L if labels else Y).T)}

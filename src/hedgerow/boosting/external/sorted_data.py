@@ -47,8 +47,8 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
-from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
@@ -105,20 +105,17 @@ def sorted_rows(
         yield train, stacked(given) if given else aside
 
 
-def bytes_of_a_row(objective: Objective, params: BoostParams, n_vectors: int = 1) -> int:
+def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
     """Return the memory in bytes that exact growth needs for each row, for any limit.
 
     It covers raw scores, arrays of the loss, one temporary float64, the queries of a ranking and,
     for a line search, the rows by leaf, with the weights of a sample that follows gradients.
-    A tree is for ``n_vectors`` outputs.
     """
     prepared = prepared_shape(objective, 1)[0]
-    if prepared == 2:  # g and h of each output that a tree is for
-        prepared = 2 * n_vectors
     searches = params.leaf_estimation == "line_search" or not objective.second_order
     needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
     needed += RANKING_BYTES * (objective.name in RANKING)
-    return needed + _SAMPLE_WEIGHT_BYTES * weighs_rows(params, n_vectors)
+    return needed + _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
 
 
 class _RowFiles:
@@ -202,7 +199,7 @@ def _check_sortable(table: AnyTable, groups: list[tuple[int, ...]], tree_method:
 def _check_room(data: FileDataset, plan: StorePlan, n_copies: int, n_folds: int) -> None:
     objective = plan.objective
     assert objective is not None
-    each = n_copies * bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
+    each = n_copies * bytes_of_a_row(objective, plan.params)
     each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
     if n_folds > 0:  # they grow side by side
         each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))

@@ -237,9 +237,8 @@ class _Outputs:
         if not holds_vectors(trees):
             return cls(_ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs)
         width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
-        weights, bins = 8 * follows_gradients(trees), trees.tree_method == "hist"
         return cls(
-            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width * bins + weights,
+            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width + 8 * follows_gradients(trees),
             cell_bytes=4 * (width + 1),
             node_bytes=_NODE_BYTES + 16 * n_outputs,  # in the tree and in the model
         )

@@ -36,7 +36,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable
-from hedgerow.growing.exact.grower import ExactGrower, ExactVectorGrower
+from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds
@@ -359,14 +359,12 @@ def _make_grower(
     if isinstance(data.matrix, MappedTable):
         # Imported here: few trainings use columns on disk.
         from hedgerow.growing.exact.external import ExternalExactGrower
-        from hedgerow.growing.exact.external_vectors import ExternalVectorGrower
 
         columns, limit = data.matrix.columns, data.matrix.space.memory_limit
         assert columns is not None
-        on_disk = ExternalVectorGrower if holds_vectors(params) else ExternalExactGrower
-        return on_disk(columns, *shared, memory_limit=limit)
+        return ExternalExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
-    return (ExactVectorGrower if holds_vectors(params) else ExactGrower)(data.matrix, *shared)
+    return ExactGrower(data.matrix, *shared)
 
 
 def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
