@@ -718,7 +718,7 @@ def test_estimates_of_sorted_columns_and_folds() -> None:
     n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
     hist, exact = (estimate_memory((n, p), {**off, "tree_method": m}) for m in ("hist", "exact"))
     assert exact.matrix == 2 * 4 * n * p + 4 * n
-    assert exact.cuts == 4 * n * p + n * (p * 8 + 48)
+    assert exact.cuts == 4 * n * p + n * (p * 8 + 41)
     assert exact.peak < hist.peak  # no histograms
     assert exact == estimate_memory((n, p), {**off, "tree_method": "approx"})
     folds = estimate_memory((n, p), {**off, "early_stopping": "cv"})

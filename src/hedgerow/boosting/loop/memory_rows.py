@@ -31,7 +31,6 @@ from hedgerow.boosting.loop.setup.strategy import holds_vectors, is_symmetric
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
 from hedgerow.growing.core.setup import Fit
@@ -356,13 +355,6 @@ def _make_grower(
         kind = _kind_of_grower(params)
         sums = data.sums if kind.shares_histograms else None
         return kind(data.matrix, *shared, data.n_copies, data.numbers, sums)
-    if isinstance(data.matrix, MappedTable):
-        # Imported here: few trainings use columns on disk.
-        from hedgerow.growing.exact.external import ExternalExactGrower
-
-        columns, limit = data.matrix.columns, data.matrix.space.memory_limit
-        assert columns is not None
-        return ExternalExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
 

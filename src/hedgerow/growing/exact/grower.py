@@ -75,7 +75,8 @@ class ExactGrower(CompiledGrower):
             params, self._blocks.n_rows, self._columns.choice.columns, n_threads, 2 * max_leaves
         )
         state = start_state(fit, options, n_features, max_leaves, 1, PADDING)
-        return state._replace(sorted_columns=self._columns)
+        settings = state.settings._replace(packs_all=0)  # only histograms read packed gradients
+        return state._replace(settings=settings, sorted_columns=self._columns)
 
     def _draw_columns(self, tree: int) -> None:
         draw_columns(self._params, tree, self._columns.choice.columns, self._state.scalars)
@@ -179,7 +180,7 @@ def _sketch(params: BoostParams) -> int:
 def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> layout.Lists:
     longest = int(np.diff(blocks.starts).max())
     width = -(-(longest + PADDING) // _LINE) * _LINE
-    work = aligned_empty(len(blocks.entries), np.uint32)
+    work = blocks.empty(len(blocks.entries))
     work[-PADDING:] = 0  # read ahead of the last list, as rows
     scratch = aligned_zeros((n_threads, width), np.uint32)
     cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]

@@ -38,7 +38,6 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.presorted.cut_scores import cut_score
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
 from hedgerow.kernels.splits.split import Limits, NodeSums
@@ -89,6 +88,22 @@ class ExactSplit(NamedTuple):
 
 
 NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
+
+
+@kernel(inline=True, inner=True)
+def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
+    """Return the score of both sides, with the arithmetic of ``kernels.splits.split.pass_bin``."""
+    g_right, h_right = limits.g - g_left, limits.h - h_left
+    d_left, d_right = h_left + limits.penalty, h_right + limits.penalty
+    if limits.plain:
+        both = g_left * g_left * d_right + g_right * g_right * d_left
+        return both / (d_left * d_right)
+    size_left = max(abs(g_left) - limits.shrink, 0.0)
+    size_right = max(abs(g_right) - limits.shrink, 0.0)
+    left = min(size_left / d_left, limits.longest)
+    right = min(size_right / d_right, limits.longest)
+    of_left = left * (size_left + size_left - d_left * left)
+    return of_left + right * (size_right + size_right - d_right * right)
 
 
 @kernel(inner=True)
@@ -308,15 +323,6 @@ def mark_sides(
         sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
 
 
-@kernel(inline=True, inner=True)
-def is_near(h: int, last: int, step: float) -> bool:
-    """Return whether a value's rank is less than ``step`` above that of the last candidate.
-
-    ``h`` and ``last`` are the sums of h before the values.
-    """
-    return float(h - last) < step
-
-
 @kernel(inner=True)
 def thin_runs(
     source: RowArray,
@@ -348,10 +354,10 @@ def thin_runs(
         at = to + (i - start)
         bit = np.uint32(0)
         if entry != row and i != start:
-            if waiting and not is_near(h, last, step):
+            if waiting and not float(h - last) < step:
                 target[at_waiting] |= _RUN_BIT
                 last = h_waiting
-            waiting = is_near(h, last, step)
+            waiting = float(h - last) < step
             if waiting:
                 at_waiting, h_waiting = at, h
             else:
