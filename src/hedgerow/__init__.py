@@ -47,8 +47,6 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
-    from hedgerow.estimators.conformal.classifier import ConformalClassifier
-    from hedgerow.estimators.conformal.regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
@@ -69,8 +67,6 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
-    "ConformalClassifier",
-    "ConformalRegressor",
     "CrossFit",
     "CrossValidation",
     "DaskHedgerowClassifier",
@@ -151,8 +147,6 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
-    "estimators.conformal.classifier": ("ConformalClassifier",),
-    "estimators.conformal.regressor": ("ConformalRegressor",),
 }
 __getattr__ = imported_once(__name__, _HOMES)
 

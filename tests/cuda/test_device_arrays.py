@@ -19,7 +19,6 @@ from scipy import sparse
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalRegressor,
     Dataset,
     HedgerowClassifier,
     HedgerowRanker,
@@ -268,9 +267,6 @@ def test_other_estimators(gpu: GpuDriver) -> None:
         score = estimator.score(X, own)
         assert np.array_equal(estimator.fit(given, OnGpu(gpu, own)).predict(given), expected)
         assert estimator.score(given, OnGpu(gpu, own)) == score
-    conformal = ConformalRegressor(HedgerowRegressor(**PARAMS))
-    expected = conformal.fit(X, y).predict_interval(X)
-    assert np.array_equal(conformal.fit(given, target).predict_interval(given), expected)
     folds = [
         cross_fit(HedgerowRegressor(**PARAMS), *rows, cv=3) for rows in ((X, y), (given, target))
     ]

@@ -17,8 +17,6 @@ import hedgerow
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalClassifier,
-    ConformalRegressor,
     Dataset,
     HedgerowClassifier,
     HedgerowRanker,
@@ -148,17 +146,6 @@ def test_parameters_of_losses() -> None:
     names = [name for name, losses in PARAMETERS.items() if losses[0] != "lambdarank"]
     assert len(names) >= 8
     assert faults(fit, names) == {}
-
-
-def test_parameters_of_conformal_estimators() -> None:
-    def fit_numbers(name: str, value: Any) -> None:
-        ConformalRegressor(**{"estimator": CARTRegressor(), name: value}).fit(X, Y)
-
-    def fit_classes(name: str, value: Any) -> None:
-        ConformalClassifier(**{"estimator": CARTClassifier(), name: value}).fit(X, CLASSES)
-
-    assert faults(fit_numbers, ["method", "level", "random_state"]) == {}
-    assert faults(fit_classes, ["method", "level", "random_state", "allow_empty"]) == {}
 
 
 def arguments_of(function: Callable[..., Any]) -> list[str]:
