@@ -22,6 +22,22 @@ class Source:
     parts: tuple[Part, ...]
     roles: Roles
 
+    @property
+    def name(self) -> str:
+        """Name of the first part and the number of the others, for error texts."""
+        first, *others = (part.name for part in self.parts) if self.parts else ("no files",)
+        return f"{first} and {len(others)} more" if others else first
+
+    @property
+    def summary(self) -> str:
+        """Number of files and names of the targets, known without reading them."""
+        n_parts = len(self.parts)
+        rows = f"{n_parts:,} {'file' if n_parts == 1 else 'files'}"
+        if any(isinstance(part, FunctionPart) for part in self.parts):
+            rows = "batches"
+        target = ", ".join(map(repr, self.roles.targets)) or "part of the rows"
+        return f"rows of {rows}; target {target}"
+
 
 def open_files(
     paths: PathLike | Sequence[PathLike],
