@@ -501,16 +501,6 @@ def test_refit_on_the_same_rows_changes_nothing(params, y) -> None:
     )
 
 
-def test_tables_of_splits() -> None:
-    data = Dataset(X, Y)
-    model = train({**SMALL, "num_parallel_tree": P}, data)
-    forest = model.model.forest
-    for tree in (0, P - 1, P, 2 * P + 1):
-        table = model.split_table(tree, 0, data)
-        best = float(np.max(table["gain"]))
-        assert best == pytest.approx(float(forest.gain[forest.tree_start[tree]]), rel=1e-6)
-
-
 def test_json_and_text() -> None:
     model = fitted({**SAMPLED, "num_parallel_tree": P, "objective": "softmax"}, CLASSES)
     document = json.loads(model.to_json())

@@ -15,7 +15,6 @@ from hedgerow import (
     HedgerowRanker,
     HedgerowRegressor,
 )
-from hedgerow.errors import DataError
 
 N = 240
 FEW: dict[str, Any] = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping": False}
