@@ -202,7 +202,6 @@ _METHODS: dict[str, dict[str, Any]] = {
     "plot_importance": {},
     "plot_partial_dependence": {"columns": [0], "X": X},
     "to_text": {},
-    "to_json": {},
     "feature_importance": {},
     "split_values": {"column": 0},
     "refit": {"X": X, "y": Y},

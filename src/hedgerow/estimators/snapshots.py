@@ -1,8 +1,9 @@
 """Fitted attributes of one fit, also while another thread fits the same estimator.
 
-A fit replaces all attributes of its estimator in one assignment.  A method that reads several of them reads a copy of the estimator
-(:func:`of_one_fit`), because a fit may end between two reads.  The methods of boosted
-estimators that predict need no copy: they read one attribute, ``booster_``.
+A fit replaces all attributes of its estimator in one assignment.  A method that reads several
+of them reads a copy of the estimator (:func:`of_one_fit`), because a fit may end between two
+reads.  The methods of boosted estimators that predict need no copy: they read one attribute,
+``booster_``.
 """
 
 from __future__ import annotations
