@@ -279,10 +279,10 @@ def test_cv_has_the_curves_of_its_folds() -> None:
         for rows, place in (("validation", tested), ("train", seen)):
             score = mean_absolute_error(Y[place], found.boosters[k].predict(X[place]))
             assert found.curves[rows]["mae"][-1, k] == pytest.approx(score)
-    frame = found.to_frame(None)
-    assert len(frame["round"]) == 6
-    assert frame["validation mae mean"] == found.mean["validation"]["mae"].tolist()
-    assert found.best_round == int(np.argmin(found.mean["validation"]["mae"])) + 1
+    mean = found.mean["validation"]["mae"]
+    assert mean.tolist() == found.curves["validation"]["mae"].mean(axis=1).tolist()
+    assert len(mean) == 6
+    assert found.best_round == int(np.argmin(mean)) + 1
 
 
 def test_cv_is_cross_fit_of_the_estimator() -> None:
