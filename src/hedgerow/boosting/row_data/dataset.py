@@ -23,7 +23,6 @@ from hedgerow.peer_arguments import OF_DATASET, advised
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-    from hedgerow.boosting.inspect.memory_estimate import MemoryEstimate
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -293,14 +292,6 @@ cache_dir, memory_limit
     def _features(self) -> Any:
         names = self.offset_names
         return take_offset(self.X, names)[0] if names else self.X
-
-    def estimate_memory(
-        self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
-    ) -> MemoryEstimate:
-        """Estimate the memory use of a training; see :func:`hedgerow.estimate_memory`."""
-        from hedgerow.boosting.inspect.memory_estimate import estimate_memory
-
-        return estimate_memory(self.X, params, n_outputs=n_outputs)
 
     def table(
         self,
