@@ -40,11 +40,7 @@ from hedgerow.errors import ModelFormatError
 
 
 def read_lightgbm(data: bytes) -> Imported:
-    """Read the content of a LightGBM text file.
-
-    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
-    message names it.
-    """
+    """Read the content of a LightGBM text file."""
     text = parse(data)
     n_features = read_int(text.header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1
     per_round = read_int(

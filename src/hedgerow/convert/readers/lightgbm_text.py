@@ -62,10 +62,7 @@ class LightGBMText:
 
 
 def parse(data: bytes) -> LightGBMText:
-    """Split a file into its parts.
-
-    Raise ``ModelFormatError`` if the file is not a LightGBM model of versions 2 to 4.
-    """
+    """Split a file into its parts."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

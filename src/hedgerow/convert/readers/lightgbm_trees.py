@@ -79,11 +79,9 @@ def _children(nodes: Nodes, name: str) -> IntArray:
 
 
 def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
-    """Return keys and missing sides of numeric splits, and whether zeros are missing.
-
-    Before the trees, LightGBM sets all values up to ``ZERO`` to 0
-    (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
-    """
+    """Return keys and missing sides of numeric splits, and whether zeros are missing."""
+    # Before the trees, LightGBM sets all values up to ``ZERO`` to 0
+    # (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
     number, kind = ~nodes.is_set, nodes.decision >> 2
     default_left = (nodes.decision & DEFAULT_LEFT) > 0
     cut = _beside_zero(np.where(number, nodes.threshold, 0.0))

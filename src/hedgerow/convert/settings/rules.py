@@ -185,11 +185,7 @@ def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
-    """Translate the parameters of another library; None means that a parameter is not given.
-
-    Raise ``ParameterError`` for an unknown name, two names of one parameter with different
-    values, or a value that Hedgerow does not support.
-    """
+    """Translate the parameters of another library; None means that a parameter is not given."""
     check_bool(defaults, "defaults")
     given = _by_canonical_name(library, params)
     arranged = library.arrange(given)
@@ -267,11 +263,9 @@ _USED_WITH: dict[str, tuple[str, Any]] = {
 
 
 def _leave_out_others(library: Library, said: Values) -> Iterable[str]:
-    """Remove parameters of other kinds of models and of other objectives; yield notes on them.
-
-    The library ignores them; Hedgerow would raise an error.  Without an objective, parameters of
-    rankings are kept: the libraries' rankers have an objective of their own.
-    """
+    """Remove parameters of other kinds of models and of other objectives; yield notes on them."""
+    # The library ignores them; Hedgerow would raise an error. Without an objective, parameters of
+    # rankings are kept: the libraries' rankers have an objective of their own.
     for name, (other, value) in _USED_WITH.items():
         if name in said and said.get(other) != value:
             del said[name]
@@ -290,10 +284,8 @@ def _leave_out_others(library: Library, said: Values) -> Iterable[str]:
 
 
 def _in_its_units(said: Values) -> Values:
-    """Return penalties on gains and gradients in the units of the objective.
-
-    Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
-    """
+    """Return penalties on gains and gradients in the units of the objective."""
+    # Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
     if said.get("objective") != "absolute_error":
         return {}
     factors = {"gamma": 0.25, "reg_alpha": 0.5}

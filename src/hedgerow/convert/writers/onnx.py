@@ -38,11 +38,7 @@ _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
 
 def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the content of a file.
-
-    Raise ``ParameterError`` if ONNX cannot express the model; the message names the
-    feature. Raise ``ImportError`` if onnx is not installed.
-    """
+    """Return the content of a file."""
     import onnx
     from onnx import helper
 

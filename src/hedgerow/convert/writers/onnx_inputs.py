@@ -50,10 +50,8 @@ def missing_text(column: Column) -> str:
 
 
 def _add_codes(graph: Graph, features: str, j: int) -> str:
-    """Return the codes of a column of categories as int64, (rows, 1).
-
-    An unknown category has the number of levels as code, and a missing one the next number.
-    """
+    """Return the codes of a column of categories as int64, (rows, 1)."""
+    # An unknown category has the number of levels as code, and a missing one the next number.
     column, name = graph.plain.columns[j], f"hedgerow_category_{j}"
     n_levels = len(column.levels)
     if is_text(column):
@@ -76,18 +74,9 @@ def _add_codes(graph: Graph, features: str, j: int) -> str:
 def add_codes_for_sets(
     graph: Graph, features: str, inputs: str, trees: Sequence[PlainTree]
 ) -> tuple[str, dict[int, int]]:
-    """Append the codes of numbers that are categories to the inputs of the trees.
-
-    ONNX Runtime converts the values that it looks up in sets to int32: it would take 1.5 for 1.
-    Codes are small whole numbers, and an unknown number has the code -1.
-
-    Returns
-    -------
-    str
-        Name of all inputs.
-    dict from int to int
-        For each such column of the table that a set tests, the position of its codes.
-    """
+    """Append the codes of numbers that are categories to the inputs of the trees."""
+    # ONNX Runtime converts the values that it looks up in sets to int32: it would take 1.5 for 1.
+    # Codes are small whole numbers, and an unknown number has the code -1.
     tested = {int(tree.column[node]) for tree in trees for node in tree.members}
     numbers = sorted(j for j in tested if not is_text(graph.plain.columns[j]))
     if not numbers:

@@ -24,10 +24,7 @@ _MOST_DEPTH = 80
 
 
 def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the text of a module.
-
-    Raise ``ParameterError`` if a tree is too deep for Python.
-    """
+    """Return the text of a module."""
     trees = plain.trees()
     lines = _head(plain)
     for number, tree in enumerate(trees):

@@ -101,11 +101,7 @@ class _Rounding:
 
 
 def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the text of a model.
-
-    Raise ``ParameterError`` if XGBoost cannot express the model; the message names the
-    feature.
-    """
+    """Return the text of a model."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     for column in plain.columns:
