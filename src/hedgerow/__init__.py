@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hedgerow.boosting.inspect.memory_estimate import estimate_memory
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.convert.exporting import ExportError
+    from hedgerow.convert.exports import ExportReport
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
     from hedgerow.convert.settings.xgboost import from_xgboost_params
-    from hedgerow.convert.writers.report import ExportReport
     from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
@@ -130,7 +130,7 @@ _HOMES = {
     ),
     "explain": ("Explanation",),
     "convert.exporting": ("ExportError",),
-    "convert.writers.report": ("ExportReport",),
+    "convert.exports": ("ExportReport",),
     "convert.settings.catboost": ("from_catboost_params",),
     "convert.settings.lightgbm": ("from_lightgbm_params",),
     "convert.settings.xgboost": ("from_xgboost_params",),

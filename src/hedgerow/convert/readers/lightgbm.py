@@ -32,8 +32,7 @@ import numpy as np
 
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
 from hedgerow.convert.readers.lightgbm_categories import categories_of
-from hedgerow.convert.readers.lightgbm_nodes import Nodes
-from hedgerow.convert.readers.lightgbm_text import LightGBMText, parse, read_floats, read_int
+from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, parse, read_floats, read_int
 from hedgerow.convert.readers.lightgbm_trees import ZERO, table_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError

@@ -200,7 +200,7 @@ def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Tr
     notes += [*arranged, *library.adjust(said, given, defaults)]
     if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
         del said["sampling"]  # all rows are in the sample
-    loss = said.get("objective")
+    loss = str(said.get("objective"))
     if loss in library.loss_notes:
         notes.append(f"objective: {library.loss_notes[loss]}")
     notes += _leave_out_others(library, said)

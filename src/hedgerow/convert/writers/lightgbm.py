@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.readers.lightgbm_trees import ZERO
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.errors import ParameterError
 
 _TARGET = "LightGBM's text"

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.onnx_graph import Graph, tensor
 from hedgerow.convert.writers.onnx_inputs import (
     add_codes_for_sets,
@@ -29,7 +30,6 @@ from hedgerow.convert.writers.onnx_inputs import (
 )
 from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 
 _TARGET = "ONNX"
 _AT_MOST, _MEMBER = 0, 6

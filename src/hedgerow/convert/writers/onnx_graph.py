@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -59,16 +59,6 @@ class Graph:
 
 def tensor(values: AnyArray, name: str) -> Any:
     """Return an array as a tensor; texts have the dtype object."""
-    from onnx import TensorProto, helper
+    from onnx import numpy_helper
 
-    if values.dtype == object:
-        texts = [str(value).encode() for value in values.tolist()]
-        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], cast(Any, texts))
-    kinds = {
-        "f": TensorProto.DOUBLE,
-        "i": TensorProto.INT64,
-        "u": TensorProto.UINT8,
-        "b": TensorProto.BOOL,
-    }
-    kind = kinds[values.dtype.kind]
-    return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
+    return numpy_helper.from_array(values, name)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "treelite"

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.schema import Column
 from hedgerow.kernels.tables.keys import floats_of_keys
 
