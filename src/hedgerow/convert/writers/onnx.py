@@ -21,12 +21,13 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.exports import Notes
-from hedgerow.convert.writers.onnx_graph import Graph, tensor
 from hedgerow.convert.writers.onnx_inputs import (
+    Graph,
     add_codes_for_sets,
     add_computed,
     is_text,
     missing_text,
+    tensor,
 )
 from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse

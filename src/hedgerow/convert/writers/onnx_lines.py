@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.convert.writers.onnx_graph import INT64, Graph
+from hedgerow.convert.writers.onnx_inputs import INT64, Graph
 from hedgerow.convert.writers.plain import Line, PlainTree
 
 

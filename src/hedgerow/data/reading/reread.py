@@ -23,25 +23,7 @@ from hedgerow.data.sparse import mark_zeros
 
 
 def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Table:
-    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
-
-    Raise ``DataError`` or ``DataTypeError`` if columns are missing or have another kind.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the training table, or of a model.
-    more_levels : bool, default=False
-        Add new categories to the levels of the schema.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> first = read_table({"size": [1.0, 2.0], "colour": ["red", "blue"]})
-    >>> other = read_table({"colour": ["red", "green"], "size": [3.0, 4.0]})
-    >>> read_again(other, first.schema).values.tolist()
-    [[3.0, 1.0], [4.0, nan]]
-    """
+    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``."""
     own = table.schema
     check_n_features(table.n_features, schema, "Booster")
     order = list(range(table.n_features))

@@ -45,20 +45,7 @@ def open_files(
     *,
     types_known: bool = False,
 ) -> Source:
-    """Find the files and check their columns.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-    types_known : bool, default=False
-        Ignore the types of columns, as in text files.
-
-    Raises
-    ------
-    DataError, ParameterError, StorageError
-        See :mod:`hedgerow.data.sources.paths`.  Also if a file lacks a column, or LibSVM
-        files are mixed with others.
-    """
+    """Find the files and check their columns."""
     files = find_files(paths)
     check_formats(files)
     if files[0].format == "libsvm":
