@@ -329,18 +329,6 @@ def test_trees_are_shown_with_their_vectors(regressor) -> None:
     np.testing.assert_allclose(frame["value"][0], booster.model.forest.vectors[0])
     report = booster.verify_monotone("x0", "increasing", n_points=1000)
     assert report.findings["x0"].verdict == "violated"
-    table = booster.split_table(0, 0, Dataset(X, Y))
-    assert {len(sums) for sums in table["g_left"]} == {Y.shape[1]}
-
-
-def test_a_split_table_of_a_tree_for_each_target() -> None:
-    settings = {"n_estimators": 2, "max_leaves": 2, "multi_strategy": ONE, "early_stopping": False}
-    booster = train(settings, Dataset(X, Y))
-    table = booster.split_table(4, 0, Dataset(X, Y))
-    best = table[table["allowed"]].nlargest(1, "gain").iloc[0]
-    tree = booster.to_frame().query("tree == 4 and node == 0").iloc[0]
-    assert best["feature"] == tree["feature"]
-    assert best["gain"] == pytest.approx(tree["gain"], rel=1e-5)
 
 
 # ------------------------------------------------------------------ categories

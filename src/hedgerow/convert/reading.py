@@ -24,22 +24,7 @@ MOST_BYTES = 2**31
 
 
 def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None]:
-    """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source.
-
-    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if the file is
-    not a valid model file, or has an unsupported feature.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    model : Model
-        Validated.
-    record : dict or None
-        As for :func:`hedgerow.io.load_model`.
-    """
+    """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source."""
     path = path_text(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         return load_model(path)
@@ -75,12 +60,7 @@ def format_of(start: bytes) -> str | None:
 
 
 def read_foreign(data: bytes) -> Imported | None:
-    """Read the content of a file of another library; None if the format is unknown.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read the content of a file of another library; None if the format is unknown."""
     kind = format_of(data[:SNIFF_BYTES])
     if kind == "lightgbm":
         from hedgerow.convert.readers.lightgbm import read_lightgbm
@@ -100,12 +80,7 @@ BOUNDS = Bounds(values=1 << 26, containers=1 << 23, depth=256, constants=True)
 
 
 def read_json(data: bytes) -> Imported:
-    """Read a JSON model of XGBoost or CatBoost.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read a JSON model of XGBoost or CatBoost."""
     record = strict_json.decode(data.removeprefix(b"\xef\xbb\xbf"), "the model", BOUNDS)
     if isinstance(record, dict) and "learner" in record:
         from hedgerow.convert.readers.xgboost import read_record

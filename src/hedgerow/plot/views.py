@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import feature_importance
@@ -27,57 +26,6 @@ class TreeViews(BoosterPart):
             "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
         }
         return html_table(type(self).__name__, facts)
-
-    def split_table(
-        self,
-        tree: int,
-        node: int,
-        dataset: Dataset,
-        backend: FrameLibrary = "pandas",
-    ) -> Any:
-        """Return every candidate split of a node, a cut or a set of levels, with its gain.
-
-        Parameters
-        ----------
-        tree, node : int
-            As in :meth:`to_frame`; the node may be a leaf.
-        dataset : Dataset
-            The rows that the model was trained on, with ``y``.  If the rows are exactly those
-            of the training (none held out for early stopping, none sampled), the best allowed
-            candidate is the split of the node.  ``tree_method="approx"`` considers some of the
-            candidates only.
-        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
-            lists.
-
-        Returns
-        -------
-        data frame
-            One row for each feature, cut or set, and side of missing values, with the columns
-            of :func:`hedgerow.boosting.inspect.split_table.split_table`.
-
-        Raises
-        ------
-        ParameterError
-            If there is no such tree or node, or the trees were rescaled (DART).
-        DataError
-            If the rows do not fit the model.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
-        >>> table = train(params, data).split_table(0, 0, data)
-        >>> table["threshold"].tolist(), table["gain"].tolist()
-        ([1.5, 3.0], [0.75, 3.0])
-        """
-        from hedgerow.boosting.inspect.split_table import split_table
-
-        table = dataset.table(self._schema)
-        target = dataset.target(table.n_rows, self.model.objective)
-        sample = dataset.sample(table, target, self._objective.n_outputs)
-        return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all nodes of all trees as a data frame, one row for each node.
