@@ -27,13 +27,12 @@ from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import Background, read_background
-from hedgerow.inspection.partial import Columns, positions_of
+from hedgerow.inspection.background import Background, Columns, positions_of, read_background
 from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 from hedgerow.objectives import SeveralTargets
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
@@ -230,19 +229,18 @@ def permutation_importance(
         raise ParameterError(
             f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
         )
-    check_model(model)
-    chosen = positions_of(columns, model.schema)
-    background = read_background(model, X, sample_weight, offset, n_jobs)
+    chosen = positions_of(columns, model)
+    background = read_background(model, X, "raw", sample_weight, offset, n_jobs)
     judge = _Judge(background, y, metric, qid, classes)
-    raw = Rescorer(background).scores()
-    baseline = judge.score(raw)
+    baseline = judge.score(background.raw)
     samples = np.zeros((len(chosen), n_repeats))
     for place, column in enumerate(chosen):
-        rescorer = Rescorer(background, column, raw=raw)
+        rescorer = Rescorer(background, column)
         if rescorer.n_rounds == 0:
             continue
         for repeat in range(n_repeats):
-            order = np.random.default_rng([random_state, column, repeat]).permutation(len(raw.T))
+            rng = np.random.default_rng([random_state, column, repeat])
+            order = rng.permutation(background.n_rows)
             permuted = rescorer.scores(background.values[order, column])
             samples[place, repeat] = judge.loss(permuted, baseline)
     errors = None

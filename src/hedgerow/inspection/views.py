@@ -17,12 +17,11 @@ from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
-    from hedgerow.inspection.background import Kind
+    from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.curves import IndividualCurves
     from hedgerow.inspection.effects import JointEffect, PartialDependence
     from hedgerow.inspection.friedman import Interactions
     from hedgerow.inspection.importance import AnyImportance, Importances
-    from hedgerow.inspection.partial import Columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +75,13 @@ class Inspections(ABC):
         sample_weight: Any = None,
         offset: Any = None,
         n_points: int = 100,
+        max_rows: int | None = 1000,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> PartialDependence:
         """Compute the mean prediction as a function of each column.
 
-        See :func:`hedgerow.inspection.partial_dependence`.  Raw scores are exact, for all
-        columns in one pass over X.
+        See :func:`hedgerow.inspection.partial_dependence`.
 
         Examples
         --------
@@ -96,7 +96,8 @@ class Inspections(ABC):
         own = self._inspected()
         return partial_dependence(
             own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
+            n_points=n_points, max_rows=max_rows, random_state=random_state,
+            output_names=own.names_of(kind), n_jobs=n_jobs,
         )  # fmt: skip
 
     def joint_dependence(
@@ -108,6 +109,8 @@ class Inspections(ABC):
         sample_weight: Any = None,
         offset: Any = None,
         n_points: int = 20,
+        max_rows: int | None = 1000,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> JointEffect:
         """Compute the mean prediction as a function of two columns.
@@ -116,10 +119,10 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import joint_dependence
 
-        model = self._inspected().model
         return joint_dependence(
-            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, n_jobs=n_jobs,
+            self._inspected().model, X, columns, kind=kind, sample_weight=sample_weight,
+            offset=offset, n_points=n_points, max_rows=max_rows, random_state=random_state,
+            n_jobs=n_jobs,
         )  # fmt: skip
 
     def individual_curves(
@@ -138,14 +141,9 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import individual_curves
 
+        model = self._inspected().model
         return individual_curves(
-            self._inspected().model,
-            X,
-            column,
-            kind=kind,
-            offset=offset,
-            n_points=n_points,
-            n_jobs=n_jobs,
+            model, X, column, kind=kind, offset=offset, n_points=n_points, n_jobs=n_jobs
         )
 
     def accumulated_effects(
@@ -179,15 +177,17 @@ class Inspections(ABC):
         kind: Kind = "raw",
         sample_weight: Any = None,
         offset: Any = None,
+        max_rows: int | None = 200,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> Interactions:
         """Compute Friedman's H of all pairs; see :func:`hedgerow.inspection.interactions`."""
         from hedgerow.inspection import interactions
 
-        model = self._inspected().model
         return interactions(
-            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset, n_jobs=n_jobs
-        )
+            self._inspected().model, X, columns, kind=kind, sample_weight=sample_weight,
+            offset=offset, max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
+        )  # fmt: skip
 
     def importance(
         self,

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hedgerow.inspection.background import Kind
+    from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.importance import AnyImportance
-    from hedgerow.inspection.partial import Columns
 
 
 class InspectionPictures(Inspections):
