@@ -106,10 +106,13 @@ class Background:
         """Return predictions, shape (n, n_outputs), for raw scores (n_outputs, n)."""
         if self.kind == "raw":
             return np.ascontiguousarray(raw.T)
-        values = self.objective.predict(raw)
-        if weights_of(self.model) is not None:
-            values = true_probabilities(self.model, values)
+        values = self.values_of(raw)
         return values[:, None] if values.ndim == 1 else values
+
+    def values_of(self, raw: FloatArray) -> FloatArray:
+        """Return values or probabilities, free of class weights, for raw scores."""
+        values = self.objective.predict(raw)
+        return values if weights_of(self.model) is None else true_probabilities(self.model, values)
 
     def means(self, scores: Iterable[FloatArray]) -> FloatArray:
         """Return mean predictions (n_values, n_outputs) for raw scores with some of the values."""

@@ -9,14 +9,14 @@ points  an effect evaluated at some values only
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.columns import Encoded, Ticks, rounded_categories
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
@@ -133,7 +133,11 @@ class Effect:
         ParameterError
             For a category in ``left_out``.
         """
-        given = as_objects(values)
+        if hasattr(values, "dtype"):
+            values = np.asarray(values)
+            if values.dtype.kind in "mM":  # NumPy converts nanoseconds to integers
+                values = values.astype(f"{values.dtype.kind}8[us]")
+        given = np.array(values, dtype=object).reshape(-1)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
         if self.temporal is not None or self.rounding != "none" or self.kind != "category":
             given[~absent] = self._as_numbers(given[~absent])
@@ -144,10 +148,9 @@ class Effect:
         present = given[~absent]
         if self.kind == "category":
             found[~absent] = self._of_levels(present)
-        elif self.is_exact:
-            number = whole_above(present) if self.kind == "int" else present.astype(np.float64)
-            cell = np.searchsorted(self.positions[:-1], number, side="left")
-            found[~absent] = self.values[cell]
+        elif self.is_exact:  # Python compares wide integers and floats without rounding
+            cuts = self.positions[:-1].tolist()
+            found[~absent] = self.values[[bisect_left(cuts, number) for number in present]]
         else:
             found[~absent] = self._between(present.astype(np.float64))
         return found
@@ -268,25 +271,6 @@ class PartialDependence:
                     ):
                         columns[key].append(entry)
         return make_frame(columns, backend)
-
-
-def as_objects(values: Any) -> AnyArray:
-    """Return values as Python objects, shape (n_values,)."""
-    if hasattr(values, "dtype"):
-        values = np.asarray(values)
-        if values.dtype.kind in "mM":  # NumPy converts nanoseconds to integers
-            values = values.astype(f"{values.dtype.kind}8[us]")
-    return np.array(values, dtype=object).reshape(-1)
-
-
-def whole_above(numbers: AnyArray) -> IntArray:
-    """Return the least integer of 64 bits that is not below each number."""
-    limits = np.iinfo(np.int64)
-    found = [
-        math.ceil(number) if math.isfinite(number) else math.copysign(2.0**63, number)
-        for number in numbers.tolist()
-    ]
-    return np.array([min(max(limits.min, int(each)), limits.max) for each in found], np.int64)
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:

@@ -118,7 +118,11 @@ def partial_dependence(
     some = background.sample(max_rows, random_state)
     mean = some.means([some.raw])[0]
     names = named_outputs(output_names, len(mean))
-    effects = [_effect_of(background, some, column, n_points) for column in chosen]
+    effects = []
+    for column in chosen:
+        grid = grid_of(background, column, n_points)
+        curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
+        effects.append(effect_of_grid(background, column, grid, curve))
     return PartialDependence(tuple(effects), background.kind, np.squeeze(mean), names)
 
 
@@ -166,23 +170,20 @@ def joint_dependence(
         raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
     background = read_background(model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
-    first, second = (_effect_of(background, some, column, n_points) for column in chosen)
-    grids = [grid_of(background, column, n_points) for column in chosen]
-    n_first, n_second = (len(grid.encoded) for grid in grids)
-    pairs = np.repeat(grids[0].encoded, n_second), np.tile(grids[1].encoded, n_first)
+    grids, effects, places = [], [], []
+    for column in chosen:
+        grid = grid_of(background, column, n_points)
+        alone = some.means(Rescorer(some, column).grid_scores(grid.encoded))
+        grids.append(grid.encoded)
+        effects.append(effect_of_grid(background, column, grid, alone))
+        places.append(grid.place_of(background.values[:, column]))
+    shape = len(grids[0]), len(grids[1])
+    pairs = np.repeat(grids[0], shape[1]), np.tile(grids[1], shape[0])
     means = some.means(Rescorer(some, *chosen).grid_scores(*pairs))
-    place, other = (
-        grid.place_of(background.values[:, column])
-        for column, grid in zip(chosen, grids, strict=True)
-    )
-    # The last row and column count the levels that are not evaluated.
-    shape = (n_first + 1, n_second + 1)
-    rows = np.bincount(
-        place * shape[1] + other, weights=background.weight, minlength=shape[0] * shape[1]
-    )
-    values = single_output(means.reshape(n_first, n_second, -1))
-    counted = rows.reshape(shape)[:-1, :-1].astype(np.float64)
-    return JointEffect(first, second, values, counted, background.kind)
+    rows = np.zeros((shape[0] + 1, shape[1] + 1))  # the last are levels that are not evaluated
+    np.add.at(rows, tuple(places), 1.0 if background.weight is None else background.weight)
+    values = single_output(means.reshape(*shape, -1))
+    return JointEffect(effects[0], effects[1], values, rows[:-1, :-1], background.kind)
 
 
 def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
@@ -200,13 +201,6 @@ def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
 def single_output(values: FloatArray) -> FloatArray:
     """Drop the axis of a single output."""
     return values[..., 0] if values.shape[-1] == 1 else values
-
-
-def _effect_of(background: Background, some: Background, column: int, n_points: int) -> Effect:
-    """Return the effect of a column over ``some`` rows, with the row counts of all of them."""
-    grid = grid_of(background, column, n_points)
-    curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
-    return effect_of_grid(background, column, grid, curve)
 
 
 def effect_of_grid(background: Background, column: int, grid: Grid, curve: FloatArray) -> Effect:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -242,30 +242,23 @@ class Inspections(ABC):
                 sample_weight=sample_weight, offset=offset, qid=qid, classes=own.classes,
                 n_jobs=n_jobs,
             )  # fmt: skip
-        _refuse_unused(
-            kind,
-            {"n_repeats": not _is(n_repeats, 5), "random_state": not _is(random_state, 0)},
-            X=X if kind != "shap" else None, y=y, metric=metric, sample_weight=sample_weight,
-            offset=offset, qid=qid,
-        )  # fmt: skip
+        given = {
+            "X": None if kind == "shap" else X, "y": y, "metric": metric,
+            "sample_weight": sample_weight, "offset": offset, "qid": qid,
+        }  # fmt: skip
+        unused = [name for name, value in given.items() if value is not None]
+        numbers = ("n_repeats", n_repeats, 5), ("random_state", random_state, 0)
+        for name, value, default in numbers:
+            if not isinstance(value, int | np.integer) or value != default:
+                unused.append(name)
+        if unused:
+            source = "explains the rows of X" if kind == "shap" else "is read from the trees"
+            raise ParameterError(
+                f"kind={kind!r} {source} and does not use {', '.join(unused)}: leave out what has "
+                "no effect, or use kind='permutation'."
+            )
         if kind == "shap":
             if X is None:
                 raise ParameterError("kind='shap' needs X: rows to explain.")
             return home.explained_importance(self._explained(X, n_jobs))
         return home.model_importance(self._inspected().model, kind)
-
-
-def _is(value: object, default: int) -> bool:
-    return isinstance(value, int | np.integer) and value == default
-
-
-def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None:
-    """Raise an error for arguments that are given or changed, but apply to permutations only."""
-    names = [name for name, value in given.items() if value is not None]
-    names += [name for name, is_changed in changed.items() if is_changed]
-    if names:
-        source = "explains the rows of X" if kind == "shap" else "is read from the trees"
-        raise ParameterError(
-            f"kind={brief(kind)} {source} and does not use {', '.join(names)}: leave out what has "
-            "no effect, or use kind='permutation'."
-        )
