@@ -61,16 +61,7 @@ class _Leaves:
 
 
 class BackgroundExplainer:
-    """Explainer of the raw scores of a forest against the rows of a background.
-
-    Parameters
-    ----------
-    explainer : Explainer
-    background : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
-        As for :class:`hedgerow.model.predict.Predictor`.
-    sparse : bool
-        Whether the rows to explain come from a sparse table.
-    """
+    """Explainer of the raw scores of a forest against the rows of a background; see Explainer."""
 
     def __init__(
         self, explainer: Explainer, background: AnyArray | SparseTable, sparse: bool

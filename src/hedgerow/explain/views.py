@@ -31,12 +31,7 @@ SMALL = 1 << 26
 
 
 def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> None:
-    """Raise if values take more memory than allowed.
-
-    Raises
-    ------
-    DataError
-    """
+    """Raise ``DataError`` if values take more memory than allowed."""
     needed = 8 * int(np.prod(shape, dtype=np.float64))
     if limit is None and needed <= SMALL:
         return
@@ -82,22 +77,7 @@ def explain_rows(
     background: AnyArray | SparseTable | None,
     request: Request,
 ) -> Explanation:
-    """Explain rows that have been read.
-
-    Parameters
-    ----------
-    explainer : Explainer
-    values, background : inputs of the trees for each row
-        Without a background, the training rows of each node replace it.
-    request : Request
-
-    Raises
-    ------
-    DataError
-        If the values do not fit into memory.
-    ParameterError
-        For interactions with a background.
-    """
+    """Explain the inputs of the trees of rows; without a background, training rows replace it."""
     if request.interactions and background is not None:
         raise ParameterError(
             "interactions=True needs the path-dependent values: leave out the background, or "

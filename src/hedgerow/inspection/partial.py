@@ -243,11 +243,12 @@ def _expected_dependence(
     """Return effects with the shares of training rows in place of a background."""
     forest, checked = model.forest, check_kind(kind, model)
     plain = all(is_plain(model, column) for column in chosen)
-    if checked != "raw" or forest.slopes is not None or not plain:
+    counted = forest.count.any() or forest.cover.any() or not (forest.feature >= 0).any()
+    if checked != "raw" or forest.slopes is not None or not plain or not counted:
         raise ParameterError(
-            "without X, only raw scores of constant leaves and columns without target "
-            "statistics are possible: pass X, rows to average over (a few thousand training rows "
-            "are enough)."
+            "without X, only raw scores of constant leaves that store numbers of training rows, "
+            "and columns without target statistics, are possible: pass X, rows to average over "
+            "(a few thousand training rows are enough)."
         )
     no_rows = np.zeros((0, model.schema.n_features), dtype=np.int64)
     background = Background(model, checked, no_rows, None, None, 1)
