@@ -14,7 +14,7 @@ from hedgerow.inspection.background import Background
 from hedgerow.inspection.rescoring import is_plain
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 
-_QUANTILES = np.linspace(0.0, 1.0, 101)
+N_QUANTILES = 101
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,8 +122,9 @@ def _some(numbers: FloatArray, n: int) -> FloatArray:
 def quantiles_of(values: AnyArray, kind: str) -> FloatArray:
     """Return 101 quantiles of the finite numbers of a column, or none."""
     numbers = floats_of_column(values, "int" if kind == "int" else "float")
-    finite = numbers[np.isfinite(numbers)].astype(np.float64)
-    return np.quantile(finite, _QUANTILES, method="nearest") if len(finite) > 0 else finite
+    finite = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    n = N_QUANTILES if len(finite) > 0 else 0
+    return finite[np.linspace(0, len(finite) - 1, n).round().astype(np.int64)]
 
 
 def held_as(numbers: AnyArray, dtype: np.dtype, kind: str) -> AnyArray:

@@ -26,25 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inspected:
-    """A model and the names of its outputs.
-
-    Attributes
-    ----------
-    classes : ndarray or None
-        Labels of the classes, by index.
-    targets : sequence of str, or None
-        Names of several targets.
-    """
+    """A model, the labels of its classes by index, and the names of its targets if several."""
 
     model: Model
     classes: AnyArray | None = None
     targets: Sequence[str] | None = None
 
     def names_of(self, kind: str) -> tuple[str, ...]:
-        """Return the names of predicted numbers, if there are several per row.
-
-        For two classes with one raw score, only the probabilities have names.
-        """
+        """Return the names of the predicted numbers of a row, if there are several."""
         n_outputs = self.model.forest.n_outputs
         classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
         if n_outputs == 1:

@@ -67,26 +67,7 @@ class Calibration:
 def calibration_of(
     is_class: Any, probability: Any, n_bins: int = 10, sample_weight: Any = None
 ) -> Calibration:
-    """Compare probabilities of a class with the observed shares.
-
-    Raise ``DataError`` if there are no rows, or the lengths differ, or weights are negative
-    or not finite.
-
-    Parameters
-    ----------
-    is_class : array-like of bool, shape (n_rows,)
-    probability : array-like of shape (n_rows,)
-    n_bins : int, default=10
-        Maximum number of bins; rows with equal probabilities share a bin.
-    sample_weight : array-like of shape (n_rows,), optional
-        Rows of weight 0 are left out.
-
-    Examples
-    --------
-    >>> found = calibration_of([False, True, True, True], [0.2, 0.2, 0.9, 0.9], n_bins=2)
-    >>> found.observed.tolist(), found.rows.tolist()
-    ([0.5, 1.0], [2, 2])
-    """
+    """Compare probabilities of a class with the observed shares in at most ``n_bins`` bins."""
     truth, p = np.asarray(is_class, dtype=np.float64), np.asarray(probability, dtype=np.float64)
     if len(truth) != len(p) or len(p) == 0:
         raise DataError(f"there are {len(truth)} targets for {len(p)} probabilities.")

@@ -37,16 +37,7 @@ OF_FOLDS = "cv"
 
 
 def history_columns(model: Model) -> dict[str, list[Any]]:
-    """Return one entry for each round, set of rows, and metric.
-
-    Returns
-    -------
-    dict of lists
-        ``round`` from 1, or from the first round after the initial model in continued
-        training; ``seconds`` from the beginning of the fit to the end of the
-        round, NaN if unknown; ``rows``: ``"validation"`` or the name of a
-        validation set, ``"train"``, ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
-    """
+    """Return one entry for each round, set of rows, and metric; see ``history_frame``."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
     }
@@ -62,10 +53,7 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
 
 
 def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
-    """Return the numbers of rounds for the scores of a curve.
-
-    A round of the folds may stand for several rounds of the model.
-    """
+    """Return the rounds of a curve; one of the folds may stand for several rounds of the model."""
     first = model.training.get("init_rounds", 0)
     stride = model.training.get("folds", {}).get("stride", 1.0) if rows == OF_FOLDS else 1.0
     return [first + round(stride * number) for number in range(1, n_scores + 1)]
@@ -195,11 +183,7 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
 def score_at(
     model: Model, rows: str, metric: str, scores: Sequence[float], number: int
 ) -> float | None:
-    """Return the score of a curve after round ``number`` of the model; None if unknown.
-
-    After continued training, a curve begins after the rounds of the initial model, whose
-    score is stored separately.
-    """
+    """Return the score of a curve after round ``number`` of the model; None if unknown."""
     place = number - model.training.get("init_rounds", 0) - 1
     if place >= 0:
         return scores[place]

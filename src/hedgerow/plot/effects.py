@@ -154,10 +154,7 @@ def plot_partial_dependence(
 
 
 def checked_output(output: int | None, n_outputs: int) -> list[int]:
-    """Return the outputs to draw: one of them, or the first eight.
-
-    Raise ``ParameterError`` if there is no such output.
-    """
+    """Return the outputs to draw: the one that is asked for, or the first eight."""
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))
     if isinstance(output, bool) or not isinstance(output, int | np.integer):

@@ -50,11 +50,7 @@ _BINS = 120
 
 
 def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, FloatArray, str]:
-    """Return SHAP values of one output, the base value of each row, and the output's name.
-
-    Raise ``ParameterError`` if there are several outputs and none is chosen, or there is no
-    such output.
-    """
+    """Return SHAP values of one output, the base value of each row, and the output's name."""
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     if not names:

@@ -48,10 +48,7 @@ _UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
 
 
 def pyplot(what: str) -> Any:
-    """Import ``matplotlib.pyplot``.
-
-    Raise ``ImportError`` if matplotlib is not installed.
-    """
+    """Import ``matplotlib.pyplot``, or raise ``ImportError`` with what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -275,19 +272,7 @@ def _as_plain(column: Any) -> Any:
 
 
 def in_numbers(column: Any) -> Any:
-    """Return dates, times and durations as float64 microseconds, and other columns as they are.
-
-    Parameters
-    ----------
-    column : array
-        Result of :func:`table_columns`.
-
-    Examples
-    --------
-    >>> days = table_columns(np.array([["1970-01-02"], ["NaT"]], "M8[D]"), ["when"])
-    >>> in_numbers(days[0]).tolist()
-    [86400000000.0, nan]
-    """
+    """Return dates, times and durations as float64 microseconds, other columns as they are."""
     if held_temporal(column) is None:
         return column
     return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
