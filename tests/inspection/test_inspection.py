@@ -115,23 +115,6 @@ def case_backoff() -> Case:
     return Case(booster, rows)
 
 
-def case_symmetric() -> Case:
-    X, y = mixed()
-    return Case(
-        regressor(X, y, grow_policy="symmetric", max_depth=4, max_leaves="auto").booster_, X
-    )
-
-
-def case_dart() -> Case:
-    X, y = numbers()
-    return Case(regressor(X, y, boosting="dart", drop_rate=0.5, skip_drop=0.0).booster_, X)
-
-
-def case_forest() -> Case:
-    X, y = numbers()
-    return Case(regressor(X, y, boosting="rf", subsample=0.6, learning_rate=1.0).booster_, X)
-
-
 def case_classes() -> Case:
     X, y = mixed()
     model = HedgerowClassifier(**PLAIN).fit(X, np.digitize(y, [-0.5, 1.0]))
@@ -160,26 +143,6 @@ def case_lines_of_mixed() -> Case:
     rows = X.copy()
     rows.loc[:20, "colour"] = "unheard of"
     return Case(booster, rows)
-
-
-def case_lines_of_classes() -> Case:
-    X, y = numbers()
-    X = X.astype(np.float32)
-    model = HedgerowClassifier(**{**PLAIN, "linear_leaves": True})
-    booster = model.fit(X, np.digitize(y, [-0.5, 0.5])).booster_
-    return Case(booster, X.astype(np.float64))  # which holds the cuts that are looked at
-
-
-def case_lines_of_vectors() -> Case:
-    X, y = numbers()
-    Y = np.column_stack((y, y**2, -y))
-    shared = {"multi_strategy": "multi_output_tree", "linear_leaves": True}
-    return Case(regressor(X, Y, **shared).booster_, X)
-
-
-def case_lines_of_statistics() -> Case:
-    X, y = mixed()
-    return Case(regressor(X, y, linear_leaves=True, target_statistics=True).booster_, X)
 
 
 def case_tree() -> Case:
