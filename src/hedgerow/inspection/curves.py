@@ -215,8 +215,10 @@ def _accumulated(background: Background, column: int, n_points: int) -> Effect:
     present = np.isfinite(numbers)
     weight = np.where(present, 1.0 if background.weight is None else background.weight, 0.0)
     mass = np.bincount(step - 1, weights=weight, minlength=n_steps)
-    sums = np.zeros((n_steps, upper.shape[1]))
-    np.add.at(sums, step - 1, weight[:, None] * np.where(present[:, None], upper - lower, 0.0))
+    change = np.where(present[:, None], upper - lower, 0.0)
+    sums = np.stack(
+        [np.bincount(step - 1, weights=weight * c, minlength=n_steps) for c in change.T], axis=1
+    )
     local = np.divide(sums, mass[:, None], out=np.zeros_like(sums), where=mass[:, None] > 0.0)
     curve = np.concatenate((np.zeros((1, local.shape[1])), np.cumsum(local, axis=0)))[: len(edges)]
     if mass.any():
