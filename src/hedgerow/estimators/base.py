@@ -58,7 +58,7 @@ from hedgerow.params import (
     boost_params,
 )
 from hedgerow.peer_words import objective_hint
-from hedgerow.plot.inspections import InspectionPictures
+from hedgerow.plot.views import InspectionPictures
 from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:

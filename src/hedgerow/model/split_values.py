@@ -35,6 +35,17 @@ class SplitValues(BoosterPart):
         ------
         ParameterError
             If there is no such column, or it holds categories, which are split by sets.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hedgerow import Dataset, train
+        >>> X = [[float(i)] for i in range(100)]
+        >>> booster = train({"n_estimators": 3}, Dataset(X, [i > 49 for i in range(100)]))
+        >>> thresholds = booster.split_values("x0")
+        >>> counts, edges = np.histogram(thresholds[np.isfinite(thresholds)], bins=5)
+        >>> int(counts.sum()) == len(thresholds)
+        True
         """
         model = self.model
         position = _position_of(column, model)

@@ -1,16 +1,22 @@
-"""Views of the trees of a model as methods of a booster: frames, text, rules, pictures."""
+"""Views of a model as methods: its trees as frames, text, rules, pictures; plots of its columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
+from hedgerow.inspection.views import Inspections
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import feature_importance
 from hedgerow.notebook import html_table, most_used
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hedgerow.inspection.background import Columns, Kind
+    from hedgerow.inspection.importance import AnyImportance
 
 
 class TreeViews(BoosterPart):
@@ -126,3 +132,53 @@ class TreeViews(BoosterPart):
         from hedgerow.plot import plot_tree
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)
+
+
+class InspectionPictures(Inspections):
+    """Inspection of a model's columns, with plots."""
+
+    def plot_importance(
+        self,
+        kind: AnyImportance = "gain",
+        X: Any = None,
+        y: Any = None,
+        ax: Axes | None = None,
+        *,
+        most: int = 20,
+        metric: MetricChoice = None,
+        n_repeats: int = 5,
+        random_state: int = 0,
+        sample_weight: Any = None,
+    ) -> Axes:
+        """Plot the importance of each column.
+
+        ``ax`` and ``most`` are described in :func:`hedgerow.plot.plot_importance`, the other
+        parameters in :meth:`importance`.
+        """
+        from hedgerow.plot.importance import plot_importance
+
+        found = self.importance(
+            kind, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
+            sample_weight=sample_weight,
+        )  # fmt: skip
+        return plot_importance(found, ax, most=most)
+
+    def plot_partial_dependence(
+        self,
+        X: Any = None,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        most: int = 12,
+        output: int | None = None,
+        sample_weight: Any = None,
+    ) -> Figure:
+        """Plot partial dependence, one panel for each column.
+
+        ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
+        other parameters in :meth:`partial_dependence`.
+        """
+        from hedgerow.plot.effects import plot_partial_dependence
+
+        found = self.partial_dependence(X, columns, kind=kind, sample_weight=sample_weight)
+        return plot_partial_dependence(found, most=most, output=output)

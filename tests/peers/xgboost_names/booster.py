@@ -223,9 +223,8 @@ class Booster:
         if column and len(self.ours.split_values(column)):
             values = self.ours.split_values(column)
             most = len(np.unique(values))
-            counts, edges = np.histogram(
-                values[np.isfinite(values)], most if bins is None else max(min(most, bins), 1)
-            )
+            n_bins = most if bins is None else max(min(most, bins), 1)
+            counts, edges = np.histogram(values[np.isfinite(values)], n_bins)
             found = np.column_stack([edges[1:], counts])[counts > 0]
         if not as_pandas:
             return found
