@@ -11,16 +11,11 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md") if ">>> " in page.read_text("utf-8"))
 
-COMPILED = {"objectives.md"}
-"""Pages with custom losses."""
-
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_give_what_stands_there(page, tmp_path, monkeypatch, request) -> None:
-    if page.name in COMPILED:
-        request.getfixturevalue("compiler")
+def test_examples_give_what_stands_there(page, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert tried > 0

@@ -421,7 +421,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     if not loops.compiled:
         warnings.warn(
             f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
-            "numerically. Numba (hedgerow[jit]) compiles plain arithmetic and functions of math.",
+            f"numerically. {loops.reason}",
             HedgerowWarning,
             stacklevel=2,
         )
