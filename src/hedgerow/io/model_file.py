@@ -20,7 +20,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from io import BufferedReader
 from typing import Any, TypeAlias, get_args
@@ -66,10 +66,10 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 _LINES_OF_VECTORS = 9
 """Version of files whose leaves hold vectors and slopes."""
-
-_ZONES_KNOWN = ("dates", "zoned dates")
-_IN_FILES: dict[str, str] = {"any dates": "dates", "dates": "dates without zone"}
-"""Names of dates in files, where they differ: before version 10 a zone left no trace."""
+_SORTS: dict[str, str] = {each: each for each in get_args(Temporal)}
+_SORTS |= {"any dates": "dates", "dates": "dates without zone"}
+"""Names of dates and times in files: before version 10 a zone left no trace."""
+_ROUNDINGS = {each: each for each in get_args(Rounding) if each != "none"}
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _NEEDED = {"n_features", "objective", "schema", "training"}
@@ -189,7 +189,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
-    if any(column.temporal in _ZONES_KNOWN for column in model.schema.columns):
+    if any(column.temporal in ("dates", "zoned dates") for column in model.schema.columns):
         return 10
     if model.forest.vectors is not None and model.forest.slopes is not None:
         return _LINES_OF_VECTORS
@@ -411,8 +411,7 @@ def schema_text(schema: Schema) -> str:
     temporal: dict[str, list[int]] = {}
     for position, column in enumerate(schema.columns):
         if column.temporal is not None:
-            name = _IN_FILES.get(column.temporal, column.temporal)
-            temporal.setdefault(name, []).append(position)
+            temporal.setdefault(_SORTS[column.temporal], []).append(position)
     if temporal:
         record["temporal"] = temporal
     return strict_json.encode(record, "schema")
@@ -447,10 +446,7 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
             if type(j) is not int or not 0 <= j < len(names) or kinds[j] != "float":
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
             kinds[j] = kind
-    meant: dict[str, Temporal] = {_IN_FILES.get(each, each): each for each in get_args(Temporal)}
-    temporals = {
-        j: meant[name] for j, name in _by_column(temporal, meant, len(names), "temporal").items()
-    }
+    temporals = _by_column(temporal, {v: k for k, v in _SORTS.items()}, len(names), "temporal")
     if arrays is None:
         columns = tuple(
             Column(name, kind, temporal=temporals.get(j))
@@ -461,7 +457,7 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     levels = read_levels(record["categories"], arrays)
     if levels.keys() != {j for j, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
-    roundings = _by_column(rounding, get_args(Rounding), len(names), "rounding")
+    roundings = _by_column(rounding, _ROUNDINGS, len(names), "rounding")
     columns = tuple(
         Column(name, kind, levels.get(j, ()), roundings.get(j, "none"), temporals.get(j))
         for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
@@ -470,11 +466,10 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     return Schema(columns, named, record["unknown"], zero_missing is True, band)
 
 
-def _by_column(record: Any, values: Iterable[str], n_columns: int, name: str) -> dict[int, Any]:
+def _by_column(record: Any, known: Mapping[str, Any], n_columns: int, name: str) -> dict[int, Any]:
     """Return the value of each column that has one, from lists of columns by value."""
     found: dict[int, Any] = {}
-    known = set(values) - {"none"}
-    if not isinstance(record, dict) or not record.keys() <= known:
+    if not isinstance(record, dict) or not record.keys() <= known.keys():
         raise ModelFormatError(f"schema has a malformed {name}.")
     for value, positions in record.items():
         if not isinstance(positions, list):
@@ -482,7 +477,7 @@ def _by_column(record: Any, values: Iterable[str], n_columns: int, name: str) ->
         for j in positions:
             if type(j) is not int or not 0 <= j < n_columns or j in found:
                 raise ModelFormatError(f"schema gives {name} to a column twice, or to none.")
-            found[j] = value
+            found[j] = known[value]
     return found
 
 
