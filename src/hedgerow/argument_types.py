@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,19 @@ def listed(values: object) -> list[Any] | None:
 def is_function(value: object) -> bool:
     """Return whether a value can be called, and is not a class, which makes objects."""
     return callable(value) and not isinstance(value, type)
+
+
+def name_of_function(function: object) -> str:
+    """Return the name of a function, or of the type of an object that can be called.
+
+    The text of an object may hold its address, which differs in each process.
+    """
+    own = getattr(function, "__name__", None)
+    if isinstance(own, str):
+        return own
+    if isinstance(function, functools.partial):
+        return name_of_function(function.func)
+    return type(function).__name__
 
 
 def is_one_of(value: object, known: Collection[str]) -> bool:

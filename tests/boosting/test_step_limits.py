@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
-from hedgerow.objectives import make_objective
+from hedgerow.objectives import OBJECTIVES, RANKING, make_objective
 from hedgerow.objectives.base import limited_for, longest_step
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.step_limits import descending_step
@@ -234,3 +236,22 @@ def test_the_limit_rises_as_rates_fall() -> None:
     assert limits == sorted(limits)
     assert limits[1] == pytest.approx(1.7933, abs=1e-4)
     assert descending_step(0.0) == math.inf
+
+
+def test_the_page_names_the_losses_with_a_limit() -> None:
+    """Limits without a penalty, with one, and with one at a low rate."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "objectives.md").read_text("utf-8")
+    table = page.partition("| objective | limited unless |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.splitlines()]
+    kinds = [(True, False, False), (True, True, False), (True, True, True)]
+    for name in OBJECTIVES:
+        given = {"aft_distribution": "logistic"} if name == "aft" else {}
+        n_outputs = {"softmax": 3, "one_vs_all": 3, "normal": 2, "log_normal": 2}.get(name, 1)
+        objective = make_objective(name, n_outputs, parameters=given)
+        found = [longest_step(objective, *at) < np.inf for at in ((0, 1.0), (1, 1.0), (1, 0.3))]
+        expected = next(
+            (kind for kind, row in zip(kinds, rows, strict=True) if name in row), (False,) * 3
+        )
+        if name in RANKING:
+            expected = kinds[0]
+        assert tuple(found) == expected, name

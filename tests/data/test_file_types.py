@@ -145,7 +145,7 @@ def test_files_with_zones_are_trained_on_and_predicted(
     assert main(["train", str(path), "--model", model, *settings]) == 0
     assert main(["predict", model, str(path), "-o", out]) == 0
     booster = load(model)
-    assert booster.model.schema.types == (("int", "dates"),)
+    assert booster.model.schema.types == (("int", "zoned dates"),)
     in_utc = pd.to_datetime(pd.Series(texts), utc=True)
     as_frame = pd.DataFrame({"t": in_utc})
     predicted = pd.read_csv(out, float_precision="round_trip").iloc[:, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_the_schema_knows_dates_times_and_durations(model: HedgerowRegressor) ->
 
 
 def test_older_readers_refuse_the_file(model: HedgerowRegressor) -> None:
-    assert b'"schema_version":"8"' in model.booster_.to_bytes()
+    assert b'"schema_version":"10"' in model.booster_.to_bytes()
     plain = train(PARAMS, Dataset(FRAME[["size"]], Y))
     assert b'"schema_version":"1"' in plain.to_bytes()
 
@@ -135,13 +136,93 @@ def test_frames_of_all_libraries(library: str, model: HedgerowRegressor) -> None
 def test_forms_of_the_same_dates(model: HedgerowRegressor) -> None:
     expected = model.predict(FRAME)
     texts = FRAME.assign(when=FRAME.when.astype(str), clock=FRAME.clock.astype(str))
-    zoned = FRAME.assign(when=FRAME.when.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
-    for X in (texts, zoned, FRAME.to_dict("records"), FRAME.to_dict("list")):
+    for X in (texts, FRAME.to_dict("records"), FRAME.to_dict("list")):
         np.testing.assert_array_equal(model.predict(X), expected)
     # An array has no column types: its numbers are microseconds.
     booster = model.booster_
     np.testing.assert_array_equal(booster.predict(NUMBERS), expected)
     np.testing.assert_array_equal(booster.predict(NUMBERS.tolist()), expected)
+
+
+MOMENTS = FRAME.assign(when=FRAME.when.dt.tz_localize("Asia/Tokyo"))
+"""The dates of ``FRAME`` in a zone: nine hours earlier in UTC."""
+OTHER_ZONE = "'when' holds dates (with|without) a time zone, but held dates (with|without) one"
+WAYS = {
+    "pandas": lambda X: X,
+    "polars": lambda X: pytest.importorskip("polars").from_pandas(X),
+    "arrow": lambda X: pytest.importorskip("pyarrow").Table.from_pandas(X),
+    "objects": lambda X: X.astype({"when": object}),
+    "records": lambda X: X.to_dict("records"),
+    "texts": lambda X: X.assign(when=[each.isoformat() for each in X.when]),
+    "categories": lambda X: X.assign(when=X.when.astype("category")),
+    "one row": lambda X: X[:1],
+}
+
+
+@pytest.fixture(scope="module")
+def zoned() -> HedgerowRegressor:
+    return HedgerowRegressor(**PARAMS).fit(MOMENTS, Y)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_dates_with_a_zone_are_other_dates(
+    model: HedgerowRegressor, zoned: HedgerowRegressor, way: str
+) -> None:
+    convert, n = WAYS[way], 1 if way == "one row" else N_ROWS
+    for known, own, other in ((model, FRAME, MOMENTS), (zoned, MOMENTS, FRAME)):
+        expected = known.predict(own)[:n]
+        loaded = Booster.from_bytes(known.booster_.to_bytes())
+        for ask in (known.predict, loaded.predict):
+            np.testing.assert_array_equal(ask(convert(own)), expected)
+            with pytest.raises(DataError, match=OTHER_ZONE):
+                ask(convert(other))
+    paris = MOMENTS.assign(when=MOMENTS.when.dt.tz_convert("Europe/Paris"))
+    np.testing.assert_array_equal(zoned.predict(convert(paris)), zoned.predict(MOMENTS)[:n])
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_files_validation_rows_and_models_to_continue_have_the_same_zone(
+    zoned: HedgerowRegressor, tmp_path: Path, suffix: str
+) -> None:
+    paths = {name: tmp_path / f"{name}.{suffix}" for name in ("plain", "zoned")}
+    for name, table in (("plain", FRAME), ("zoned", MOMENTS)):
+        rows = table[["size", "when"]].assign(y=Y)
+        if suffix == "csv":
+            rows["when"] = [each.isoformat() for each in rows.when]
+        getattr(rows, f"to_{suffix}")(paths[name], index=False)
+    first = train(PARAMS, Dataset(MOMENTS[["size", "when"]], Y))
+
+    def data(name: str, kind: str) -> Dataset:
+        table = (FRAME if name == "plain" else MOMENTS)[["size", "when"]]
+        return (
+            Dataset(table, Y) if kind == "memory" else Dataset.from_files(paths[name], target="y")
+        )
+
+    for kinds in (("memory", "memory"), ("file", "memory"), ("file", "file")):
+        train(PARAMS, data("zoned", kinds[0]), data("zoned", kinds[1]))
+        with pytest.raises(DataError, match=OTHER_ZONE):
+            train(PARAMS, data("zoned", kinds[0]), data("plain", kinds[1]))
+        with pytest.raises(DataError, match=OTHER_ZONE):
+            train(PARAMS, data("plain", kinds[0]), init_model=first)
+    first.predict_files([paths["zoned"]], tmp_path / "out.csv")
+    with pytest.raises(DataError, match=OTHER_ZONE):
+        first.predict_files([paths["plain"]], tmp_path / "out.csv")
+
+
+def test_models_of_older_files_take_dates_of_any_zone(zoned: HedgerowRegressor) -> None:
+    """Their files do not say whether the dates had a zone, and stay as they are."""
+    model = zoned.booster_.model
+    columns = list(model.schema.columns)
+    columns[1] = replace(columns[1], temporal="any dates")
+    schema = replace(model.schema, columns=tuple(columns))
+    old = Booster(replace(model, schema=schema)).to_bytes()
+    assert b'"schema_version":"8"' in old
+    assert rb"\"temporal\":{\"dates\":[1]" in old
+    found = Booster.from_bytes(old)
+    assert found.model.schema.columns[1].temporal == "any dates"
+    np.testing.assert_array_equal(found.predict(MOMENTS), zoned.predict(MOMENTS))
+    assert np.isfinite(found.predict(FRAME)).all()
+    assert found.to_bytes() == old
 
 
 def test_columns_without_values_are_of_any_sort(model: HedgerowRegressor) -> None:

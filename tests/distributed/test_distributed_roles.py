@@ -21,7 +21,7 @@ from hedgerow import (
 )
 from hedgerow.distributed import Resilience, estimators, training
 from hedgerow.distributed import train as train_on_cluster
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from tests.helpers.marking import crossed
 
@@ -172,6 +172,40 @@ def test_positions_of_clicks(client: Any, monkeypatch: pytest.MonkeyPatch) -> No
         offset=rows["score 0"],
     )  # fmt: skip
     same_models(found, expected)
+
+
+@pytest.mark.parametrize("role", ["position", "class_weight"])
+def test_values_of_training_rows_beside_validation_rows(
+    client: Any, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    """Validation rows have queries and class weights, but no positions."""
+    monkeypatch.setattr(estimators, "run_alone", None)  # all workers train
+    makes: tuple[Any, Any] = (DaskHedgerowClassifier, HedgerowClassifier)
+    settings = {**SMALL, "eval_metric": "loss", "class_weight": {0: 1.0, 1: 3.0}}
+    if role == "position":
+        makes = (DaskHedgerowRanker, HedgerowRanker)
+        del settings["class_weight"]
+
+    def fitted(make: Any, rows: Any, **more: Any) -> Any:
+        if role == "position":
+            more |= {"position": rows["place"], "qid": rows["query"], "qid_val": rows["query"]}
+        X, y = rows[COLUMNS], rows["click"]
+        return make(**settings).fit(X, y, X_val=X, y_val=y, **more)
+
+    rows = ROWS.assign(click=(ROWS["grade"] > 1).astype(int))
+    found = fitted(makes[0], dd.from_pandas(rows, npartitions=3), resilience=QUICK)
+    expected = fitted(makes[1], rows)
+    same_models(found, expected)
+    assert found.evals_result_ == expected.evals_result_
+
+
+def test_groups_beside_validation_rows_are_the_error_of_memory(client: Any) -> None:
+    parts = dd.from_pandas(ROWS, npartitions=3)
+    with pytest.raises(ParameterError, match="groups has no effect here: validation rows are"):
+        DaskHedgerowRegressor(**SMALL).fit(
+            parts[COLUMNS], parts["amount"], groups=parts["query"], X_val=parts[COLUMNS],
+            y_val=parts["amount"], resilience=QUICK,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("more", [{}, {"sampling": "goss"}], ids=str)

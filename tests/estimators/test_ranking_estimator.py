@@ -480,3 +480,28 @@ def test_weights_for_other_numbers_of_queries_are_refused() -> None:
         HedgerowRanker().fit(X, Y, -np.ones(80), qid=QID)
     with pytest.raises(DataError, match="there are no queries"):
         train(None, Dataset(X, Y, {0: 1.0}))
+
+
+def test_a_ranker_that_knows_nothing_scores_the_same_in_any_order() -> None:
+    """Best rows first in each query: ties in the order of the table would be perfect."""
+    found, nothing, names = [], np.zeros_like(X), ["ndcg", "map@3", "err"]
+    best_first = np.lexsort((-Y, QID))
+    for rows in (best_first, best_first[::-1]):
+        known = {"X_val": nothing, "y_val": Y[rows], "qid_val": QID[rows]}
+        model = HedgerowRanker(**SHORT, eval_metric=names, early_stopping=False)
+        model.fit(nothing, Y[rows], qid=QID[rows], **known)
+        curves = model.evals_result_["validation"]
+        score = model.score(nothing, Y[rows], qid=QID[rows])
+        found.append([score, *(curves[name][-1] for name in names)])
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+    assert found[0][0] == pytest.approx(found[0][1], rel=1e-12)
+    assert found[0][0] < 0.9
+
+
+def test_early_stopping_does_not_prefer_ties() -> None:
+    """Rows are stored best first, so a model of few rounds, with ties, would seem the best."""
+    rows = np.lexsort((-Y, QID))
+    model = HedgerowRanker(n_estimators=60, n_jobs=1, max_leaves=3, eval_metric="ndcg@5")
+    model.set_params(patience=5)
+    model.fit(X, Y, qid=QID, X_val=X[rows], y_val=Y[rows], qid_val=QID[rows])
+    assert model.best_iteration_ > 10

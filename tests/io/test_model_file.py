@@ -416,7 +416,7 @@ def test_save_refuses_what_load_would_refuse(tmp_path: Path) -> None:
 
 
 def test_newer_version_says_so() -> None:
-    refused(with_metadata(SMALL_BYTES, schema_version="10"), "newer")
+    refused(with_metadata(SMALL_BYTES, schema_version="11"), "newer")
     head, payload = take_apart(SMALL_BYTES)
     head["__metadata__"]["schema_version"] = "12"
     head["bitsets"] = {"dtype": "U8", "shape": [1], "data_offsets": [len(payload)] * 2}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,6 +29,11 @@ def queries_of(seed: int, sizes=(1, 2, 3, 7, 40, 5, 4), labels: int = 4):
     target[code == len(sizes) - 1] = 2.0  # all the same
     raw = np.round(rng.normal(size=len(code)), 1)
     return code, target, raw
+
+
+def untied(raw):
+    """Return scores in the same order, without equal ones."""
+    return raw + 1e-6 * RNG.permutation(len(raw))
 
 
 def derivatives(objective, code, target, raw, *, seed=3, round_=0, n_threads=1):
@@ -183,6 +190,7 @@ NAMES = ["ndcg", "ndcg@3", "ndcg@10", "map", "map@4", "mrr", "mrr@2", "precision
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scores_are_those_of_the_twin(name, weighted) -> None:
     code, target, raw = queries_of(11)
+    raw = untied(raw)
     target[code == 2] = 0.0  # nothing relevant
     kind, _, most = name.partition("@")
     metric = ranking_metric(name).of_queries(query_rows(code, len(code)))
@@ -198,6 +206,7 @@ def test_scores_are_those_of_the_twin(name, weighted) -> None:
 @pytest.mark.parametrize("name", ["err", "err@3"])
 def test_expected_reciprocal_rank(name) -> None:
     code, target, raw = queries_of(12)
+    raw = untied(raw)
     most = 3 if "@" in name else None
     found = [
         naive.err(target[code == query], raw[code == query], target.max(), most)
@@ -242,11 +251,46 @@ def test_auc_without_pairs_is_refused() -> None:
             ranking_metric(name)
 
 
+LISTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1.0, 0.0, 0.5])), max_size=6)
+
+
+@given(LISTS.filter(len), st.integers(1, 7), st.randoms())
+def test_metrics_are_means_over_the_orders_of_ties(rows, most, random) -> None:
+    """Not a bit depends on the order of the table, whichever order the ties have in it."""
+    target, raw = np.array(rows, dtype=float).T
+    best, every = np.sort(raw)[::-1], map(np.array, permutations(range(len(raw))))
+    orders = [order for order in every if (raw[order] == best).all()]
+    shuffled = random.sample(range(len(raw)), len(raw))
+    for name in ("ndcg", "map", "mrr", "precision", "recall", "err"):
+        for at in (None, most) if name not in ("precision", "recall") else (most,):
+            metric = ranking_metric(name if at is None else f"{name}@{at}")
+            found = metric(target, raw)
+            listed = np.arange(len(raw), 0.0, -1.0)
+            each = [naive.score_of(name, target[order], listed, at) for order in orders]
+            assert found == pytest.approx(np.mean(each), rel=1e-12)
+            assert metric(target[shuffled], raw[shuffled]) == found
+
+
+def test_err_of_many_ties_needs_few_of_their_means() -> None:
+    """The means of subsets are cut off where they no longer count, and no sooner."""
+    target, n = RNG.integers(0, 5, 400).astype(float), 400
+    orders = np.array([RNG.permutation(n) for _ in range(4000)])
+    each = [naive.score_of("err", target[order], np.arange(n, 0.0, -1.0)) for order in orders]
+    found = ranking_metric("err")(target, np.zeros(n))
+    assert found == pytest.approx(np.mean(each), abs=4 * np.std(each) / np.sqrt(len(each)))
+    few = np.zeros(n)
+    few[7] = 1.0  # the chance is 1/2 at one of 400 ranks
+    expected = 0.5 * np.mean(1.0 / np.arange(1, n + 1))
+    assert ranking_metric("err")(few, np.zeros(n)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("most", [None, 5])
-def test_ndcg_is_that_of_scikit_learn(most) -> None:
+def test_ndcg_is_that_of_scikit_learn(most, ties) -> None:
     from sklearn.metrics import ndcg_score
 
     target, raw = RNG.integers(0, 5, 30).astype(float), RNG.normal(size=30)
+    raw = np.round(raw) if ties else raw
     expected = ndcg_score([2.0**target - 1.0], [raw], k=most)
     metric = ranking_metric("ndcg" if most is None else f"ndcg@{most}")
     assert metric(target, raw) == pytest.approx(expected, rel=1e-12)
@@ -258,6 +302,7 @@ def test_ndcg_and_map_are_those_of_lightgbm() -> None:
     lightgbm = pytest.importorskip("lightgbm")
     code, target, raw = queries_of(13, sizes=(12, 30, 5, 9, 20))
     order = np.argsort(code, kind="stable")
+    raw = untied(raw)
     data = lightgbm.Dataset(
         np.zeros((len(code), 1)), target[order], group=np.bincount(code), init_score=raw[order]
     )

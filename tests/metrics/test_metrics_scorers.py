@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,8 @@ from hedgerow import (
     cross_fit,
     train,
 )
-from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
+from hedgerow.io import model_to_bytes
 from hedgerow.metrics import GroupedMetric, by_group, make_metrics
 from hedgerow.metrics.distributions import coverage, winkler
 from hedgerow.objectives import make_objective
@@ -361,3 +363,68 @@ def test_folds_score_groups_of_their_own_test_rows() -> None:
     assert list(chosen.fit(X, Y).evals_result_["cv"]) == ["mae[worst of group]"]
     with pytest.raises(ParameterError, match="a fold may lack rows"):
         chosen.set_params(eval_metric=["mae", each]).fit(X, Y)
+
+
+# -- names -----------------------------------------------------------------------------
+
+
+class Distance:
+    def __call__(self, y_true, prediction, weight):
+        return float(np.abs(y_true - prediction).mean())
+
+
+class Squares:
+    def __call__(self, y, raw):
+        return raw - y, np.ones(len(y))
+
+
+class Rate:
+    def __call__(self, number):
+        return 0.1
+
+
+def distance(y_true, prediction, weight, power=1.0):
+    return float((np.abs(y_true - prediction) ** power).mean())
+
+
+def scored(y, p, more=None):
+    return float(np.abs(y - p).sum())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "make"),
+    [
+        ("eval_metric", lambda: partial(distance, power=2.0)),
+        ("eval_metric", Distance),
+        ("eval_metric", lambda: make_scorer(partial(scored), greater_is_better=False)),
+        ("eval_metric", lambda: make_scorer(scored, more=Rate())),
+        ("eval_metric", lambda: GroupedMetric(partial(distance), X[:, 0] > 0.0)),
+        ("objective", Squares),
+        ("objective", lambda: partial(lambda more, y, raw: (raw - y, np.ones(len(y))), 1.0)),
+        ("learning_rate", Rate),
+    ],
+)
+def test_models_hold_no_address(parameter, make) -> None:
+    """An address differs in each process, so the bytes of two fits would differ."""
+    kept = [make(), make()]
+    found = [
+        model_to_bytes(train({"n_estimators": 2, parameter: given}, Dataset(X, Y)).model)
+        for given in kept
+    ]
+    assert found[0] == found[1]
+    assert b"0x" not in found[0]
+
+
+def test_two_functions_of_one_name_are_refused() -> None:
+    two = [lambda y, p, w: 0.0, lambda y, p, w: 1.0]
+    with pytest.raises(ParameterError, match=r"'<lambda>' is given twice.*different names"):
+        HedgerowRegressor(eval_metric=two, **SETTINGS).fit(X, Y)
+    two[1].__name__ = "one"
+    found = HedgerowRegressor(eval_metric=two, **SETTINGS).fit(X, Y).evals_result_["train"]
+    assert list(found) == ["<lambda>", "one"]
+
+
+def test_groups_are_values_and_not_objects() -> None:
+    groups = np.array([Rate(), Rate()], dtype=object)[np.arange(N) % 2]
+    with pytest.raises(DataTypeError, match="groups must hold numbers, text or dates"):
+        HedgerowRegressor(early_stopping=True, n_estimators=2).fit(X, Y, groups=groups)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hedgerow.errors import DataError, LossError, ModelFormatError, ParameterErr
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.objectives.custom.losses import make_own_loss
-from hedgerow.objectives.custom.row_loops import _by_numpy, _compiled
+from hedgerow.objectives.custom.row_loops import _by_numpy, _compiled, _meaning_of, _Source
 from hedgerow.objectives.precomputed import gradients_at
 from tests.helpers import own_losses as own
 from tests.helpers.marking import mostly_slow
@@ -30,7 +32,7 @@ SCALAR = [own.squared, own.poisson, own.logistic, own.huber, own.smooth]
 
 
 def loops(function):
-    return _compiled(function, ())
+    return _compiled(_Source(_meaning_of(function), function))
 
 
 def derivatives(loop, y, raw):
@@ -62,6 +64,44 @@ def test_jets_give_the_derivatives(function) -> None:
     smooth &= (np.abs(raw - y) > 1e-3) & (np.abs(raw) > 1e-3)
     np.testing.assert_allclose(g[smooth], slope[smooth], rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(h[smooth], (bend / (2 * step))[smooth], rtol=1e-6, atol=1e-7)
+
+
+HALF, TABLE = 0.5, np.array([0.5, 1.0])
+
+
+def scaled(factor, more=0.0):
+    """Return a new function each time, with a value in its closure and one in its default."""
+
+    def loss(y, raw, shift=more):
+        return factor * (raw - y + shift) ** 2
+
+    return loss
+
+
+def test_functions_of_one_meaning_are_compiled_once(monkeypatch) -> None:
+    """The values that code uses count, wherever they stand, and their types."""
+    assert loops(scaled(0.25)) is loops(scaled(0.25))
+    given = [scaled(2), scaled(2.0), scaled(0.0), scaled(-0.0), scaled(2.0, 1.0)]
+    assert len(set(map(_meaning_of, given))) == len(given)
+    inner = [eval("lambda y, raw: (lambda r: HALF * r * r)(raw - y)", globals()) for _ in "ab"]
+    of_array = eval("lambda y, raw: TABLE[0] * (raw - y) ** 2", globals())
+    before = list(map(_meaning_of, (*inner, of_array)))
+    assert before[0] == before[1]
+    monkeypatch.setitem(globals(), "HALF", 0.75)
+    TABLE[0] = 0.75
+    after = list(map(_meaning_of, (*inner, of_array)))
+    TABLE[0] = 0.5
+    assert after[0] == after[1]
+    assert set(before).isdisjoint(after)
+
+
+def test_loops_of_earlier_functions_are_freed() -> None:
+    first = weakref.ref(loops(scaled(0.125)).losses)
+    assert first() is not None
+    for number in range(_compiled.cache_info().maxsize):
+        loops(scaled(1.0 + number))
+    gc.collect()
+    assert first() is None
 
 
 OPERATIONS = {
@@ -258,6 +298,7 @@ def test_learning_curves_and_early_stopping() -> None:
     assert model.fit(X, COUNTS).evals_result_["validation"]["loss"]
 
 
+@pytest.mark.usefixtures("compiler")  # finite differences have one, near the kink
 def test_losses_without_second_derivative_take_another_leaf_estimation() -> None:
     model = HedgerowRegressor(objective=own.absolute, **SHORT)
     with pytest.raises(LossError, match=r"round 1: .*'absolute' has no positive second"):

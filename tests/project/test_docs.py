@@ -11,8 +11,6 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md") if ">>> " in page.read_text("utf-8"))
 
-COMPILED = {"objectives.md"}
-"""Pages with custom losses."""
 NEEDED = {"uncertainty.md": "mapie"}
 """Libraries in examples of pages, which the extra ``test`` brings."""
 
@@ -20,9 +18,7 @@ pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout on
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_give_what_stands_there(page, tmp_path, monkeypatch, request) -> None:
-    if page.name in COMPILED:
-        request.getfixturevalue("compiler")
+def test_examples_give_what_stands_there(page, tmp_path, monkeypatch) -> None:
     if page.name in NEEDED:
         pytest.importorskip(NEEDED[page.name], reason="needs the extra test (hedgerow[test])")
     monkeypatch.chdir(tmp_path)

@@ -21,8 +21,11 @@ def dcg(gains, most=None) -> float:
 
 
 def ndcg(labels, score, most=None, gain=lambda label: 2.0**label - 1.0) -> float:
+    """Return the NDCG; rows of equal scores have the mean of their gains."""
     ideal = dcg(sorted(map(gain, labels), reverse=True), most)
-    return dcg([gain(labels[i]) for i in ranking(score)], most) / ideal if ideal > 0 else 1.0
+    ties = [[gain(labels[k]) for k in range(len(score)) if score[k] == value] for value in score]
+    found = [sum(ties[i]) / len(ties[i]) for i in ranking(score)]
+    return dcg(found, most) / ideal if ideal > 0 else 1.0
 
 
 def average_precision(relevant, most=None) -> float:
@@ -47,6 +50,10 @@ def score_of(kind, labels, score, most=None) -> float:
         return next((1.0 / (rank + 1) for rank, label in enumerate(top) if label > 0), 0.0)
     if kind == "precision":
         return sum(label > 0 for label in top) / len(top)
+    if kind == "recall":
+        return sum(label > 0 for label in top) / max(sum(label > 0 for label in labels), 1)
+    if kind == "err":
+        return err(labels, score, max(labels), most)
     raise AssertionError(kind)
 
 

@@ -299,14 +299,22 @@ def processor_has(feature: str) -> bool:
 
 
 def compile_inner(function: Callable[..., Any]) -> Any:
-    """Compile a user-defined function, or a function that is made at run time.
+    """Compile a function of a user, or one that is made at run time, for compiled callers.
 
     Each process compiles it anew: its meaning depends on more than the sources of this
     package, whose digest names the cached kernels.
     """
     if isinstance(function, Dispatcher | Kernel):
         return function
-    return numba.njit(nogil=True, error_model="numpy")(function)
+    return _compile_now(function, pipeline_class=_InnerCompiler, no_cpython_wrapper=True)
+
+
+def compile_entry(function: Callable[..., Any]) -> Any:
+    """Compile a function that is made at run time, for calls from Python."""
+    return _compile_now(function)
+
+
+_compile_now = functools.partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 # -- machine code for the package ---------------------------------------------------------

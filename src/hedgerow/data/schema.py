@@ -21,8 +21,14 @@ UnknownPolicy: TypeAlias = Literal["missing", "backoff", "error", "split"]
 """Treatment of unknown categories by a model; ``"split"`` only for imported models."""
 
 Rounding: TypeAlias = Literal["none", "down", "to_zero"]
-Temporal: TypeAlias = Literal["dates", "times", "durations"]
-"""Values that are stored as microseconds: dates (with a time or not), times of a day, durations."""
+Temporal: TypeAlias = Literal["dates", "zoned dates", "times", "durations", "any dates"]
+"""Values that are stored as microseconds: dates (with a time or not), times of a day, durations.
+
+Dates with a time zone are those of UTC.  Only models of old files have "any dates": nobody knows
+whether they had a zone.
+"""
+
+DATES: tuple[Temporal, ...] = ("dates", "zoned dates", "any dates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Column:
     rounding : {"none", "down", "to_zero"}, default="none"
         Conversion of fractional numbers to integer levels, as in libraries that number
         categories.  With ``"none"`` a fractional number is an unknown category.
-    temporal : {"dates", "times", "durations"} or None, default=None
+    temporal : {"dates", "zoned dates", "times", "durations", "any dates"} or None, default=None
         What the column held in training, if not numbers or text.  Its values, or levels, are
         then microseconds.
     """

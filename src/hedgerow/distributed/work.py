@@ -100,13 +100,19 @@ class TrainWork:
         with ExitStack() as stack:
             folder = str(stack.enter_context(scratch_folder(shard.scratch or None)))
 
-            def dataset(partitions: Sequence[Any], numbers: Sequence[int]) -> FileDataset:
-                found = self._dataset(partitions, numbers, others, folder, shard.memory)
+            def dataset(
+                partitions: Sequence[Any], numbers: Sequence[int], roles: Roles
+            ) -> FileDataset:
+                found = self._dataset(partitions, numbers, roles, others, folder, shard.memory)
                 stack.callback(found.close)
                 return found
 
+            valid: FileDataset | None = None
+            if self.has_validation:
+                valid = dataset(shard.more, shard.more_numbers, self.roles.of_validation())
+
             model = fit_data(
-                dataset(shard.partitions, shard.numbers),
+                dataset(shard.partitions, shard.numbers, self.roles),
                 self.loss,
                 self.params,
                 FitOptions(
@@ -115,7 +121,7 @@ class TrainWork:
                     n_jobs=self.n_jobs or shard.n_threads,
                     start=self._model_to_continue(),
                 ),
-                valid=dataset(shard.more, shard.more_numbers) if self.has_validation else None,
+                valid=valid,
                 checkpoint=Checkpoint(store, self.checkpoint_every),
                 ranks=ranks,
                 mode=self.mode,
@@ -135,19 +141,20 @@ class TrainWork:
         self,
         partitions: Sequence[Any],
         numbers: Sequence[int],
+        roles: Roles,
         others: Communicator,
         folder: str,
         memory: int | None,
     ) -> FileDataset:
         parts = [
-            PartitionPart(partition, number, self.labels, self.roles)
+            PartitionPart(partition, number, self.labels, roles)
             for partition, number in zip(partitions, numbers, strict=True)
         ]
         limit = self.memory_limit
         if limit is None:
             limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
         return FileDataset(
-            Source(tuple(parts) or (NoRows(),), self.roles),
+            Source(tuple(parts) or (NoRows(),), roles),
             ReadRequest(categorical=self.categorical, unknown=self.unknown),
             memory_limit=limit,
             cache_dir=[folder],

@@ -66,7 +66,10 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 _LINES_OF_VECTORS = 9
 """Version of files whose leaves hold vectors and slopes."""
-
+_SORTS: dict[str, str] = {each: each for each in get_args(Temporal)}
+_SORTS |= {"any dates": "dates", "dates": "dates without zone"}
+"""Names of dates and times in files: before version 10 a zone left no trace."""
+_ROUNDINGS = {each: each for each in get_args(Rounding) if each != "none"}
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _NEEDED = {"n_features", "objective", "schema", "training"}
@@ -186,6 +189,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """Return the oldest version that can hold the model."""
+    if any(column.temporal in ("dates", "zoned dates") for column in model.schema.columns):
+        return 10
     if model.forest.vectors is not None and model.forest.slopes is not None:
         return _LINES_OF_VECTORS
     statistics = () if model.inputs is None else model.inputs.statistics
@@ -319,7 +324,7 @@ def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     more = {name: entry for name, entry in header.entries.items() if name in SLOPE_DTYPES}
     if not more:
         return _read_v3(header, payload)
-    if "vector" in header.entries and header.metadata["schema_version"] != str(_LINES_OF_VECTORS):
+    if "vector" in header.entries and int(header.metadata["schema_version"]) < _LINES_OF_VECTORS:
         raise ModelFormatError(
             f"leaves hold vectors and slopes, which need schema_version {_LINES_OF_VECTORS}."
         )
@@ -362,7 +367,7 @@ def _read_v7(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 def _read_v8(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     """Read version 8: an earlier one with dates in the schema, or means of several targets.
 
-    Version 9 may have slopes where leaves hold vectors.
+    Version 9 may have slopes where leaves hold vectors; version 10 tells dates with a time zone.
     """
     if _CROSSES in header.metadata:
         return _read_v7(header, payload)
@@ -379,6 +384,7 @@ _READERS = {
     7: _read_v7,
     8: _read_v8,
     _LINES_OF_VECTORS: _read_v8,
+    10: _read_v8,
 }
 """Version 5 has the layout of version 4, but allows more values in the schema and inputs."""
 
@@ -405,7 +411,7 @@ def schema_text(schema: Schema) -> str:
     temporal: dict[str, list[int]] = {}
     for position, column in enumerate(schema.columns):
         if column.temporal is not None:
-            temporal.setdefault(column.temporal, []).append(position)
+            temporal.setdefault(_SORTS[column.temporal], []).append(position)
     if temporal:
         record["temporal"] = temporal
     return strict_json.encode(record, "schema")
@@ -440,7 +446,7 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
             if type(j) is not int or not 0 <= j < len(names) or kinds[j] != "float":
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
             kinds[j] = kind
-    temporals = _by_column(temporal, Temporal, len(names), "temporal")
+    temporals = _by_column(temporal, {v: k for k, v in _SORTS.items()}, len(names), "temporal")
     if arrays is None:
         columns = tuple(
             Column(name, kind, temporal=temporals.get(j))
@@ -451,7 +457,7 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     levels = read_levels(record["categories"], arrays)
     if levels.keys() != {j for j, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
-    roundings = _by_column(rounding, Rounding, len(names), "rounding")
+    roundings = _by_column(rounding, _ROUNDINGS, len(names), "rounding")
     columns = tuple(
         Column(name, kind, levels.get(j, ()), roundings.get(j, "none"), temporals.get(j))
         for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
@@ -460,11 +466,10 @@ def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | Non
     return Schema(columns, named, record["unknown"], zero_missing is True, band)
 
 
-def _by_column(record: Any, values: Any, n_columns: int, name: str) -> dict[int, Any]:
+def _by_column(record: Any, known: Mapping[str, Any], n_columns: int, name: str) -> dict[int, Any]:
     """Return the value of each column that has one, from lists of columns by value."""
     found: dict[int, Any] = {}
-    known = set(get_args(values)) - {"none"}
-    if not isinstance(record, dict) or not record.keys() <= known:
+    if not isinstance(record, dict) or not record.keys() <= known.keys():
         raise ModelFormatError(f"schema has a malformed {name}.")
     for value, positions in record.items():
         if not isinstance(positions, list):
@@ -472,7 +477,7 @@ def _by_column(record: Any, values: Any, n_columns: int, name: str) -> dict[int,
         for j in positions:
             if type(j) is not int or not 0 <= j < n_columns or j in found:
                 raise ModelFormatError(f"schema gives {name} to a column twice, or to none.")
-            found[j] = value
+            found[j] = known[value]
     return found
 
 

@@ -4,8 +4,9 @@ Glossary
 --------
 query    rows that compete with each other
 place    number of a row in its query, in the order of the table
-rank     position in the order of the scores, from 0; equal scores keep the order of
-         the table, so that rankings are deterministic
+rank     position in the order of the scores, from 0
+ties     rows of equal scores.  Metrics are means over all orders of ties, so that the order of
+         the table has no influence; losses take ties in the order of the table
 gain     value of a label, by default 2**label - 1
 DCG      sum over ranks of gain / log2(2 + rank)       discounted cumulative gain
 NDCG     DCG divided by the largest possible one       Jaervelin and Kekaelaeinen 2002
@@ -39,6 +40,8 @@ RECALL = 5
 AUC = 6
 
 _RUN = 16
+_NEGLIGIBLE = math.log(1e-18)
+"""Logarithm of a chance that changes no sum."""
 
 
 class QueryRows(NamedTuple):
@@ -110,43 +113,113 @@ def sort_descending(score: FloatArray, n: int, order: IntArray, spare: IntArray)
 
 
 @kernel(inner=True)
-def dcg(gain: FloatArray, order: IntArray, top: int) -> float:
-    """Return the sum of the discounted gains of the first ``top`` places of ``order``."""
-    total = 0.0
-    for rank in range(top):
-        total += gain[order[rank]] / math.log2(2.0 + rank)
+def list_by(
+    key: FloatArray,
+    gain: FloatArray,
+    score: FloatArray,
+    n: int,
+    gains: FloatArray,
+    scores: FloatArray,
+    space: QuerySpace,
+) -> None:
+    """Write gain and score of ``n`` rows by descending key; equal keys keep their order."""
+    sort_descending(key, n, space.order, space.spare)
+    for rank in range(n):
+        gains[rank] = gain[space.order[rank]]
+        scores[rank] = score[space.order[rank]]
+
+
+@kernel(inner=True)
+def end_of_ties(score: FloatArray, first: int, n: int) -> int:
+    """Return the rank behind the last of the ``n`` sorted scores that equal that of ``first``."""
+    stop = first + 1
+    while stop < n and score[stop] == score[first]:
+        stop += 1
+    return stop
+
+
+@kernel(inner=True)
+def dcg(gain: FloatArray, score: FloatArray, n: int, top: int) -> float:
+    """Return the expected discounted gains of the first ``top`` of ``n`` ranks."""
+    total, first = 0.0, 0
+    while first < top:
+        stop, more = end_of_ties(score, first, n), 0.0
+        for rank in range(first + 1, stop):
+            more += gain[rank] - gain[first]  # the mean of equal gains is exact
+        mean = gain[first] + more / (stop - first)
+        for rank in range(first, min(stop, top)):
+            total += mean / math.log2(2.0 + rank)
+        first = stop
     return total
 
 
 @kernel(inner=True)
-def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) -> float:
-    """Return average precision, reciprocal rank, precision or recall of the first ``top`` rows."""
-    hits, total, first, relevant = 0, 0.0, 0.0, 0
-    for rank in range(top):
-        if gain[order[rank]] > 0.0:
-            hits += 1
-            total += hits / (rank + 1.0)
-            if hits == 1:
-                first = 1.0 / (rank + 1.0)
+def precision(gain: FloatArray, score: FloatArray, n: int, top: int, kind: int) -> float:
+    """Return expected average precision, reciprocal rank, precision or recall of ``top`` ranks."""
+    before, hits, total, reciprocal, first = 0, 0.0, 0.0, 0.0, 0
+    while first < top:
+        stop, relevant = end_of_ties(score, first, n), 0
+        for rank in range(first, stop):
+            relevant += 1 if gain[rank] > 0.0 else 0
+        ties, last, none_yet = stop - first, min(stop, top), 1.0 if before == 0 else 0.0
+        for rank in range(first, last if relevant > 0 else first):
+            # Of the ties before a relevant one, a share of (relevant - 1) / (ties - 1) is relevant.
+            others = (rank - first) * (relevant - 1) / max(ties - 1, 1)
+            total += relevant / ties * ((before + 1 + others) / (rank + 1.0))
+            left = stop - rank
+            reciprocal += none_yet * (relevant / left) / (rank + 1.0)
+            none_yet *= (left - relevant) / left
+        hits += relevant * (last - first) / ties
+        before += relevant
+        first = stop
+    for rank in range(first, n):
+        before += 1 if gain[rank] > 0.0 else 0
     if kind == RECIPROCAL_RANK:
-        return first
+        return reciprocal
     if kind == PRECISION:
-        return hits / float(top)
-    for place in range(n):
-        relevant += 1 if gain[place] > 0.0 else 0
+        return hits / top
     if kind == RECALL:
-        return hits / float(relevant) if relevant > 0 else 0.0
-    return total / min(relevant, top) if relevant > 0 else 1.0
+        return hits / before if before > 0 else 0.0
+    return total / min(before, top) if before > 0 else 1.0
 
 
 @kernel(inner=True)
-def expected_reciprocal_rank(gain: FloatArray, order: IntArray, top: int, largest: float) -> float:
-    """Return the ERR of the first ``top`` places; ``largest`` exceeds every gain by 1 or more."""
-    total, goes_on = 0.0, 1.0
-    for rank in range(top):
-        chance = gain[order[rank]] / largest
-        total += goes_on * chance / (rank + 1.0)
-        goes_on *= 1.0 - chance
+def expected_reciprocal_rank(
+    gain: FloatArray, score: FloatArray, n: int, top: int, largest: float, left: FloatArray
+) -> float:
+    """Return the ERR of the first ``top`` ranks; ``largest`` exceeds every gain by 1 or more.
+
+    ``left[j]`` becomes the mean over subsets of j + 1 ties of the chance that the reader goes on
+    behind them, an elementary symmetric mean.  It is at most the power of the mean chance
+    (Maclaurin), so that few of them count unless hardly any row is relevant.
+    """
+    total, goes_on, first = 0.0, 1.0, 0
+    while first < top:
+        stop, mean = end_of_ties(score, first, n), 0.0
+        if stop == first + 1 or gain[first] <= 0.0:  # the largest gain of the ties
+            total += goes_on * (gain[first] / largest) / (first + 1.0)
+            goes_on *= 1.0 - gain[first] / largest
+            first = stop
+            continue
+        for rank in range(first, stop):
+            mean += (1.0 - gain[rank] / largest) / (stop - first)
+        count = min(stop, top) - first
+        if mean < 1.0:
+            count = min(count, 1 + np.intp(_NEGLIGIBLE / math.log(mean)) if mean > 0.0 else 1)
+        left[:count] = 0.0
+        everyone = 1.0
+        for number in range(1, stop - first + 1):
+            chance = 1.0 - gain[first + number - 1] / largest
+            everyone *= chance
+            for j in range(min(number, count), 0, -1):
+                fewer = left[j - 2] if j > 1 else 1.0
+                left[j - 1] = ((number - j) * left[j - 1] + j * chance * fewer) / number
+        before = 1.0
+        for j in range(count):
+            total += goes_on * (before - left[j]) / (first + j + 1.0)
+            before = left[j]
+        goes_on *= everyone
+        first = stop
     return total
 
 
@@ -189,13 +262,15 @@ def ideal_dcg(
     queries: QueryRows, gain: FloatArray, most: int, space: QuerySpace, out: FloatArray
 ) -> None:
     """Write the largest possible DCG of the first ``most`` ranks of each query."""
-    gains = space.numbers[0]
+    gains, listed = space.numbers[0], space.numbers[1]
     for query in range(len(queries.starts) - 1):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
         for place in range(n):
             gains[place] = gain[queries.rows[begin + place]]
         sort_descending(gains, n, space.order, space.spare)
-        out[query] = dcg(gains, space.order, min(n, most))
+        for rank in range(n):
+            listed[rank] = gains[space.order[rank]]
+        out[query] = dcg(listed, listed, n, min(n, most))
 
 
 @kernel
@@ -209,7 +284,7 @@ def score_queries(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """Write the metric of the list of each query.
+    """Write the metric of the list of each query, the mean over all orders of ties.
 
     Parameters
     ----------
@@ -228,23 +303,26 @@ def score_queries(
         query whose rows all have the same label is -1.
     """
     gains, scores = space.numbers[0], space.numbers[1]
-    order = space.order
+    best, of_best = space.numbers[2], space.numbers[3]
     for query in range(len(queries.starts) - 1):
         begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
         for place in range(n):
             row = queries.rows[begin + place]
             gains[place] = gain[row]
             scores[place] = raw[row]
-        sort_descending(scores, n, order, space.spare)
-        top = min(n, most)
-        if kind == NDCG:
-            found = dcg(gains, order, top)
-            sort_descending(gains, n, order, space.spare)
-            ideal = dcg(gains, order, top)
-            out[query] = found / ideal if ideal > 0.0 else 1.0
-        elif kind == AUC:
+        if kind == AUC:
             out[query] = share_of_pairs(gains, scores, n, space)
-        elif kind == EXPECTED_RECIPROCAL_RANK:
-            out[query] = expected_reciprocal_rank(gains, order, top, largest)
+            continue
+        top = min(n, most)
+        if kind != NDCG and kind != EXPECTED_RECIPROCAL_RANK:
+            list_by(scores, gains, scores, n, best, of_best, space)
+            out[query] = precision(best, of_best, n, top, kind)
+            continue
+        # By gain first: sums over ties then have the same bits in any order of the table.
+        list_by(gains, gains, scores, n, best, of_best, space)
+        list_by(of_best, best, of_best, n, gains, scores, space)
+        if kind == NDCG:
+            ideal = dcg(best, best, n, top)
+            out[query] = dcg(gains, scores, n, top) / ideal if ideal > 0.0 else 1.0
         else:
-            out[query] = precision(gains, order, top, n, kind)
+            out[query] = expected_reciprocal_rank(gains, scores, n, top, largest, best)

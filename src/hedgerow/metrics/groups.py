@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.metrics.base import Metric, MetricFunction, rows_of
@@ -212,7 +213,7 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
     if isinstance(given, Metric):
         return given
     if callable(given):
-        return Metric(getattr(given, "__name__", type(given).__name__), given)
+        return Metric(name_of_function(given), given)
     known = find_metric(given, lambda attribute: None) if isinstance(given, str) else None
     if known is None:
         hint = metric_hint(given, [*METRICS, *ALIASES])

@@ -79,7 +79,8 @@ def make_metrics(
     for name in names:
         if names.count(name) > 1:
             raise ParameterError(
-                f"eval_metric {brief(name)} is given twice; leave one of them out."
+                f"eval_metric {brief(name)} is given twice: leave one of them out, or give two "
+                "functions different names (function.__name__ = ...)."
             )
     return metrics
 

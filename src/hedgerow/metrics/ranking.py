@@ -10,6 +10,7 @@
 ``auc``                 share of the pairs with different labels in the right order
 ======================  ====================================================
 
+Rows with equal predictions have no order: a metric is its mean over all orders of them.
 The weight of a query is the mean weight of its rows.  NDCG and average precision of a query
 without relevant rows are 1, as in LightGBM and XGBoost; the other metrics are 0.  With a
 minus sign at the end (``ndcg-``, ``map@10-``) they are 0, too, as in XGBoost.  ``auc`` ignores
@@ -100,7 +101,7 @@ class RankingMetric:
         y_true : float64 (n_rows,)
             Labels 0, 1, ...
         prediction : float64 (n_rows,)
-            Higher for rows that should come first; rows with equal predictions keep their order.
+            Higher for rows that should come first.
         weight : float64 (n_rows,), optional
         """
         queries = query_rows(None, len(y_true)) if self.queries is None else self.queries

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.metrics.base import Metric, Task
@@ -77,9 +78,12 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
 
 
 def name_of(scorer: object) -> str:
-    """Return the name of a scorer, from its text if it has no name."""
-    own = getattr(scorer, "__name__", None)
-    return own if isinstance(own, str) else str(scorer)
+    """Return the name of a function; of a scorer without one its text, if that has no address."""
+    function = getattr(scorer, "_score_func", None)
+    if function is None or hasattr(scorer, "__name__"):
+        return name_of_function(scorer)
+    text = str(scorer)
+    return name_of_function(function) if " at 0x" in text else text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.data.categories.columns import plain_of
 from hedgerow.data.reading.numbers import floats_of_column
-from hedgerow.data.reading.objects import read_objects, sort_of
+from hedgerow.data.reading.objects import has_zone, read_objects, sort_of
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Temporal
 from hedgerow.errors import ParameterError, brief, shown_name
@@ -282,7 +282,11 @@ def held_temporal(column: Any) -> Temporal | None:
     """Return whether a result of :func:`table_columns` holds dates, times or durations."""
     if column.dtype != object:
         return None
-    sorts = {sort_of(type(value)) for value in column.tolist() if value is not None}
+    sorts = {
+        "zoned dates" if has_zone(value) else sort_of(type(value))
+        for value in column.tolist()
+        if value is not None
+    }
     known = [temporal for temporal in get_args(Temporal) if sorts == {temporal}]
     return known[0] if known else None
 

@@ -27,8 +27,10 @@ from hedgerow.errors import ParameterError, brief
 
 FILE = "model.hedgerow"
 _TYPES = {"float": "double", "int": "long", "category": "string"}
-_OF_TEMPORAL = {"dates": "datetime", "times": "string", "durations": "long"}
-"""MLflow has no durations: they are microseconds.  Times of a day are text of ISO 8601."""
+_OF_TEMPORAL = {"times": "string", "durations": "long", "zoned dates": "string"}
+_OF_TEMPORAL |= dict.fromkeys(("dates", "any dates"), "datetime")
+"""MLflow has no durations: they are microseconds.  Times of a day, and dates with a time zone,
+which MLflow would drop, are text of ISO 8601."""
 _KINDS = ("value", "raw", "probability")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray
-from hedgerow.data.schema import Column, check_same_names
+from hedgerow.data.schema import DATES, Column, check_same_names
 from hedgerow.errors import brief
 from hedgerow.serving.bodies import check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
@@ -32,7 +32,7 @@ _INTEGERS = {
     for bits in (8, 16, 32, 64)
 }
 _DATATYPES = ("BOOL", *_INTEGERS, *_FLOATS, "BYTES")
-_OF_TEMPORAL = {"dates": "BYTES", "times": "BYTES", "durations": "INT64"}
+_OF_TEMPORAL = {**dict.fromkeys(DATES, "BYTES"), "times": "BYTES", "durations": "INT64"}
 """Dates and times are text of ISO 8601, durations are microseconds."""
 _OF_KIND = {"float": "FP64", "int": "INT64", "category": "BYTES"}
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO, TypeAlias, overload
 
 import numpy as np
 
-from hedgerow.argument_types import is_function, listed
+from hedgerow.argument_types import is_function, listed, name_of_function
 from hedgerow.boosting.loop.displays import Display, find_display
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.model import Model
@@ -144,7 +144,7 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
     for callback in callbacks:
         answer = callback(state)
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
-            name = getattr(callback, "__name__", type(callback).__name__)
+            name = name_of_function(callback)
             raise ParameterError(
                 f"callback {name!r} returned {brief(answer)}; return True to stop, None to "
                 "continue."

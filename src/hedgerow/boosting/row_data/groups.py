@@ -22,7 +22,7 @@ from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
-from hedgerow.errors import DataError, HedgerowWarning, ParameterError
+from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
@@ -59,6 +59,11 @@ def _hash(value: Any) -> int:
         text = f"number {value.hex()}"
     elif isinstance(value, bool | int | float):
         text = f"number {int(value)}"
+    elif object.__repr__(value) == str(value):
+        raise DataTypeError(
+            f"groups must hold numbers, text or dates; got an object of {type(value).__name__}, "
+            "whose text is its address: fits would not repeat. Number the groups."
+        )
     else:
         text = f"{'text' if isinstance(value, str) else type(value).__name__} {value}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)

@@ -7,7 +7,7 @@ a model does not depend on the installed libraries::
     int64             whole numbers, some beyond 2**53, none missing
     datetime64[us]    dates, NaT where missing
     timedelta64[us]   durations, NaT where missing
-    object            text or times of a day (datetime.time), None where missing
+    object            text, times of a day or dates with a zone, None where missing
 """
 
 from __future__ import annotations
@@ -231,7 +231,8 @@ def holds_text(column: AnyArray) -> bool:
     """Return whether a column holds text, or may hold it because all values are missing."""
     if column.dtype != object:
         return False
-    return not isinstance(next((item for item in column if item is not None), ""), dt.time)
+    first = next((item for item in column if item is not None), "")
+    return not isinstance(first, dt.time | dt.datetime)
 
 
 def as_numbers(column: AnyArray) -> AnyArray:

@@ -23,6 +23,7 @@ from hedgerow.cuda.arrays import is_cudf, on_host
 from hedgerow.data.categories.columns import (
     Encoded,
     PlainOrEncoded,
+    Ticks,
     arrow_codes,
     encode_arrow,
     encode_dictionary,
@@ -236,6 +237,8 @@ def _read_series(series: Any, name: str) -> PlainOrEncoded:
         return read_objects(_as_objects(series), name)
     if kind == "Datetime" and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        ticks = plain_numbers(series.to_numpy()[:, None], [name])[:, 0]
+        return Ticks(ticks, "zoned dates")
     if kind in ("Int128", "UInt128"):
         return read_objects(_as_objects(series), name)
     if kind == "Boolean" or dtype.is_integer():

@@ -20,7 +20,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.reading.files import TableFile, open_files
 from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import TextSort, parse_texts
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.schema import DATES, Column, Schema
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
 
@@ -198,7 +198,7 @@ class _Sorts:
                     f"{path}: column {column.name!r} holds {what[sort]}, but {what[before]} before "
                     f"(in {where}): convert it to one of them."
                 )
-        if column.temporal not in (None, "dates") and parsed.sort == "whole":
+        if column.temporal is not None and column.temporal not in DATES and parsed.sort == "whole":
             ticks = np.where(parsed.missing, MISSING_KEY, parsed.values)
             return array_of_ticks(ticks, column.temporal)
         return parsed.numbers(column.kind)

@@ -26,13 +26,14 @@ from hedgerow.data.reading.columns import (
     too_far,
     with_missing,
 )
+from hedgerow.data.schema import Temporal
 from hedgerow.errors import DataError, DataTypeError, brief
 
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
 """Types of pandas whose values are read as their text form."""
 
-ObjectSort: TypeAlias = Literal["text", "numbers", "dates", "times", "durations"]
+ObjectSort: TypeAlias = Literal["text", "numbers"] | Temporal
 
 _MOST_DAYS = 106_751_990
 """Days of a duration that int64 holds in microseconds."""
@@ -81,6 +82,8 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
         all_rows = np.zeros((len(items), 1), dtype=values.dtype)
         all_rows[~missing, 0] = values
         column = with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
+    if sort == "dates" and has_zone(present[0]):
+        sort = "zoned dates"
     return column if sort == "numbers" else Ticks(column, sort)
 
 
@@ -164,7 +167,7 @@ def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) ->
     are not known.
     """
     if sort == "dates":
-        zoned = [isinstance(item, dt.datetime) and item.tzinfo is not None for item in items]
+        zoned = list(map(has_zone, items))
         if any(zoned) and not all(zoned):
             one, other = zoned.index(True), zoned.index(False)
             raise DataTypeError(
@@ -221,11 +224,14 @@ def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
     return found.astype(np.float64) if found.dtype.kind == "O" else found
 
 
+def has_zone(item: Any) -> bool:
+    """Return whether an object is a date with a time zone."""
+    return isinstance(item, dt.datetime) and item.tzinfo is not None
+
+
 def _utc(item: Any) -> Any:
     """Convert a date with a time zone to UTC without one."""
-    if isinstance(item, dt.datetime) and item.tzinfo is not None:
-        return item.astimezone(dt.UTC).replace(tzinfo=None)
-    return item
+    return item.astimezone(dt.UTC).replace(tzinfo=None) if has_zone(item) else item
 
 
 def since_midnight(time: dt.time) -> int:

@@ -2,12 +2,13 @@
 
 ::
 
-    dates, times, durations    Ticks: microseconds, and which of the three they are
+    dates, times, durations    Ticks: microseconds, and which of these they are
         |  training            Column.temporal
         |  prediction          as_trained: an error if the model knows another sort
         v
     int64 microseconds
 
+Dates with a time zone are converted to UTC, and are other values than dates without one.
 Text of ISO 8601 stands for dates or times in a column that held them in training, because JSON and
 MLflow have no better type.  Columns of frames, dicts and files have types, so that numbers in the
 place of dates are an error there.  An array has no column types: its numbers are microseconds.
@@ -24,8 +25,8 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, distinct
 from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.objects import since_midnight
-from hedgerow.data.reading.texts import microseconds
-from hedgerow.data.schema import Column, Temporal
+from hedgerow.data.reading.texts import in_utc, is_zoned, microseconds
+from hedgerow.data.schema import DATES, Column, Temporal
 from hedgerow.errors import DataError, brief
 
 _DAY = 24 * 60 * 60 * 1_000_000
@@ -62,14 +63,18 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
 
     Parameters
     ----------
-    given, expected : {"dates", "times", "durations"} or None
+    given, expected : Temporal or None
         What the column holds now, and what it held in training; None means numbers.
     """
     if given == expected:
         return
-    has, had = given or "numbers", expected or "numbers"
+    if given in DATES and expected in DATES:
+        if "any dates" not in (given, expected):
+            raise _other_zone(name, had_zone=expected == "zoned dates")
+        return
+    has, had = ("dates" if each in DATES else each or "numbers" for each in (given, expected))
     cure = f"convert it to {had}"
-    if expected == "dates":
+    if expected in DATES:
         cure += " (pandas.to_datetime, for example), or write them as text of ISO 8601"
     elif expected is None:
         cure += " in the unit of the training data"
@@ -78,9 +83,28 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
     )
 
 
+def _other_zone(name: str, *, had_zone: bool) -> DataError:
+    """Return the error for dates with a time zone in the place of dates without one."""
+    has, had = ("without", "with") if had_zone else ("with", "without")
+    cure = "give them the zone to which they belong (in pandas: dt.tz_localize(zone))"
+    if not had_zone:
+        cure = (
+            "convert them to the zone of the training data and leave it out (in pandas: "
+            "dt.tz_convert(zone).dt.tz_localize(None))"
+        )
+    return DataError(
+        f"column {name!r} holds dates {has} a time zone, but held dates {had} one when the model "
+        f"was trained: {cure}."
+    )
+
+
 def temporal_of(part: PlainOrEncoded) -> Temporal | None:
     """Return what the values of a column are, if they are microseconds."""
     return None if isinstance(part, np.ndarray) else part.temporal
+
+
+def _shown(temporal: Temporal) -> str:
+    return "dates" if temporal in DATES else temporal
 
 
 def _is_text(part: PlainOrEncoded) -> bool:
@@ -103,23 +127,28 @@ def _of_texts(part: PlainOrEncoded, column: Column) -> Encoded:
     texts = list(map(str, part.values))
     used = distinct(part.codes[part.codes >= 0]).tolist()
     ticks = np.full(len(texts), MISSING_KEY, dtype=np.int64)
+    present = [texts[code] for code in used]
     try:
-        ticks[used] = _ticks([texts[code] for code in used], column.temporal)
+        ticks[used] = _ticks(present, column.temporal)
     except ValueError:
         row = int(np.argmax(part.codes >= 0))
-        example = {"dates": "2026-01-31 or 2026-01-31T09:30:00", "times": "09:30:00"}
-        hint = example.get(column.temporal)
-        cure = f"convert it to {column.temporal}" + (f", or text such as {hint}" if hint else "")
+        example = {"times": "09:30:00", "zoned dates": "2026-01-31T09:30:00Z"}
+        example |= dict.fromkeys(("dates", "any dates"), "2026-01-31 or 2026-01-31T09:30:00")
+        hint, had = example.get(column.temporal), _shown(column.temporal)
+        cure = f"convert it to {had}" + (f", or text such as {hint}" if hint else "")
         raise DataError(
             f"column {column.name!r} holds text ({brief(texts[part.codes[row]])}, row {row}), but "
-            f"held {column.temporal} when the model was trained: {cure}."
+            f"held {had} when the model was trained: {cure}."
         ) from None
+    if present and column.temporal in DATES:
+        given: Temporal = "zoned dates" if is_zoned(present[0]) else "dates"
+        check_temporal(column.name, given, column.temporal)
     return Encoded(ticks, part.codes, column.temporal)
 
 
 def _ticks(texts: list[str], temporal: Temporal) -> IntArray | list[int]:
     """Return the microseconds of texts; raise ``ValueError`` if one is of another form."""
-    if temporal == "dates":
+    if temporal in DATES:
         return microseconds(texts).view(np.int64)
     if temporal == "times":
         return [since_midnight(dt.time.fromisoformat(text)) for text in texts]
@@ -133,11 +162,12 @@ def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:
     ----------
     values : int64
         ``MISSING_KEY`` is a missing value.
-    temporal : {"dates", "times", "durations"}
+    temporal : Temporal
 
     Returns
     -------
-    datetime64[us], timedelta64[us], or array of datetime.time and None
+    datetime64[us], timedelta64[us], or array of objects: None, and datetime.time, or
+    datetime.datetime in UTC
 
     Examples
     --------
@@ -145,8 +175,10 @@ def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:
     >>> array_of_ticks(np.array([0, 86_400_000_000]), "dates").tolist()[1].day
     2
     """
+    if temporal == "zoned dates":
+        return in_utc(values)
     if temporal != "times":
-        return values.view("M8[us]" if temporal == "dates" else "m8[us]")
+        return values.view("M8[us]" if temporal in DATES else "m8[us]")
     midnight = dt.datetime(1970, 1, 1)
     items = [
         (midnight + dt.timedelta(microseconds=tick)).time() if 0 <= tick < _DAY else None
@@ -163,9 +195,9 @@ def text_of_ticks(value: int, temporal: Temporal) -> str:
     >>> text_of_ticks(1_704_067_200_000_000, "dates"), text_of_ticks(1_500_000, "durations")
     ('2024-01-01', '0:00:01.500000')
     """
-    if temporal == "dates":
-        text = str(np.datetime64(value, "us"))
-        return text.removesuffix(".000000").removesuffix("T00:00:00")
+    if temporal in DATES:
+        text = str(np.datetime64(value, "us")).removesuffix(".000000")
+        return f"{text}Z" if temporal == "zoned dates" else text.removesuffix("T00:00:00")
     if temporal == "times" and 0 <= value < _DAY:
         (time,) = array_of_ticks(np.array([value]), "times")
         return str(time.isoformat())

@@ -27,6 +27,7 @@ installed, to the same numbers.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,7 +77,8 @@ class ParsedTexts:
             Input for :func:`hedgerow.data.read_table`.
         """
         if self.sort in ("date", "zoned"):
-            return np.where(self.missing, MISSING_KEY, self.values).view("M8[us]")
+            ticks = np.where(self.missing, MISSING_KEY, self.values)
+            return in_utc(ticks) if self.sort == "zoned" else ticks.view("M8[us]")
         if kind == "float":  # rounded to nearest, as in training on text columns
             return np.where(self.missing, np.nan, self.values.astype(np.float64))
         if self.values.dtype == np.int64:
@@ -272,6 +274,12 @@ def _minutes(zone: str) -> int:
     digits = zone[1:].replace(":", "")
     minutes = 60 * int(digits[:2]) + int(digits[2:] or 0)
     return -minutes if zone[0] == "-" else minutes
+
+
+def in_utc(ticks: AnyArray) -> AnyArray:
+    """Return microseconds of UTC as objects with this zone, which NumPy's dates do not have."""
+    found = [item and item.replace(tzinfo=dt.UTC) for item in ticks.view("M8[us]").tolist()]
+    return np.array(found, dtype=object)
 
 
 def is_zoned(text: str) -> bool:

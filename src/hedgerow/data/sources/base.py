@@ -11,7 +11,7 @@ role     the purpose of a column: feature, target, weight, offset
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hedgerow.argument_types import listed
@@ -109,6 +109,10 @@ class Roles:
     position: str | None = None
     groups: str | None = None
     named: bool = True
+
+    def of_validation(self) -> Roles:
+        """Return the roles without those that only training rows have."""
+        return replace(self, position=None, groups=None)
 
     def of_rows(self) -> dict[str, str]:
         """Return the columns with facts on rows beside target, weight and offset, by role."""

@@ -28,17 +28,17 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, plain_of, untyped
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks, plain_of, untyped
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import with_missing
 from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
 from hedgerow.data.reading.objects import sort_of
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import with_temporal
-from hedgerow.data.schema import default_names
+from hedgerow.data.schema import Temporal, default_names
 from hedgerow.errors import DataError, DataTypeError
 
-Sort: TypeAlias = Literal["numbers", "text", "dates", "durations", "times"]
+Sort: TypeAlias = Literal["numbers", "text"] | Temporal
 Exact: TypeAlias = Literal["any", "wide", "float"]
 
 _OF_DTYPE: dict[str, Sort] = {
@@ -167,13 +167,15 @@ def _of_series(series: Any, name: str) -> ReadColumn:
     native_type = getattr(series.to_native(), "dtype", None)
     if isinstance(native_type, np.dtype) and native_type.kind == "O" and kind != "String":
         return _of_array(series.to_numpy(), name)
-    values = untyped(read_series(series, name))
-    type_name = str(dtype)
+    found = read_series(series, name)
+    values, type_name = untyped(found), str(dtype)
     if kind in ("Categorical", "Enum"):
         return ReadColumn(values, _sort_of_values(values), _exact(values), True, type_name)
     if kind == "Unknown":
         return ReadColumn(values, None, "any", False, type_name)
     sort: Sort = "text" if isinstance(values, Encoded) else _OF_DTYPE.get(kind, "numbers")
+    if isinstance(found, Ticks):
+        sort = found.temporal
     # Times without values are read as floats.
     small = kind in ("Boolean", "Time") or dtype.is_integer()
     small = small and _exact(values) != "wide"
@@ -182,14 +184,16 @@ def _of_series(series: Any, name: str) -> ReadColumn:
 
 
 def _of_array(column: AnyArray, name: str) -> ReadColumn:
-    values = untyped(read_column(column, name))
-    type_name = str(column.dtype)
+    found = read_column(column, name)
+    values, type_name = untyped(found), str(column.dtype)
     if isinstance(values, Encoded):
         return ReadColumn(values, "text", "any", True, type_name)
     kind = column.dtype.kind
     if kind == "O":
         sort, small = _sort_of_objects(column)
         exact: Exact = "any" if small or sort is None else _exact(values)
+        if isinstance(found, Ticks):
+            sort = found.temporal
         return ReadColumn(values, sort, exact, False, type_name)
     small = kind == "b" or (kind in "iu" and values.dtype != np.int64)
     return ReadColumn(

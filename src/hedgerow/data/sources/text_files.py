@@ -345,7 +345,8 @@ def _with_dates(piece: Any, kinds: Mapping[str, str]) -> Any:
     for name, kind in kinds.items():
         column = piece.column(name)
         if kind in _DATES:
-            column = pa.array(microseconds(column.to_pylist()))
+            zone = "UTC" if kind == "zoned" else None
+            column = pa.array(microseconds(column.to_pylist()), pa.timestamp("us", zone))
         elif kind == "nothing":
             column = pa.nulls(piece.num_rows, pa.float64())
         columns[name] = column

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError, ParameterError, brief
 from hedgerow.objectives.custom.checks import resolve_derivatives
@@ -82,7 +83,7 @@ def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     >>> model.fit(X, X[:, 0] // 30).predict_proba(X).shape
     (90, 3)
     """
-    label = getattr(given, "__name__", type(given).__name__)
+    label = name_of_function(given)
     whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
     if not whole or not 2 <= n_classes <= _MOST_CLASSES:
         raise ParameterError(

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 import numpy as np
 from scipy.special import expit
 
-from hedgerow.argument_types import is_one_of
+from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
@@ -402,7 +402,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     task : {"regression", "two classes"}
     """
     check_form(given)
-    label = getattr(given, "__name__", type(given).__name__)
+    label = name_of_function(given)
     link = getattr(given, "link", "identity")
     if hasattr(given, "derivatives"):
         missing = [name for name in _METHODS if not hasattr(given, name)]
@@ -421,7 +421,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     if not loops.compiled:
         warnings.warn(
             f"objective {label!r} cannot be compiled, so Python calls it and differentiates it "
-            "numerically. Numba (hedgerow[jit]) compiles plain arithmetic and functions of math.",
+            f"numerically. {loops.reason}",
             HedgerowWarning,
             stacklevel=2,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,59 +23,55 @@ rounding.
 """
 
 
+_TAKEN = "Numba compiles plain arithmetic and functions of math."
+
+
 class RowLoops(NamedTuple):
     """Loops that apply the loss of a row to many rows.
 
     derivatives  ``derivatives(target, raw, g, h)`` writes g and h
     losses       ``losses(target, raw, out)``
-    compiled     whether the loops are machine code; otherwise Python calls the function
+    reason       why the loops are not machine code, so that Python calls the function; or empty
     """
 
     derivatives: Callable[..., Any]
     losses: Callable[..., Any]
-    compiled: bool
+    reason: str = ""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the loops are machine code."""
+        return not self.reason
 
 
 def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
-    """Return loops for ``function(y, raw)``, compiled if Numba can compile it.
-
-    Parameters
-    ----------
-    function : callable
-        Takes two floats and returns one.
-    target : float64 (n_rows,)
-        Some targets, for a trial call.
-    """
+    """Return loops for ``function(y, raw)``, compiled if possible, after a trial with targets."""
     try:
-        loops = _compiled(function, _constants(function))
+        loops = _compiled(_Source(_meaning_of(function), function))
         raw, out = np.zeros(len(target)), np.empty((2, len(target)))
         loops.derivatives(target, raw, out[0], out[1])
         loops.losses(target, raw, out[0])
-    except CompilationError:  # compilation is not allowed, or Numba is not installed
-        raise
-    except Exception:  # any error of Numba: Python calls the function instead
-        return _by_numpy(function)
+    except Exception as fault:  # forbidden, without Numba, or any error of Numba
+        return _by_numpy(function, str(fault) if isinstance(fault, CompilationError) else _TAKEN)
     return loops
 
 
-def _constants(function: Any) -> tuple[Any, ...]:
-    """Return the global numbers and texts that the compiled function contains."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return ()
-    outside = inspect.getclosurevars(function)
-    known = {**outside.globals, **outside.nonlocals}
-    plain = (int, float, str, bool)
-    return tuple((name, value) for name, value in known.items() if isinstance(value, plain))
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A function, equal to others of the same meaning."""
+
+    meaning: Hashable
+    function: Callable[..., Any] = field(compare=False)
 
 
-@functools.lru_cache(maxsize=32)
-def _compiled(function: Callable[..., Any], constants: tuple[Any, ...]) -> RowLoops:
-    """Compile the loops; ``constants`` distinguish functions with different globals."""
+@functools.lru_cache(maxsize=8)
+def _compiled(source: _Source) -> RowLoops:
+    """Compile the loops, which take 4 MB: those of the last few functions are kept."""
     compile_inner = compiler_of_functions("a loss of your own")
+    from hedgerow.compile.just_in_time import compile_entry
     from hedgerow.objectives.jets import jet, lift
 
-    loss = compile_inner(function)
+    loss = compile_inner(source.function)
 
     def derivatives(target: Any, raw: Any, g: Any, h: Any) -> None:
         for i in range(len(g)):
@@ -85,10 +83,36 @@ def _compiled(function: Callable[..., Any], constants: tuple[Any, ...]) -> RowLo
         for i in range(len(out)):
             out[i] = loss(target[i], raw[i])
 
-    return RowLoops(compile_inner(derivatives), compile_inner(losses), True)
+    return RowLoops(compile_entry(derivatives), compile_entry(losses))
 
 
-def _by_numpy(function: Callable[..., Any]) -> RowLoops:
+def _meaning_of(value: Any, known: tuple[Any, ...] = ()) -> Hashable:
+    """Return a key that two functions share if their code and all values that it uses agree."""
+    value = getattr(value, "py_func", value)  # a function that the user compiled
+    if isinstance(value, FunctionType) and value not in known:
+        known = (*known, value)
+        names = sorted(_globals_of(value.__code__) & value.__globals__.keys())
+        used = [value.__globals__[name] for name in names]
+        used += [cell.cell_contents for cell in value.__closure__ or ()]
+        used += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return value.__code__, tuple(names), tuple(_meaning_of(item, known) for item in used)
+    if isinstance(value, tuple):
+        return tuple(_meaning_of(item, known) for item in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, bool | int | float | complex | str | np.generic):
+        return type(value), repr(value)  # 1 is not 1.0, and 0.0 is not -0.0
+    return value if isinstance(value, Hashable) else object()
+
+
+def _globals_of(code: CodeType) -> set[str]:
+    """Return the names of the global variables that code reads, and functions within it."""
+    found = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    inner = (_globals_of(part) for part in code.co_consts if isinstance(part, CodeType))
+    return found.union(*inner)
+
+
+def _by_numpy(function: Callable[..., Any], reason: str = _TAKEN) -> RowLoops:
     """Return loops in Python: on whole arrays if the function takes them."""
 
     def values(target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -112,4 +136,4 @@ def _by_numpy(function: Callable[..., Any]) -> RowLoops:
     def losses(target: FloatArray, raw: FloatArray, out: FloatArray) -> None:
         out[:] = values(target, raw)
 
-    return RowLoops(derivatives, losses, False)
+    return RowLoops(derivatives, losses, reason)
