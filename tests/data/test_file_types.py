@@ -1,4 +1,4 @@
-"""Types of columns in files equal those of a table in memory, for all readers."""
+"""Types of columns in files equal those of a table in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from hedgerow import Dataset, load, train
 from hedgerow.cli.main import main
-from hedgerow.data.reading.texts import is_zoned, microseconds, parse_texts
+from hedgerow.data.reading.texts import microseconds, parse
 from hedgerow.errors import DataTypeError, HedgerowError
 from hedgerow.io import model_to_bytes
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
 SMALL: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "min_samples_leaf": 2}
 N = 120
@@ -96,13 +96,10 @@ def test_times_with_a_zone_are_times_in_utc(zone: str) -> None:
     expected = pd.Timestamp(text).tz_convert("UTC").tz_localize(None)
     assert microseconds([text, None])[0] == expected.to_datetime64()
     assert np.isnat(microseconds([text, None])[1])
-    for texts in (np.array([text, None], dtype=object), __import__("pyarrow").array([text, None])):
-        parsed = parse_texts(texts)
-        assert parsed.sort == "zoned"
-        assert parsed.values[0] == expected.value // 1000
-        assert parsed.missing.tolist() == [False, True]
-    assert is_zoned(text)
-    assert not is_zoned("2026-03-01T12:30")
+    kind, column = parse(pa.array([text, None]))
+    assert kind == "zoned"
+    assert column.to_pylist() == [expected.to_pydatetime(), None]
+    assert parse(pa.array(["2026-03-01T12:30"]))[0] == "date"
 
 
 @pytest.mark.parametrize(
@@ -119,27 +116,17 @@ def test_times_with_a_zone_are_times_in_utc(zone: str) -> None:
     ],
 )
 def test_what_is_no_time_stays_text(texts: list[str]) -> None:
-    import pyarrow as pa
-
-    assert parse_texts(np.array(texts, dtype=object)).sort == "text"
-    assert parse_texts(pa.array(texts)).sort == "text"
-    with pytest.raises(ValueError, match=r"zone|time|date|Day|day|Could"):
-        microseconds(texts)
+    assert parse(pa.array(texts))[0] == "text"
 
 
 @pytest.mark.parametrize("zone", ["Z", "+09:00"])
-@pytest.mark.parametrize("reader", ["arrow", "python"])
-def test_files_with_zones_are_trained_on_and_predicted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, reader: str
-) -> None:
+def test_files_with_zones_are_trained_on_and_predicted(tmp_path: Path, zone: str) -> None:
     start = np.datetime64("2026-01-01T00:00:00") + np.arange(N) * np.timedelta64(61, "m")
     y = np.arange(N) % 24 + 0.0
     path, local = tmp_path / "rows.csv", tmp_path / "local.csv"
     texts = [f"{each}{zone}" for each in start.astype(str)]
     path.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(texts, y, strict=True)))
     local.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(start, y, strict=True)))
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     settings = ["--set", "n_estimators=4", "--set", "early_stopping=False", "--target", "y"]
     model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
     assert main(["train", str(path), "--model", model, *settings]) == 0
@@ -150,13 +137,12 @@ def test_files_with_zones_are_trained_on_and_predicted(
     as_frame = pd.DataFrame({"t": in_utc})
     predicted = pd.read_csv(out, float_precision="round_trip").iloc[:, 0]
     np.testing.assert_array_equal(predicted, booster.predict(as_frame))
-    if reader == "arrow":
-        limit = ["--memory-limit", "50MB"]
-        assert main(["train", str(path), "--model", f"{model}2", *settings, *limit]) == 0
-        assert Path(f"{model}2").read_bytes() == Path(model).read_bytes()
-        found = train(SMALL, Dataset.from_files(path, target="y"))
-        expected = train(SMALL, Dataset.from_files(local, target="y"))
-        assert len(found.model.forest.feature) == len(expected.model.forest.feature)
+    limit = ["--memory-limit", "50MB"]
+    assert main(["train", str(path), "--model", f"{model}2", *settings, *limit]) == 0
+    assert Path(f"{model}2").read_bytes() == Path(model).read_bytes()
+    found = train(SMALL, Dataset.from_files(path, target="y"))
+    expected = train(SMALL, Dataset.from_files(local, target="y"))
+    assert len(found.model.forest.feature) == len(expected.model.forest.feature)
     # One column cannot be with a zone in one file, and without in the next.
     with pytest.raises(DataTypeError, match=r"holds dates, but times with a zone before"):
         booster.predict_files([path, local], out)
@@ -195,31 +181,20 @@ def test_a_mark_before_libsvm_is_no_part_of_it(tmp_path: Path, ending: str) -> N
         train(SMALL, Dataset.from_files(marked))
 
 
-@pytest.mark.parametrize("reader", ["arrow", "python"])
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_a_mark_before_csv_is_no_part_of_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str
-) -> None:
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+def test_a_mark_before_csv_is_no_part_of_a_name(tmp_path: Path, ending: str) -> None:
     put: Any = gzip.compress if ending.endswith(".gz") else bytes
     path, model = tmp_path / f"rows{ending}", str(tmp_path / "model")
     path.write_bytes(put(codecs.BOM_UTF8 + CSV.encode()))
     assert main(["train", str(path), "--target", "y", "--model", model]) == 0
     assert load(model).feature_names == ("größe",)
     assert main(["predict", model, str(path), "-o", str(tmp_path / "out.csv")]) == 0
-    if reader == "arrow":
-        assert Dataset.from_files(path, target="y").feature_names == ("größe",)
+    assert Dataset.from_files(path, target="y").feature_names == ("größe",)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("reader", ["arrow", "python"])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.svm"])
-def test_other_encodings_are_named(
-    tmp_path: Path, monkeypatch: Any, capsys: Any, name: str, reader: str, encoding: str
-) -> None:
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+def test_other_encodings_are_named(tmp_path: Path, capsys: Any, name: str, encoding: str) -> None:
     path = tmp_path / name
     path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))
     target = ["--target", "y"] if name.endswith("csv") else []

@@ -183,8 +183,8 @@ def _check_paths(options: argparse.Namespace) -> None:
     from hedgerow.cli.reading import tables
     from hedgerow.data.sources.paths import SUFFIXES
 
-    if len(options.data) == 1 and not any(map(options.data[0].count, "*?[")):
-        path = options.data[0]
+    path = os.fspath(options.data[0])
+    if len(options.data) == 1 and not any(map(path.count, "*?[")):
         known = path.lower().endswith(tuple(SUFFIXES))
         if not os.path.isdir(path) and not (known and os.path.exists(path)):
             tables.read_table(path)  # reports the error

@@ -39,7 +39,7 @@ from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import make_roles
 from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.paths import find_files
+from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.row_sample import stack_sparse
 from hedgerow.data.sources.survey import stack_one
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -102,7 +102,7 @@ def _bytes_in_memory(path: str, kind: str) -> int:
 
 def shown(paths: Sequence[str]) -> str:
     """Return the name of the data for messages."""
-    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def roles_of(options: Any) -> Roles:
@@ -116,13 +116,13 @@ def roles_of(options: Any) -> Roles:
 # ---- into memory ---------------------------------------------------------------------
 
 
-def single_table(paths: Sequence[str]) -> str | None:
+def single_table(paths: Sequence[str]) -> DataFile | None:
     """Return the only file, named or matched, if ``cli.reading.tables`` reads its kind."""
     files = find_files(paths)
     if len(files) > 1 or files[0].partition or os.path.isdir(paths[0]):
         return None
     known = files[0].path.lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES))
-    return files[0].path if known else None
+    return files[0] if known else None
 
 
 def read_tables(
