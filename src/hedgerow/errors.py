@@ -178,6 +178,12 @@ def path_repr(path: str | bytes | os.PathLike[Any]) -> str:
     return repr(text) if is_possible else brief(text)
 
 
+def ordinal(number: int) -> str:
+    """Return the word for a position, such as 1st, 22nd or 113th."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known word, or ``""``."""
     text = word if isinstance(word, str) else brief(word)

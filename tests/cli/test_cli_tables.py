@@ -216,7 +216,7 @@ def test_settings() -> None:
     ],
 )
 def test_guessed_task(column: np.ndarray, task: str) -> None:
-    assert features.guess_task(column)[0] == task
+    assert features.guess_task(column, "t.csv", "y")[0] == task
 
 
 def numbered(table: tables.NamedColumns, names: list[str]) -> np.ndarray:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_svmlight_file
 
-from hedgerow import Dataset, load, train
+from hedgerow import Dataset, HedgerowClassifier, load, train
 from hedgerow.cli.main import main
 from hedgerow.data.reading.texts import microseconds, parse
-from hedgerow.errors import DataTypeError, HedgerowError
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, HedgerowWarning
 from hedgerow.io import model_to_bytes
 
 pd = pytest.importorskip("pandas")
@@ -206,3 +209,91 @@ def test_other_encodings_are_named(tmp_path: Path, capsys: Any, name: str, encod
     shown = capsys.readouterr().err
     assert f"{path}" in shown
     assert "UTF-" in shown, shown
+
+
+# -- numbers with a bad cell ------------------------------------------------------------------
+
+ODD = [f"{n * 1.5}" for n in range(60)] + ["n/k"]
+SAYS = r"60 of 61 values are numbers"
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Series(ODD), pd.Series(ODD, dtype=object), np.array(ODD), ODD, pa.array(ODD)]
+)
+def test_a_column_of_numbers_with_an_odd_text_is_named(column: Any) -> None:
+    table = pa.table({"a": column}) if isinstance(column, pa.Array) else {"a": column}
+    said = rf"column 'a' is read as categories.*{SAYS}; the 61st row has 'n/k'"
+    with pytest.warns(HedgerowWarning, match=said):
+        Dataset(table, np.arange(61.0)).table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset(table, np.arange(61.0), categorical_features=["a"]).table()
+
+
+@pytest.mark.parametrize("texts", [["1", "x"] * 30, ["1st", "2nd"], ["1"] * 9 + ["a"], ["1", "2"]])
+def test_categories_are_no_numbers_with_an_odd_text(texts: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset({"a": np.array(texts)}, np.arange(len(texts))).table()
+
+
+@pytest.mark.parametrize("limit", [None, "40MB"])
+def test_files_with_an_odd_text(tmp_path: Path, limit: str | None, capsys: Any) -> None:
+    path, model = tmp_path / "rows.csv", str(tmp_path / "m")
+    lines = [f"{text},{row},{row % 7}" for row, text in enumerate(ODD)]
+    path.write_text("\n".join(["a,b,c", *lines]) + "\n")
+    more = ["--model", model, "--no-score", "--set", "n_estimators=2"]
+    if limit is not None:
+        path.write_text("\n".join(["a,b,c", *(lines * 20_000)]) + "\n")
+        more += ["--memory-limit", limit]
+    assert main(["train", str(path), "--target", "a", *more]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: target 'a' is text, but" in error
+    assert "values are numbers; " in error
+    assert ("row 61 has 'n/k'" if limit is None else "'n/k' is none") in error
+    assert main(["train", str(path), "--target", "a", "--task", "classification", *more]) in (0, 2)
+    with pytest.warns(HedgerowWarning, match=r"column 'a' is read as categories.*'n/k'"):
+        assert main(["train", str(path), "--target", "b", *more]) == 0
+
+
+def test_targets_with_an_odd_text(tmp_path: Path) -> None:
+    X = np.arange(61.0)[:, None]
+    with pytest.raises(DataError, match=rf"must hold classes, but {SAYS}; row 60 has 'n/k'"):
+        HedgerowClassifier().fit(X, ODD)
+    labels = [f"{n}" for n in range(60)] + ["60a"]  # labels of classes may look so
+    assert len(HedgerowClassifier(n_estimators=1).fit(X, labels).classes_) == 61
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["a,b", *(f"{text},1" for text in ODD)]) + "\n")
+    with pytest.raises(
+        DataTypeError, match=rf"'a' has type .* hold numbers\. {SAYS}, but not 'n/k'"
+    ):
+        train(SMALL, Dataset.from_files(path, "a"))
+
+
+# -- LibSVM files of many columns, and of none ------------------------------------------------
+
+
+def test_columns_of_libsvm_count_against_the_limit(tmp_path: Path, capsys: Any) -> None:
+    path, model = tmp_path / "rows.svm", str(tmp_path / "m")
+    path.write_text("1 1:1 2147483646:2\n0 2:1\n" * 10)
+    said = r"has the column 2,147,483,646, and all columns up to it take about 966 GB"
+    with pytest.raises(DataError, match=f"rows.svm {said}"):
+        train(SMALL, Dataset.from_files(path))
+    assert main(["train", str(path), "--model", model]) == 2
+    assert re.search(f"rows.svm {said}", capsys.readouterr().err)
+    X, y = load_svmlight_file(str(path), zero_based=True)
+    with pytest.raises(DataError, match=f"X {said}"):
+        train(SMALL, Dataset(X, y))
+    path.write_text("1 1:1 200000:2\n0 2:1\n" * 10)
+    assert main(["train", str(path), "--model", model, "--memory-limit", "50MB"]) == 2
+    assert "more than the memory limit of 50 MB" in capsys.readouterr().err
+
+
+def test_libsvm_without_rows(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.svm"
+    for content in ("", "# nothing\n"):
+        path.write_text(content)
+        with pytest.raises(DataError, match=r"rows\.svm.*no rows"):
+            train(SMALL, Dataset.from_files(path))
+        assert main(["train", str(path), "--model", str(tmp_path / "m")]) == 2
+        assert "rows.svm has no rows" in capsys.readouterr().err

@@ -185,7 +185,5 @@ class TextPart:
         if "Empty CSV" in text:
             return DataError(f"{self.name} is empty: its first line must name the columns.")
         if "straddl" in text:
-            return DataError(
-                f"{self.name}: a row is longer than a block of megabytes. Is a double quote not closed?"
-            )
+            return DataError(f"{self.name}: a row is too long. Is a double quote not closed?")
         return StorageError(f"{self.name} cannot be read as CSV: {text}.")
