@@ -13,13 +13,29 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import reprlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 
 class HedgerowError(Exception):
     """Base class of all errors that Hedgerow raises on purpose."""
+
+    row: int | None = None
+    """The row that the message names by its place among the rows of a fit."""
+
+    def at(self, row: int | None) -> Self:
+        """Remember the row that the message names by its place."""
+        self.row = row
+        return self
+
+    def name_row(self, name: Callable[[int], str]) -> None:
+        """Replace the place of the row in the message by the user's name of the row."""
+        if self.row is not None:
+            place = rf"\brow {self.row}\b"
+            self.args = (re.sub(place, lambda _: name(self.row or 0), str(self.args[0]), count=1),)
+            self.row = None
 
     def __str__(self) -> str:
         return printable(super().__str__())

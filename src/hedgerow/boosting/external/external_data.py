@@ -30,6 +30,7 @@ from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_round
 from hedgerow.boosting.external.rounds.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import with_out_of_bag
@@ -135,8 +136,9 @@ class TargetSurvey:
     def _check_all(self) -> Objective:
         if self._objective is None:
             self._objective = self._make()
-        for first_row, target in self._unchecked:
-            check_part(self._objective, target, first_row, self._origin)
+        with counted_rows():
+            for first_row, target in self._unchecked:
+                check_part(self._objective, target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -161,7 +163,8 @@ class TargetSurvey:
         self._all = None
         if self._strange is not None:
             row, target = self._strange
-            check_part(objective, target, row, self._origin)
+            with counted_rows():
+                check_part(objective, target, row, self._origin)
         return objective
 
 
