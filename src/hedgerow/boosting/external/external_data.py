@@ -136,9 +136,8 @@ class TargetSurvey:
     def _check_all(self) -> Objective:
         if self._objective is None:
             self._objective = self._make()
-        with counted_rows():
-            for first_row, target in self._unchecked:
-                check_part(self._objective, target, first_row, self._origin)
+        for first_row, target in self._unchecked:
+            check_part(self._objective, target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -163,8 +162,7 @@ class TargetSurvey:
         self._all = None
         if self._strange is not None:
             row, target = self._strange
-            with counted_rows():
-                check_part(objective, target, row, self._origin)
+            check_part(objective, target, row, self._origin)
         return objective
 
 
@@ -276,7 +274,8 @@ def _plan_of(
     data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
-    objective = survey.finish()
+    with counted_rows(data.source.roles.weight is not None):
+        objective = survey.finish()
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping)

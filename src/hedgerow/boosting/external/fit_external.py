@@ -299,7 +299,7 @@ def check_targets(
         flags[2 if chunk.offset is None else 3] = 1
         if not fault:
             try:
-                with counted_rows():
+                with counted_rows(chunk.weight is not None):
                     check_part(objective, chunk.target, chunk.first_row, origin)
             except DataError as error:
                 fault = str(error).encode()

@@ -101,12 +101,13 @@ class RowNames:
 
 
 @contextmanager
-def counted_rows() -> Iterator[None]:
-    """Let errors about a row of files say how rows are counted."""
+def counted_rows(are_weighted: bool) -> Iterator[None]:
+    """Let errors about a row of files say that only rows with a weight above 0 are counted."""
     try:
         yield
     except DataError as error:
-        error.name_row(lambda row: f"row {row} of those with a weight above 0")
+        if are_weighted:
+            error.name_row(lambda row: f"row {row} of those with a weight above 0")
         raise
 
 
