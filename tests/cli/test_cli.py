@@ -478,7 +478,17 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert err == "hedgerow: interrupted\n"
 
 
-def test_demo(run: Run, tmp_path: Path) -> None:
+class WithoutPyarrow:
+    """A finder of modules for which pyarrow is not installed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [WithoutPyarrow(), *sys.meta_path])
     code, out, err = run("demo", "--out", "shown")
     assert code == 0, err
     assert err == ""

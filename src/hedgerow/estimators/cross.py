@@ -200,7 +200,7 @@ def cross_fit(
     given = Offsets.of(X, offset)
     problem = read_problem(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
-    with kept.row_names.told():
+    with kept.row_names.reported():
         problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, requested)
     check_positions(kept.position, problem.objective, problem.params)

@@ -105,7 +105,7 @@ class Evaluation(ABC):
             sample = sample.without_zero_weights()
         bound = bound_metrics(metrics, sample, self._objective)
         linked = cast(Objective, _Linked(self.link))
-        with sample.row_names.told():
+        with sample.row_names.reported():
             self._objective.check_target(sample.target)
             return evaluate(bound, linked, sample.target, raw, sample.weight)
 

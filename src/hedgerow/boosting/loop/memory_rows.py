@@ -103,13 +103,13 @@ class ScoredRows:
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
         """Return the score of each metric, from raw scores that include these rows."""
         own = np.ascontiguousarray(raw[:, self.columns])
-        with self.names.told():
+        with self.names.reported():
             return evaluate(self.metrics, objective, self.target, own, self.weight)
 
     def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
         own = np.ascontiguousarray(raw[:, :, self.columns])
-        with self.names.told():
+        with self.names.reported():
             return evaluate_rounds(self.metrics, targets, own, self.weight)
 
 

@@ -214,7 +214,7 @@ def rounds(
     BoostState
     """
     try:
-        with rows.names.told():
+        with rows.names.reported():
             rows.begin()
         state = BoostState(rows)
         if earlier is not None:
@@ -225,7 +225,7 @@ def rounds(
         last = state.n_first + rows.params.n_estimators
         while state.n_rounds < last:
             try:
-                with rows.names.told():
+                with rows.names.reported():
                     _grow_round(state.n_rounds, state)
             except LossError as error:
                 raise LossError(f"round {state.n_rounds + 1}: {error}") from error.__cause__

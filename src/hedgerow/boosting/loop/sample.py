@@ -91,7 +91,7 @@ class RowNames:
         return f"validation row {row}" + ("" if name == "validation" else f" of {name!r}")
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Let errors about a row tell its name."""
         try:
             yield

@@ -252,6 +252,11 @@ class NearlyNumbers(NamedTuple):
         return any(math.isfinite(number) and not number.is_integer() for number in self.numbers)
 
 
+def may_be_numbers(texts: Sequence[str]) -> bool:
+    """Return whether half of some texts are numbers, which is quickly said of most text columns."""
+    return 2 * sum(_number(text) is None for text in texts) <= len(texts)
+
+
 def nearly_numbers(texts: Sequence[str], counts: AnyArray) -> NearlyNumbers | None:
     """Return what a column of these different texts looks like; None if it is not numbers at all.
 
@@ -260,8 +265,7 @@ def nearly_numbers(texts: Sequence[str], counts: AnyArray) -> NearlyNumbers | No
     >>> print(nearly_numbers(["1.5", "n/k", "2"], np.array([12, 1, 8])))
     20 of 21 values are numbers
     """
-    few = [_number(text) for text in texts[:_FEW_TEXTS]]
-    if 2 * few.count(None) > len(few):
+    if not may_be_numbers(texts[:_FEW_TEXTS]):
         return None
     numbers = [_number(text) for text in texts]
     is_odd = np.array([number is None for number in numbers], dtype=np.bool_) & (counts > 0)
@@ -282,8 +286,7 @@ def _number(text: str) -> float | None:
 
 def odd_text_of(column: AnyArray) -> tuple[NearlyNumbers, int] | None:
     """Return :func:`nearly_numbers` of an array of text, and the row of the odd one."""
-    few = [_number(text) for text in column[:_FEW_TEXTS].tolist()]
-    if 2 * few.count(None) > len(few):
+    if not may_be_numbers(column[:_FEW_TEXTS].tolist()):
         return None
     texts, counts = np.unique(column, return_counts=True)
     found = nearly_numbers(texts.tolist(), counts)
@@ -293,6 +296,8 @@ def odd_text_of(column: AnyArray) -> tuple[NearlyNumbers, int] | None:
 def warn_of_odd_text(part: PlainOrEncoded, name: str) -> None:
     """Warn of a column of text that would hold numbers without a few of its values."""
     if not isinstance(part, Encoded) or isinstance(part.values, np.ndarray):
+        return
+    if not may_be_numbers(part.values[:_FEW_TEXTS]):
         return
     counts = np.bincount(part.codes[part.codes >= 0], minlength=len(part.values))
     found = nearly_numbers(part.values, counts)

@@ -341,13 +341,13 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     objective, stopping, start = plan.objective, plan.stopping, plan.start
     train, validation = plan.train, plan.validation
     train = train.without_zero_weights()
-    with train.row_names.told():
+    with train.row_names.reported():
         objective.check_target(train.target)
     check_differences(objective, [(train.target, train.weight, train.offset)])
     stops, lenient = stops_early(train, stopping, validation is not None), False
     if validation is not None:
         validation = validation.without_zero_weights()
-        with validation.row_names.told():
+        with validation.row_names.reported():
             objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
