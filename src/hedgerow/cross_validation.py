@@ -156,7 +156,8 @@ def cv(
     check_queries(sample, None, objective, trees, stopping)
     check_positions(sample.position, objective, trees)
     kept = sample.without_zero_weights()
-    objective.check_target(kept.target)
+    with kept.row_names.reported():
+        objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")
     metrics = make_metrics(settings.get("eval_metric"), objective)

@@ -13,13 +13,29 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import reprlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 
 class HedgerowError(Exception):
     """Base class of all errors that Hedgerow raises on purpose."""
+
+    row: int | None = None
+    """The row that the message names by its place among the rows of a fit."""
+
+    def at(self, row: int | None) -> Self:
+        """Remember the row that the message names by its place."""
+        self.row = row
+        return self
+
+    def name_row(self, name: Callable[[int], str]) -> None:
+        """Replace the place of the row in the message by the user's name of the row."""
+        if self.row is not None:
+            place = rf"\brow {self.row}\b"
+            self.args = (re.sub(place, lambda _: name(self.row or 0), str(self.args[0]), count=1),)
+            self.row = None
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -176,6 +192,12 @@ def path_repr(path: str | bytes | os.PathLike[Any]) -> str:
     longest_name = max(map(len, text.replace("\\", "/").split("/")))
     is_possible = len(text) <= _LONGEST_PATH and longest_name <= _LONGEST_NAME
     return repr(text) if is_possible else brief(text)
+
+
+def ordinal(number: int) -> str:
+    """Return the word for a position, such as 1st, 22nd or 113th."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

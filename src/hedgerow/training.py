@@ -269,9 +269,14 @@ def _validation_sample(
 ) -> Sample:
     """Read a validation set; errors call its target ``y_name``."""
     rows = _with_like_offset(rows, dataset)
-    table = rows.table(schema)
-    own = rows.targets(table.n_rows, objective_name, targets)
-    return rows.sample(table, same_targets(own, targets, y_name), objective.n_outputs)
+    try:
+        table = rows.table(schema)
+        own = rows.targets(table.n_rows, objective_name, targets)
+        return rows.sample(table, same_targets(own, targets, y_name), objective.n_outputs)
+    except (DataError, DataTypeError) as error:
+        if y_name not in str(error):
+            error.args = (f"{y_name.removeprefix('y of ')}: {error}",)
+        raise
 
 
 def _y_of(name: str) -> str:

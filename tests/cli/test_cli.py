@@ -186,16 +186,6 @@ def test_parquet_and_csv_give_the_same_model(run: Run, people: Path) -> None:
     assert Path("m.hedgerow").read_bytes() == from_csv
 
 
-def test_model_does_not_depend_on_pyarrow(
-    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train(run, people, "income")
-    with_arrow = Path("m.hedgerow").read_bytes()
-    monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
-    train(run, people, "income")
-    assert Path("m.hedgerow").read_bytes() == with_arrow
-
-
 def test_validation_table(run: Run, people: Path) -> None:
     out = train(run, people, "income", "--valid", str(people))
     assert "validation" in out
@@ -212,11 +202,7 @@ def write_sizes(path: str, sizes: tuple[str, ...]) -> None:
     Path(path).write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("arrow", [True, False])
-def test_text_columns_are_categories(
-    run: Run, tmp_path: Path, arrow: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: arrow)
+def test_text_columns_are_categories(run: Run) -> None:
     write_sizes("t.csv", SIZES)
     write_sizes("numbers.csv", ("01", "1", "1.0", "NA", "2"))
     code, _, err = run(
@@ -428,10 +414,13 @@ def test_bad_commands_end_in_one_line(
     assert after == before
 
 
-def test_parquet_without_pyarrow_names_the_extra(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("t.parquet").write_bytes(b"PAR1")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "tsv.gz"])
+def test_files_without_pyarrow_name_the_extra(
+    run: Run, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    Path(f"t.{ending}").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    code, _, err = run("train", "t.parquet", "--target", "y")
+    code, _, err = run("train", f"t.{ending}", "--target", "y")
     assert code == 2
     assert "pip install 'hedgerow[files]'" in err
 
@@ -489,7 +478,17 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert err == "hedgerow: interrupted\n"
 
 
-def test_demo(run: Run, tmp_path: Path) -> None:
+class WithoutPyarrow:
+    """A finder of modules for which pyarrow is not installed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == "pyarrow":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [WithoutPyarrow(), *sys.meta_path])
     code, out, err = run("demo", "--out", "shown")
     assert code == 0, err
     assert err == ""

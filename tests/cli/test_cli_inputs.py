@@ -18,7 +18,6 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
-from hedgerow.cli.reading.dialects import Dialect, DialectOptions, decimal_columns, dialect_of
 from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
@@ -71,13 +70,11 @@ def trained(tmp_path: Path, name: str, content: bytes, *more: str) -> bytes:
     ],
 )
 def test_dialects_are_recognised(
-    tmp_path: Path, separator: str, decimal: str, encoding: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, separator: str, decimal: str, encoding: str
 ) -> None:
     plain = trained(tmp_path, "rows.csv", written(COLUMNS))
-    capsys.readouterr()
     odd = trained(tmp_path, "rows.csv", written(COLUMNS, separator, decimal, encoding))
     assert odd == plain
-    assert encoding.partition("-sig")[0] in capsys.readouterr().err
     packed = tmp_path / "rows.csv.gz"
     packed.write_bytes(gzip.compress(written(COLUMNS, separator, decimal, encoding)))
     assert main(["train", str(packed), *TRAIN, "--model", str(tmp_path / "other")]) == 0
@@ -93,7 +90,7 @@ def test_an_encoding_that_cannot_be_known_is_named(
     assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
     error = capsys.readouterr().err
     assert "--encoding cp1252" in error
-    assert "'ö'" in error
+    assert "column 2, row " in error
     plain = trained(tmp_path, "rows.csv", written(COLUMNS))
     assert trained(tmp_path, "rows.csv", content, "--encoding", "cp1252") == plain
 
@@ -111,25 +108,6 @@ def test_wrong_options(tmp_path: Path, option: str, value: str) -> None:
     file = tmp_path / "rows.csv"
     file.write_bytes(written(COLUMNS))
     assert main(["train", str(file), *TRAIN, option, value]) == 2
-
-
-def test_plain_files_stay_where_they_are(tmp_path: Path) -> None:
-    file = tmp_path / "rows.csv"
-    for content in (b"a,b\n1,2\n", b"a\n1\n", b"a;x,b\n1,2\n", b'a,b\n"1,5",2\n', b"", b"a,b\n1\n"):
-        file.write_bytes(content)
-        assert dialect_of(str(file), DialectOptions()).is_plain(str(file)), content
-    named = tmp_path / "rows.tsv"
-    named.write_bytes(b"a\tb\n1\t2\n")
-    assert dialect_of(str(named), DialectOptions()) == Dialect(separator="\t")
-
-
-def test_decimal_commas_are_judged_by_whole_columns() -> None:
-    rows = [
-        ["1,5", "1,5", "1.234,5", "3", "NA", "1,5,6"],
-        ["-2", "x", "12", "4", "0,5e3", "1,5"],
-        [",5", "1,5", "1.234.567", "5", "", "2"],
-    ]
-    assert decimal_columns(rows, 6) == [True, False, True, False, True, False]
 
 
 def test_text_with_commas_stays_text(tmp_path: Path) -> None:

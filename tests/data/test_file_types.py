@@ -1,23 +1,26 @@
-"""Types of columns in files equal those of a table in memory, for all readers."""
+"""Types of columns in files equal those of a table in memory."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_svmlight_file
 
-from hedgerow import Dataset, load, train
+from hedgerow import Dataset, HedgerowClassifier, load, train
 from hedgerow.cli.main import main
-from hedgerow.data.reading.texts import is_zoned, microseconds, parse_texts
-from hedgerow.errors import DataTypeError, HedgerowError
+from hedgerow.data.reading.texts import microseconds, parse
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, HedgerowWarning
 from hedgerow.io import model_to_bytes
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
 SMALL: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "min_samples_leaf": 2}
 N = 120
@@ -96,13 +99,10 @@ def test_times_with_a_zone_are_times_in_utc(zone: str) -> None:
     expected = pd.Timestamp(text).tz_convert("UTC").tz_localize(None)
     assert microseconds([text, None])[0] == expected.to_datetime64()
     assert np.isnat(microseconds([text, None])[1])
-    for texts in (np.array([text, None], dtype=object), __import__("pyarrow").array([text, None])):
-        parsed = parse_texts(texts)
-        assert parsed.sort == "zoned"
-        assert parsed.values[0] == expected.value // 1000
-        assert parsed.missing.tolist() == [False, True]
-    assert is_zoned(text)
-    assert not is_zoned("2026-03-01T12:30")
+    kind, column = parse(pa.array([text, None]))
+    assert kind == "zoned"
+    assert column.to_pylist() == [expected.tz_localize("UTC").to_pydatetime(), None]
+    assert parse(pa.array(["2026-03-01T12:30"]))[0] == "date"
 
 
 @pytest.mark.parametrize(
@@ -119,27 +119,17 @@ def test_times_with_a_zone_are_times_in_utc(zone: str) -> None:
     ],
 )
 def test_what_is_no_time_stays_text(texts: list[str]) -> None:
-    import pyarrow as pa
-
-    assert parse_texts(np.array(texts, dtype=object)).sort == "text"
-    assert parse_texts(pa.array(texts)).sort == "text"
-    with pytest.raises(ValueError, match=r"zone|time|date|Day|day|Could"):
-        microseconds(texts)
+    assert parse(pa.array(texts))[0] == "text"
 
 
 @pytest.mark.parametrize("zone", ["Z", "+09:00"])
-@pytest.mark.parametrize("reader", ["arrow", "python"])
-def test_files_with_zones_are_trained_on_and_predicted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, reader: str
-) -> None:
+def test_files_with_zones_are_trained_on_and_predicted(tmp_path: Path, zone: str) -> None:
     start = np.datetime64("2026-01-01T00:00:00") + np.arange(N) * np.timedelta64(61, "m")
     y = np.arange(N) % 24 + 0.0
     path, local = tmp_path / "rows.csv", tmp_path / "local.csv"
     texts = [f"{each}{zone}" for each in start.astype(str)]
     path.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(texts, y, strict=True)))
     local.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(start, y, strict=True)))
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
     settings = ["--set", "n_estimators=4", "--set", "early_stopping=False", "--target", "y"]
     model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
     assert main(["train", str(path), "--model", model, *settings]) == 0
@@ -150,13 +140,12 @@ def test_files_with_zones_are_trained_on_and_predicted(
     as_frame = pd.DataFrame({"t": in_utc})
     predicted = pd.read_csv(out, float_precision="round_trip").iloc[:, 0]
     np.testing.assert_array_equal(predicted, booster.predict(as_frame))
-    if reader == "arrow":
-        limit = ["--memory-limit", "50MB"]
-        assert main(["train", str(path), "--model", f"{model}2", *settings, *limit]) == 0
-        assert Path(f"{model}2").read_bytes() == Path(model).read_bytes()
-        found = train(SMALL, Dataset.from_files(path, target="y"))
-        expected = train(SMALL, Dataset.from_files(local, target="y"))
-        assert len(found.model.forest.feature) == len(expected.model.forest.feature)
+    limit = ["--memory-limit", "50MB"]
+    assert main(["train", str(path), "--model", f"{model}2", *settings, *limit]) == 0
+    assert Path(f"{model}2").read_bytes() == Path(model).read_bytes()
+    found = train(SMALL, Dataset.from_files(path, target="y"))
+    expected = train(SMALL, Dataset.from_files(local, target="y"))
+    assert len(found.model.forest.feature) == len(expected.model.forest.feature)
     # One column cannot be with a zone in one file, and without in the next.
     with pytest.raises(DataTypeError, match=r"holds dates, but times with a zone before"):
         booster.predict_files([path, local], out)
@@ -195,31 +184,20 @@ def test_a_mark_before_libsvm_is_no_part_of_it(tmp_path: Path, ending: str) -> N
         train(SMALL, Dataset.from_files(marked))
 
 
-@pytest.mark.parametrize("reader", ["arrow", "python"])
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_a_mark_before_csv_is_no_part_of_a_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str
-) -> None:
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+def test_a_mark_before_csv_is_no_part_of_a_name(tmp_path: Path, ending: str) -> None:
     put: Any = gzip.compress if ending.endswith(".gz") else bytes
     path, model = tmp_path / f"rows{ending}", str(tmp_path / "model")
     path.write_bytes(put(codecs.BOM_UTF8 + CSV.encode()))
     assert main(["train", str(path), "--target", "y", "--model", model]) == 0
     assert load(model).feature_names == ("größe",)
     assert main(["predict", model, str(path), "-o", str(tmp_path / "out.csv")]) == 0
-    if reader == "arrow":
-        assert Dataset.from_files(path, target="y").feature_names == ("größe",)
+    assert Dataset.from_files(path, target="y").feature_names == ("größe",)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("reader", ["arrow", "python"])
 @pytest.mark.parametrize("name", ["rows.csv", "rows.svm"])
-def test_other_encodings_are_named(
-    tmp_path: Path, monkeypatch: Any, capsys: Any, name: str, reader: str, encoding: str
-) -> None:
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
+def test_other_encodings_are_named(tmp_path: Path, capsys: Any, name: str, encoding: str) -> None:
     path = tmp_path / name
     path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))
     target = ["--target", "y"] if name.endswith("csv") else []
@@ -231,3 +209,91 @@ def test_other_encodings_are_named(
     shown = capsys.readouterr().err
     assert f"{path}" in shown
     assert "UTF-" in shown, shown
+
+
+# -- numbers with a bad cell ------------------------------------------------------------------
+
+ODD = [f"{n * 1.5}" for n in range(60)] + ["n/k"]
+SAYS = r"60 of 61 values are numbers"
+
+
+@pytest.mark.parametrize(
+    "column", [pd.Series(ODD), pd.Series(ODD, dtype=object), np.array(ODD), ODD, pa.array(ODD)]
+)
+def test_a_column_of_numbers_with_an_odd_text_is_named(column: Any) -> None:
+    table = pa.table({"a": column}) if isinstance(column, pa.Array) else {"a": column}
+    said = rf"column 'a' is read as categories.*{SAYS}; the 61st row has 'n/k'"
+    with pytest.warns(HedgerowWarning, match=said):
+        Dataset(table, np.arange(61.0)).table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset(table, np.arange(61.0), categorical_features=["a"]).table()
+
+
+@pytest.mark.parametrize("texts", [["1", "x"] * 30, ["1st", "2nd"], ["1"] * 9 + ["a"], ["1", "2"]])
+def test_categories_are_no_numbers_with_an_odd_text(texts: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Dataset({"a": np.array(texts)}, np.arange(len(texts))).table()
+
+
+@pytest.mark.parametrize("limit", [None, "40MB"])
+def test_files_with_an_odd_text(tmp_path: Path, limit: str | None, capsys: Any) -> None:
+    path, model = tmp_path / "rows.csv", str(tmp_path / "m")
+    lines = [f"{text},{row},{row % 7}" for row, text in enumerate(ODD)]
+    path.write_text("\n".join(["a,b,c", *lines]) + "\n")
+    more = ["--model", model, "--no-score", "--set", "n_estimators=2"]
+    if limit is not None:
+        path.write_text("\n".join(["a,b,c", *(lines * 20_000)]) + "\n")
+        more += ["--memory-limit", limit]
+    assert main(["train", str(path), "--target", "a", *more]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: target 'a' is text, but" in error
+    assert "values are numbers; " in error
+    assert ("row 61 has 'n/k'" if limit is None else "'n/k' is none") in error
+    assert main(["train", str(path), "--target", "a", "--task", "classification", *more]) in (0, 2)
+    with pytest.warns(HedgerowWarning, match=r"column 'a' is read as categories.*'n/k'"):
+        assert main(["train", str(path), "--target", "b", *more]) == 0
+
+
+def test_targets_with_an_odd_text(tmp_path: Path) -> None:
+    X = np.arange(61.0)[:, None]
+    with pytest.raises(DataError, match=rf"must hold classes, but {SAYS}; row 60 has 'n/k'"):
+        HedgerowClassifier().fit(X, ODD)
+    labels = [f"{n}" for n in range(60)] + ["60a"]  # labels of classes may look so
+    assert len(HedgerowClassifier(n_estimators=1).fit(X, labels).classes_) == 61
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["a,b", *(f"{text},1" for text in ODD)]) + "\n")
+    with pytest.raises(
+        DataTypeError, match=rf"'a' has type .* hold numbers\. {SAYS}, but not 'n/k'"
+    ):
+        train(SMALL, Dataset.from_files(path, "a"))
+
+
+# -- LibSVM files of many columns, and of none ------------------------------------------------
+
+
+def test_columns_of_libsvm_count_against_the_limit(tmp_path: Path, capsys: Any) -> None:
+    path, model = tmp_path / "rows.svm", str(tmp_path / "m")
+    path.write_text("1 1:1 2147483646:2\n0 2:1\n" * 10)
+    said = r"has the column 2,147,483,646, and all columns up to it take about 966 GB"
+    with pytest.raises(DataError, match=f"rows.svm {said}"):
+        train(SMALL, Dataset.from_files(path))
+    assert main(["train", str(path), "--model", model]) == 2
+    assert re.search(f"rows.svm {said}", capsys.readouterr().err)
+    X, y = load_svmlight_file(str(path), zero_based=True)
+    with pytest.raises(DataError, match=f"X {said}"):
+        train(SMALL, Dataset(X, y))
+    path.write_text("1 1:1 200000:2\n0 2:1\n" * 10)
+    assert main(["train", str(path), "--model", model, "--memory-limit", "50MB"]) == 2
+    assert "more than the memory limit of 50 MB" in capsys.readouterr().err
+
+
+def test_libsvm_without_rows(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.svm"
+    for content in ("", "# nothing\n"):
+        path.write_text(content)
+        with pytest.raises(DataError, match=r"rows\.svm.*no rows"):
+            train(SMALL, Dataset.from_files(path))
+        assert main(["train", str(path), "--model", str(tmp_path / "m")]) == 2
+        assert "rows.svm has no rows" in capsys.readouterr().err

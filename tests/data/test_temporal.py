@@ -278,12 +278,8 @@ def test_tables_are_read_again_as_they_were() -> None:
         np.testing.assert_array_equal(read_again(table, table.schema).values, table.values)
 
 
-@pytest.mark.parametrize("reader", ["arrow", "python"])
-def test_text_files(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if reader == "python":
-        monkeypatch.setattr("hedgerow.data.reading.files.has_pyarrow", lambda: False)
-    else:
-        pytest.importorskip("pyarrow")
+def test_text_files(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
     dates, numbers = tmp_path / "dates.csv", tmp_path / "numbers.csv"
     columns = ["size", "when", "y"]

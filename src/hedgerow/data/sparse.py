@@ -25,6 +25,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_only
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
+from hedgerow.data.external.memory import available_memory, shown_bytes
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
     Table,
@@ -47,6 +48,11 @@ from hedgerow.kernels.tables.sparse import Entries, spread_entries
 
 _BLOCK_BYTES = 1 << 20
 """Size of the dense block that a thread works on: half a second-level cache."""
+
+
+_BYTES_PER_COLUMN = 450
+"""Memory of a fit for each column, however few values it has."""
+_MANY_COLUMNS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +155,17 @@ def rows_at_once(n_columns: int, itemsize: int) -> int:
     return max(16, _BLOCK_BYTES // (itemsize * max(1, n_columns)))
 
 
+def check_width(n_columns: int, memory_limit: int, where: str) -> None:
+    """Raise ``DataError`` if the columns alone do not fit into memory."""
+    needed = n_columns * _BYTES_PER_COLUMN
+    if needed > memory_limit:
+        raise DataError(
+            f"{where} has the column {n_columns - 1:,}, and all columns up to it take about "
+            f"{shown_bytes(needed)} in training, more than the memory limit of "
+            f"{shown_bytes(memory_limit)}: number the columns without gaps, or raise the limit."
+        )
+
+
 def is_sparse(X: object) -> bool:
     """Return whether ``X`` is a SciPy sparse matrix or array; import SciPy only if it may be."""
     if not (hasattr(X, "tocsr") and hasattr(X, "nnz")):
@@ -212,6 +229,8 @@ def read_any(
     check_shape(X.shape)
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)
+    elif X.shape[1] > _MANY_COLUMNS:
+        check_width(X.shape[1], available_memory(), "X")
     check_names(names, X.shape[1])
     labels = default_names(X.shape[1]) if names is None else tuple(names)
     _refuse_categories(schema, categorical, labels)

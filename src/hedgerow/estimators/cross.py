@@ -200,7 +200,8 @@ def cross_fit(
     given = Offsets.of(X, offset)
     problem = read_problem(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
-    problem.objective.check_target(kept.target)
+    with kept.row_names.reported():
+        problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, requested)
     check_positions(kept.position, problem.objective, problem.params)
     limits = _limits(requested, stopping, problem, kept.n_rows)

@@ -12,6 +12,7 @@ from hedgerow.boosting.loop.sample import check_finite, check_length
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
 from hedgerow.cuda.arrays import host_array
+from hedgerow.data.categories.columns import odd_text_of
 from hedgerow.data.reading.objects import MISSING_TYPES
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.params import Interval
@@ -56,6 +57,8 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
     from sklearn.utils.multiclass import type_of_target
 
     _refuse_mixtures(labels, name)
+    if labels.dtype.kind in "OU" and isinstance(labels[0], str):
+        _refuse_odd_text(labels, name, reader)
     try:
         with np.errstate(invalid="ignore"):  # it converts floats to integers of 64 bits
             kind = type_of_target(labels, input_name=name)
@@ -77,6 +80,17 @@ def _check_classes(labels: AnyArray, name: str, reader: str) -> None:
         f"booleans, or floats that are integers below 2**63; row {row} has {labels[row]:g}. "
         f"Use a {other} to predict numbers, or convert the values to classes."
     )
+
+
+def _refuse_odd_text(labels: AnyArray, name: str, reader: str) -> None:
+    """Raise ``DataError`` for numbers with fractions that a few other values make text."""
+    found = odd_text_of(labels)
+    if found is not None and found[0].has_fractions:
+        raise DataError(
+            f"{name} of a {reader} must hold classes, but {found[0]}; row {found[1]} has "
+            f"{brief(found[0].odd)}. Mend or remove such rows, and use a "
+            f"{reader.replace('Classifier', 'Regressor')} to predict numbers."
+        )
 
 
 def _refuse_mixtures(labels: AnyArray, name: str) -> None:

@@ -71,7 +71,7 @@ def _check_shares(y_true: FloatArray) -> None:
         raise DataError(
             f"metric 'cross_entropy' needs targets from 0 to 1, but row {row} has "
             f"{float(y_true[row])!r}: use another eval_metric."
-        )
+        ).at(row)
 
 
 def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:

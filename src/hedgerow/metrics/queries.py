@@ -60,11 +60,11 @@ def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: 
         raise DataError(
             f"{name}: label_gain has gains of the labels 0 to {most}, but row {first_row + row} "
             f"has label {value:g}: give more gains."
-        )
+        ).at(first_row + row)
     raise DataError(
         f"{name} needs labels 0, 1, 2, ... up to {most}, higher for more relevant rows; row "
         f"{first_row + row} holds {value!r}: number the relevance grades from 0."
-    )
+    ).at(first_row + row)
 
 
 def gains_of(target: FloatArray, label_gain: tuple[float, ...] | None) -> FloatArray:

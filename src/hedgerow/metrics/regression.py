@@ -51,7 +51,7 @@ def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
         raise DataError(
             f"metric {metric!r} needs {what}, but row {row} has {float(values[row])!r}: use "
             "another eval_metric, or an objective with such predictions."
-        )
+        ).at(row)
 
 
 def _check_pair(

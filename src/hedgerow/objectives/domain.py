@@ -29,7 +29,7 @@ def check_interval(target: FloatArray, name: str, allowed: Interval, first_row: 
         raise DataError(
             f"objective {name!r} needs targets in {_brackets(allowed)}; row {first_row + row} "
             f"holds {float(target[row])!r}: leave the row out, or use another objective."
-        )
+        ).at(first_row + row)
 
 
 def _brackets(allowed: Interval) -> str:
@@ -45,7 +45,7 @@ def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None
         raise DataError(
             f"objective {name!r} needs targets 0 or 1; row {first_row + row} holds "
             f"{float(target[row])!r}."
-        )
+        ).at(first_row + row)
 
 
 def check_classes(target: FloatArray, name: str, n_classes: int, first_row: int = 0) -> None:
@@ -56,7 +56,7 @@ def check_classes(target: FloatArray, name: str, n_classes: int, first_row: int 
         raise DataError(
             f"objective {name!r} needs targets 0, 1, ... {n_classes - 1}; "
             f"row {first_row + row} holds {float(target[row])!r}."
-        )
+        ).at(first_row + row)
 
 
 def check_spread(
@@ -73,6 +73,6 @@ def check_spread(
     if outside.any():
         row = int(np.argmax(outside))
         raise DataError(
-            f"objective {name!r} needs targets within {LARGEST_SPREAD:g} of each other; rows 0 and "
-            f"{first_row + row} hold {origin!r} and {float(target[row])!r}: rescale them."
-        )
+            f"objective {name!r} needs targets within {LARGEST_SPREAD:g} of each other; row "
+            f"{first_row + row} holds {float(target[row])!r}, another {origin!r}: rescale them."
+        ).at(first_row + row)

@@ -196,7 +196,7 @@ class AbsolutePercentage(RowLoss):
                 f"objective 'mape' divides by the target: |y| must lie in [{1.0 / LARGEST:g}, "
                 f"{LARGEST:g}]; row {first_row + row} holds {float(target[row])!r}: leave the "
                 "row out, or use objective='absolute_error'."
-            )
+            ).at(first_row + row)
         check_spread(target, self.name, first_row, origin)
 
     def start_of(self, rows: AllRows) -> FloatArray:

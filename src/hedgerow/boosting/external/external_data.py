@@ -30,6 +30,7 @@ from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_round
 from hedgerow.boosting.external.rounds.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import with_out_of_bag
@@ -273,7 +274,8 @@ def _plan_of(
     data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, may_stop)
-    objective = survey.finish()
+    with counted_rows(data.source.roles.weight is not None):
+        objective = survey.finish()
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping)

@@ -35,6 +35,7 @@ from hedgerow.boosting.loop.callbacks import (
     with_final_report,
 )
 from hedgerow.boosting.loop.rounds import FitRows
+from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import with_out_of_bag
@@ -298,7 +299,8 @@ def check_targets(
         flags[2 if chunk.offset is None else 3] = 1
         if not fault:
             try:
-                check_part(objective, chunk.target, chunk.first_row, origin)
+                with counted_rows(chunk.weight is not None):
+                    check_part(objective, chunk.target, chunk.first_row, origin)
             except DataError as error:
                 fault = str(error).encode()
     faults = [text.decode() for text in others.allgather(fault) if text]

@@ -103,10 +103,11 @@ class Evaluation(ABC):
         if sample.weight is not None:
             raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
             sample = sample.without_zero_weights()
-        self._objective.check_target(sample.target)
         bound = bound_metrics(metrics, sample, self._objective)
         linked = cast(Objective, _Linked(self.link))
-        return evaluate(bound, linked, sample.target, raw, sample.weight)
+        with sample.row_names.reported():
+            self._objective.check_target(sample.target)
+            return evaluate(bound, linked, sample.target, raw, sample.weight)
 
     def _of_table(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
         """Return rows in memory and their raw scores."""

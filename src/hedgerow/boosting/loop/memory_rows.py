@@ -19,6 +19,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_searched, with_steps
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
+from hedgerow.boosting.loop.sample import RowNames
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -96,16 +97,19 @@ class ScoredRows:
     weight: FloatArray | None = None
     columns: slice = field(default_factory=lambda: slice(None))
     of_training: bool = False
+    names: RowNames = field(default_factory=RowNames)
 
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
         """Return the score of each metric, from raw scores that include these rows."""
         own = np.ascontiguousarray(raw[:, self.columns])
-        return evaluate(self.metrics, objective, self.target, own, self.weight)
+        with self.names.reported():
+            return evaluate(self.metrics, objective, self.target, own, self.weight)
 
     def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
         own = np.ascontiguousarray(raw[:, :, self.columns])
-        return evaluate_rounds(self.metrics, targets, own, self.weight)
+        with self.names.reported():
+            return evaluate_rounds(self.metrics, targets, own, self.weight)
 
 
 class MemoryRows(FitRows):

@@ -24,6 +24,7 @@ from typing import Protocol
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
+from hedgerow.boosting.loop.sample import RowNames
 from hedgerow.boosting.loop.scores import AddedScores
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy, trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
@@ -80,6 +81,8 @@ class FitRows(Protocol):
         Raw scores of each set of validation rows.
     all_rows : AllRows
         Targets and weights of the training rows.
+    names : RowNames
+        The user's names of the training rows.
     """
 
     objective: Objective
@@ -93,6 +96,7 @@ class FitRows(Protocol):
     train: AddedScores
     validation: Sequence[AddedScores]
     all_rows: AllRows
+    names: RowNames = RowNames()
 
     def begin(self) -> None:
         """Create the grower, before the first round."""
@@ -210,7 +214,8 @@ def rounds(
     BoostState
     """
     try:
-        rows.begin()
+        with rows.names.reported():
+            rows.begin()
         state = BoostState(rows)
         if earlier is not None:
             earlier.check(rows.base, rows.n_features, rows.n_columns)
@@ -220,7 +225,8 @@ def rounds(
         last = state.n_first + rows.params.n_estimators
         while state.n_rounds < last:
             try:
-                _grow_round(state.n_rounds, state)
+                with rows.names.reported():
+                    _grow_round(state.n_rounds, state)
             except LossError as error:
                 raise LossError(f"round {state.n_rounds + 1}: {error}") from error.__cause__
             state.n_rounds += 1

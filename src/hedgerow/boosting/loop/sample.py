@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.data.reading.objects import MISSING_TYPES
-from hedgerow.errors import DataError, DataTypeError, brief
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, brief
 
 _COMPLEX = (complex, np.complexfloating)
 
@@ -50,14 +51,64 @@ class RowSets:
     ----------
     codes : int64 (n_rows,)
         Index of each row's set, ascending.
+    starts : tuple of int
+        Index in the input of the first row of each set.
     """
 
     codes: IntArray
     names: tuple[str, ...]
+    starts: tuple[int, ...] = (0,)
 
     def take(self, rows: IntArray) -> RowSets:
         """Return the sets of some of the rows."""
-        return RowSets(self.codes[rows], self.names)
+        return replace(self, codes=self.codes[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNames:
+    """The user's names of rows of which some are left out, for messages.
+
+    Attributes
+    ----------
+    origin : int64 (n_rows,), or None
+        As in :class:`Sample`.
+    """
+
+    origin: IntArray | None = None
+    sets: RowSets | None = None
+
+    def of(self, row: int) -> str:
+        """Return the name of a row, such as ``row 3`` or ``validation row 3``."""
+        if self.origin is not None:
+            place = row % len(self.origin)  # rows of target statistics are copies
+            row = int(self.origin[place])
+        else:
+            place = row
+        if self.sets is None:
+            return f"row {row}"
+        code = int(self.sets.codes[place])
+        row, name = row - self.sets.starts[code], self.sets.names[code]
+        return f"validation row {row}" + ("" if name == "validation" else f" of {name!r}")
+
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Let errors about a row tell its name."""
+        try:
+            yield
+        except HedgerowError as error:
+            error.name_row(self.of)
+            raise
+
+
+@contextmanager
+def counted_rows(are_weighted: bool) -> Iterator[None]:
+    """Let errors about a row of files say that only rows with a weight above 0 are counted."""
+    try:
+        yield
+    except DataError as error:
+        if are_weighted:
+            error.name_row(lambda row: f"row {row} of those with a weight above 0")
+        raise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +164,11 @@ class Sample:
             None if self.group is None else self.group[rows],
             None if self.sets is None else self.sets.take(rows),
         )
+
+    @property
+    def row_names(self) -> RowNames:
+        """The user's names of the rows."""
+        return RowNames(self.origin, self.sets)
 
     @property
     def n_present(self) -> int:

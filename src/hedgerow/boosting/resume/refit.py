@@ -79,7 +79,8 @@ def refit(
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
     sample, weights = sample.without_zero_weights(), weights_of(model)
-    objective.check_target(sample.target)
+    with sample.row_names.reported():
+        objective.check_target(sample.target)
     sample = with_class_weights(sample, weights)
     model = uncorrected(model)
     if scored_as(objective) == "ranking" and sample.query is None:

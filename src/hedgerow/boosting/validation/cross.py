@@ -268,11 +268,12 @@ class _FoldFit:
         metrics = bound_metrics(shared.metrics, test, objective)
         requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         limits = None if stopping.pooled else stopping.limits
-        scored = [ScoredRows(ONLY, metrics, test.target, test.weight, slice(0, test.n_rows))]
+        place, names = slice(0, test.n_rows), test.row_names
+        scored = [ScoredRows(ONLY, metrics, test.target, test.weight, place, names=names)]
         if shared.of_train:
             train, place = data.train, slice(0, data.train.n_rows)
-            own = bound_metrics(shared.of_train, train, objective)
-            scored.append(ScoredRows(TRAINING, own, train.target, train.weight, place, True))
+            own, names = bound_metrics(shared.of_train, train, objective), train.row_names
+            scored.append(ScoredRows(TRAINING, own, train.target, train.weight, place, True, names))
         self._watch = Watch(
             objective=objective,
             scored={part.name: part.metrics for part in scored},
@@ -286,6 +287,7 @@ class _FoldFit:
             data.seen, objective, params, data.unseen, shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip
+        self._rows.names = data.train.row_names
         return rounds(self._rows)
 
     @property

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -173,8 +173,9 @@ def stacked(samples: Mapping[str, Sample]) -> Sample | None:
     if not samples:
         return None
     names, parts = tuple(samples), list(samples.values())
-    codes = np.repeat(np.arange(len(parts)), [part.n_rows for part in parts])
-    sets = RowSets(codes, names)
+    sizes = [part.n_rows for part in parts]
+    starts = tuple(accumulate(sizes[:-1], initial=0))
+    sets = RowSets(np.repeat(np.arange(len(parts)), sizes), names, starts)
     if len(parts) == 1:
         return replace(parts[0], sets=sets)
     for what in ("offset", "query"):
@@ -277,4 +278,5 @@ def _part(sample: Sample, place: slice) -> Sample:
         None if sample.offset is None else np.ascontiguousarray(sample.offset[:, place]),
         of(sample.query),
         rows if sample.origin is None else sample.origin[place],
+        sets=None if sample.sets is None else sample.sets.take(rows),
     )

@@ -125,7 +125,9 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         )
     table = tables.read_table(options.data)
     y = features.targets(table, options.target)
-    task = features.guess_task(y)[0] if options.task == "auto" else options.task
+    task = options.task
+    if task == "auto":
+        task = features.guess_task(y, options.data, options.target[0])[0]
     names = list(table.without([*options.target, *options.drop]).columns)
     if not names:
         raise UsageError(f"{options.data}: no column is left to predict from")

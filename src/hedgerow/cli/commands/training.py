@@ -183,8 +183,8 @@ def _check_paths(options: argparse.Namespace) -> None:
     from hedgerow.cli.reading import tables
     from hedgerow.data.sources.paths import SUFFIXES
 
-    if len(options.data) == 1 and not any(map(options.data[0].count, "*?[")):
-        path = options.data[0]
+    path = os.fspath(options.data[0])
+    if len(options.data) == 1 and not any(map(path.count, "*?[")):
         known = path.lower().endswith(tuple(SUFFIXES))
         if not os.path.isdir(path) and not (known and os.path.exists(path)):
             tables.read_table(path)  # reports the error
@@ -207,6 +207,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
     """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
     from hedgerow.cli import engine
     from hedgerow.cli.reading import batches, features, tables
+    from hedgerow.data.sparse import check_width
 
     shown, names_of_y = batches.shown(options.data), options.target or ["y"]
     path, roles = batches.single_table(options.data), batches.roles_of(options)
@@ -220,10 +221,11 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any,
     if options.qid is not None:
         task, why = _ranking(options, sparse), "by --qid"
     elif task == "auto":
-        task, why = features.guess_task(y)
+        task, why = features.guess_task(y, shown, names_of_y[0])
     settings = parse_settings(options.set, engine.estimator_class(task))
     if sparse:
         X, n_columns = table[0], table[0].shape[1]
+        check_width(n_columns, way.limit, shown)
     else:
         others = (
             options.weight, options.qid, options.position, options.offset, options.groups
@@ -314,7 +316,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     if options.qid is not None:
         task, why = _ranking(options, _is_libsvm(options.data)), "by --qid"
     elif task == "auto":
-        task, why = batches.guess_task(facts)
+        task, why = batches.guess_task(facts, shown, (options.target or ["y"])[0])
     if task == "classification" and not facts.is_text:
         features.refuse_fractions(facts.values, shown, (options.target or ["y"])[0])
     settings = parse_settings(options.set, engine.estimator_class(task))

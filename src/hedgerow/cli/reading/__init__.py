@@ -1,1 +1,1 @@
-"""Tables of the commands: files of any dialect, standard input, and tables read in batches."""
+"""Tables of the commands: files, standard input, and tables read in batches."""

@@ -22,9 +22,10 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.from_files import from_files
 from hedgerow.cli.engine import finished
-from hedgerow.cli.reading.features import task_of_numbers
+from hedgerow.cli.reading.features import refuse_odd_text, task_of_numbers
 from hedgerow.cli.reading.tables import ARROW_SUFFIXES, CSV_SUFFIXES, NamedColumns
-from hedgerow.data.categories.columns import Encoded
+from hedgerow.cli.usage import UsageError
+from hedgerow.data.categories.columns import Encoded, nearly_numbers
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.sources import (
@@ -39,7 +40,7 @@ from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import make_roles
 from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.paths import find_files
+from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.row_sample import stack_sparse
 from hedgerow.data.sources.survey import stack_one
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -102,7 +103,7 @@ def _bytes_in_memory(path: str, kind: str) -> int:
 
 def shown(paths: Sequence[str]) -> str:
     """Return the name of the data for messages."""
-    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def roles_of(options: Any) -> Roles:
@@ -116,13 +117,13 @@ def roles_of(options: Any) -> Roles:
 # ---- into memory ---------------------------------------------------------------------
 
 
-def single_table(paths: Sequence[str]) -> str | None:
+def single_table(paths: Sequence[str]) -> DataFile | None:
     """Return the only file, named or matched, if ``cli.reading.tables`` reads its kind."""
     files = find_files(paths)
     if len(files) > 1 or files[0].partition or os.path.isdir(paths[0]):
         return None
     known = files[0].path.lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES))
-    return files[0].path if known else None
+    return files[0] if known else None
 
 
 def read_tables(
@@ -186,6 +187,8 @@ def _read_sparse(source: Source) -> tuple[Any, AnyArray]:
             assert batch.target is not None
             tables.append(batch.sparse)
             targets.append(batch.target.plain(""))
+    if not tables:
+        raise UsageError(f"{source.parts[0].name} has no rows")
     return stack_sparse(tables), np.concatenate(targets)
 
 
@@ -220,10 +223,13 @@ def fit(
     return finished(estimator)
 
 
-def guess_task(facts: TargetFacts) -> tuple[str, str]:
+def guess_task(facts: TargetFacts, path: str, name: str) -> tuple[str, str]:
     """Guess the task from all targets, as :func:`hedgerow.cli.reading.features.guess_task` does."""
     if facts.n_targets > 1:
         return "regression", f"{facts.n_targets} targets"
     if facts.is_text:
+        found = nearly_numbers(facts.values.tolist(), facts.masses)
+        if found is not None:
+            refuse_odd_text(found, path, name, f"{found.odd!r} is none")
         return "classification", "the target is text"
     return task_of_numbers(facts.values, has_more=facts.has_more)

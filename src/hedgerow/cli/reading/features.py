@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, distinct
 from hedgerow.cli.reading.tables import NamedColumns, holds_text
 from hedgerow.cli.usage import UsageError
+from hedgerow.data.categories.columns import NearlyNumbers, odd_text_of
 
 _MOST_CLASSES_OF_NUMBERS = 10
 
@@ -127,7 +128,7 @@ def targets(table: NamedColumns, names: Sequence[str]) -> Target:
     return {name: target(table, name, may_be_infinite=True) for name in names}
 
 
-def guess_task(y: Target) -> tuple[str, str]:
+def guess_task(y: Target, path: str, name: str) -> tuple[str, str]:
     """Return ``("classification" | "regression", why)`` for a target column.
 
     Text, or at most ten distinct whole numbers, are classes; other columns are numbers, and so are
@@ -136,8 +137,21 @@ def guess_task(y: Target) -> tuple[str, str]:
     if isinstance(y, Mapping):
         return "regression", f"{len(y)} targets"
     if y.dtype == object:
+        found = odd_text_of(y)
+        if found is not None:
+            where = f"row {found[1] + 1} has {found[0].odd!r}"
+            refuse_odd_text(found[0], path, name, where)
         return "classification", "the target is text"
     return task_of_numbers(distinct(y))
+
+
+def refuse_odd_text(found: NearlyNumbers, path: str, name: str, where: str) -> None:
+    """Raise ``UsageError`` for a target of numbers that a few other values make text."""
+    if task_of_numbers(distinct(np.array(found.numbers)))[0] == "regression":
+        raise UsageError(
+            f"{path}: target {name!r} is text, but {found}; {where}: mend or remove such rows, or "
+            "use --task classification"
+        )
 
 
 def task_of_numbers(values: AnyArray, *, has_more: bool = False) -> tuple[str, str]:

@@ -1,30 +1,31 @@
 """Inputs of commands: ``-`` for standard input, and text files of any dialect.
 
-Files that every reader can read stay in place.  Standard input and text files in an unusual
-dialect are copied to a temporary folder, which is deleted when the command ends, or by the next
-command if it is killed.
+Standard input is copied to a temporary folder, which is deleted when the command ends, or by the
+next command if it is killed.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, say
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
-    from hedgerow.cli.reading.dialects import DialectOptions
     from hedgerow.data.external.scratch import ScratchFolder
 
 STANDARD = "-"
 
+_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 _LIBSVM_LINE = re.compile(rb"\s*[-+.\deE]+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?")
 
 
@@ -50,37 +51,36 @@ def add_task_option(parser: Any) -> None:
 
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
-    """Replace the paths in these options with readable files, within the block.
+    """Replace ``-`` in these options with a file, and text files by files of the given dialect.
 
-    Error messages still contain the user's paths.
+    Error messages contain the user's paths.
     """
-    from hedgerow.cli.reading.dialects import dialect_options  # this import loads NumPy
-
-    dialect = dialect_options(options.encoding, options.separator, options.decimal)
-    copies = _Copies(dialect)
+    inputs = _Inputs(options)
     try:
         for name in names:
-            setattr(options, name, copies.of(getattr(options, name)))
+            setattr(options, name, inputs.of(getattr(options, name)))
         yield
     except HedgerowError as error:
-        text = copies.shown(str(error))
+        text = inputs.shown(str(error))
         if text == str(error):
             raise
         raise type(error)(text) from error
     finally:
-        copies.close()
+        inputs.close()
 
 
-class _Copies:
-    """Copies of files in a folder, with the names of the originals.
+class _Inputs:
+    """Files to read; standard input is copied to a folder."""
 
-    The folder is created for the first copy: most commands need none.
-    """
-
-    def __init__(self, dialect: DialectOptions) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._given = {
+            name: getattr(options, name)
+            for name in ("encoding", "separator", "decimal")
+            if getattr(options, name) is not None
+        }
+        _check_dialect(self._given)
         self._folder: ScratchFolder | None = None
-        self._dialect = dialect
-        self._originals: dict[str, str] = {}
+        self._copy: str | None = None
 
     def of(self, given: Any) -> Any:
         """Return the path, or paths, to read instead of the user's."""
@@ -92,78 +92,71 @@ class _Copies:
         return [path for item in given for path in self._each(item)]
 
     def shown(self, text: str) -> str:
-        """Return a message with the names of the originals."""
-        for copy, original in self._originals.items():
-            text = text.replace(copy, original)
-        return text
+        """Return a message with the user's name of standard input."""
+        return text if self._copy is None else text.replace(self._copy, "standard input")
 
     def close(self) -> None:
-        """Delete the copies."""
+        """Delete the copy of standard input."""
         if self._folder is not None:
             self._folder.close()
 
-    def _each(self, given: str) -> list[str]:
+    def _each(self, given: str) -> list[Any]:
         if given == STANDARD:
-            if any(original == "standard input" for original in self._originals.values()):
+            if self._copy is not None:
                 raise UsageError("- is standard input, which can be read once: give - only once")
-            return [self._plain(self._from_input(), "standard input")]
-        paths = _files(given)
-        plain = [self._plain(path, path) for path in paths]
-        return [given] if plain == paths else plain
+            given = self._copy = self._from_input()
+        if not self._given:
+            return [given]
+        from hedgerow.data.sources.dialects import Dialect
+        from hedgerow.data.sources.paths import find_files
+
+        try:
+            files = find_files(given)
+        except HedgerowError:  # which the reader reports
+            return [given]
+        return [
+            replace(file, dialect=Dialect(**self._given)) if file.format == "csv" else file
+            for file in files
+        ]
 
     def _from_input(self) -> str:
         if sys.stdin is None or sys.stdin.closed:
             raise UsageError("standard input is closed: name a file instead of -")
-        raw = self._new("standard-input")
+        self._folder = _scratch_folder()
+        raw = str(self._folder.path / "standard-input")
         with open(raw, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         if os.path.getsize(raw) == 0:
             raise UsageError("standard input is empty")
         named = raw + _ending(raw)
         os.replace(raw, named)
-        self._originals[named] = "standard input"
         return named
 
-    def _plain(self, path: str, shown: str) -> str:
-        """Return the path, or the path of a copy that every reader can read."""
-        from hedgerow.cli.reading.dialects import dialect_of, write_plain
 
-        if not path.lower().endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
-            return path
-        dialect = dialect_of(path, self._dialect, shown)
-        if dialect.is_plain(path):
-            return path
-        copy = self._new(os.path.basename(path))
-        write_plain(path, dialect, copy)
-        self._originals[copy] = shown
-        remark(f"{shown}: {dialect}")
-        return copy
-
-    def _new(self, name: str) -> str:
-        """Return a path in a new folder, so that the file keeps its name."""
-        if self._folder is None:
-            self._folder = _scratch_folder()
-        place = self._folder.path / str(len(list(self._folder.path.iterdir())))
-        place.mkdir()
-        return str(place / name)
+def _check_dialect(given: dict[str, str]) -> None:
+    """Check the options for text files, and replace names of separators."""
+    if "encoding" in given:
+        try:
+            codecs.lookup(given["encoding"])
+        except LookupError:
+            raise UsageError(
+                f"--encoding {given['encoding']}: no such encoding; examples: utf-8, cp1252, "
+                "latin-1, utf-16"
+            ) from None
+    if "separator" in given:
+        separator = given["separator"] = _NAMED.get(given["separator"], given["separator"])
+        if len(separator) != 1 or separator in '"\r\n':
+            raise UsageError(
+                f"--separator {separator}: use one character, or tab, comma, semicolon, pipe, space"
+            )
+    if given.get("decimal", ".") not in (".", ","):
+        raise UsageError(f"--decimal {given['decimal']}: the decimal mark must be . or ,")
 
 
 def _scratch_folder() -> ScratchFolder:
     from hedgerow.data.external.scratch import ScratchFolder, temporary_folder
 
     return ScratchFolder(temporary_folder("set TMPDIR to a folder in which you may write"))
-
-
-def _files(given: str) -> list[str]:
-    """Return the text files of a path; the path itself if its reader must report an error."""
-    from hedgerow.data.sources.paths import find_files
-
-    if os.path.isfile(given):
-        return [given]
-    try:
-        return [file.path for file in find_files([given]) if not file.partition] or [given]
-    except HedgerowError:
-        return [given]
 
 
 def _ending(path: str) -> str:

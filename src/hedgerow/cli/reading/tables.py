@@ -1,7 +1,6 @@
 """Tables of the command line: named columns of NumPy arrays.
 
-Every reader returns columns of the same kinds, so
-a model does not depend on the installed libraries::
+Columns of all files are of these kinds::
 
     float64           numbers, NaN where missing (whole numbers up to 2**53 too)
     int64             whole numbers, some beyond 2**53, none missing
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +27,11 @@ from hedgerow.data.reading.columns import LARGEST_EXACT
 from hedgerow.data.reading.files import open_files
 from hedgerow.data.reading.rows import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.reading.texts import parse_texts
+from hedgerow.data.reading.texts import parse
 from hedgerow.data.sources.arrow_files import decoded
 from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -99,7 +99,7 @@ def _listed(names: Mapping[str, Any], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
+def read_table(path: PathLike, text: Collection[str] = ()) -> NamedColumns:
     """Read CSV, TSV (both also gzipped), Parquet or Arrow.
 
     Raise ``UsageError`` if the file does not exist, or its content does not match the
@@ -107,7 +107,7 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
 
     Parameters
     ----------
-    path : str
+    path : path
         The suffix sets the format.
     text : collection of str
         Columns that are text even if all values look like numbers; for
@@ -129,7 +129,7 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
         raise UsageError(next(iter(unreadable.values()), f"{path} has no columns"))
     if len(next(iter(columns.values()))) == 0:
         raise UsageError(f"{path} has a header but no rows")
-    return NamedColumns(path, columns, unreadable)
+    return NamedColumns(str(path), columns, unreadable)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -139,51 +139,30 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _read(path: str, text: Collection[str]) -> Mapping[str, AnyArray | Unreadable]:
+def _read(path: PathLike, text: Collection[str]) -> Mapping[str, AnyArray | Unreadable]:
     """Return the columns of a file, in its order."""
-    if not path.lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES)):
+    if not os.fspath(path).lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES)):
         known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
         raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
     (file,) = open_files(path)
     names = file.names or ()
-    check_names(path, names)
+    check_names(file.path, names)
     parts = list(file.batches(BATCH_ROWS, names))
+    if not parts:
+        return {name: np.empty(0) for name in names}
+    import pyarrow as pa
+
     found: dict[str, AnyArray | Unreadable] = {}
     for name in names:
-        if not parts:
-            found[name] = np.empty(0)
-        elif file.holds_texts:
-            found[name] = _of_texts(_joined(parts, name), is_text=name in text)
-        else:
-            found[name] = _of_arrow(path, name, _joined(parts, name))
+        column = pa.chunked_array([chunk for part in parts for chunk in part[name].chunks])
+        if file.holds_texts and name not in text:
+            column = parse(column, file.decimal)[1]
+        found[name] = _of_arrow(file.path, name, column)
     return found
 
 
-def _joined(parts: Sequence[Any], name: str) -> Any:
-    """Return a column of all batches: of Arrow, or objects if pyarrow is not installed."""
-    columns = [part[name] for part in parts]
-    if isinstance(columns[0], np.ndarray):
-        return np.concatenate(columns)
-    import pyarrow as pa
-
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks])
-
-
-def _of_texts(texts: Any, *, is_text: bool) -> AnyArray:
-    """Convert texts to numbers or dates, unless the column or one of its values is text."""
-    if is_text:
-        known = isinstance(texts, np.ndarray)
-        return texts if known else np.array(texts.to_pylist(), dtype=object)
-    parsed = parse_texts(texts)
-    if parsed.sort in ("date", "zoned"):
-        return parsed.numbers("int")
-    if parsed.values.dtype == np.int64:
-        return infer_integers(parsed.values, parsed.missing)
-    return parsed.values if parsed.sort == "text" else np.asarray(parsed.numbers("float"))
-
-
 def _of_arrow(path: str, name: str, column: Any) -> AnyArray | Unreadable:
-    """Convert a column of a file with types, as training reads it."""
+    """Convert a column as training reads it."""
     import pyarrow as pa
 
     try:

@@ -14,10 +14,12 @@ text.
 
 from __future__ import annotations
 
+import math
 import numbers
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +39,22 @@ from hedgerow.data.categories.levels import (
 )
 from hedgerow.data.reading.columns import with_missing
 from hedgerow.data.schema import Rounding, Schema, Temporal, UnknownCategory, UnknownPolicy
-from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    HedgerowWarning,
+    ParameterError,
+    brief,
+    did_you_mean,
+    ordinal,
+)
 
 CategoricalFeatures: TypeAlias = (
     "Literal['auto'] | Sequence[str | int | bool] | npt.NDArray[Any] | None"
 )
 """Selection of category columns: by type, by name, position or mask, or none."""
 
+_FEW_TEXTS = 64
 _FLOAT32_CODES = 2**24
 """Codes up to this number are exact in float32."""
 
@@ -219,6 +230,91 @@ def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Lev
     rank = np.full(len(texts), MISSING_CODE, dtype=np.int64)
     rank[kept] = np.arange(len(kept))
     return take_levels(texts, kept), Encoded(texts, codes).spread(rank)
+
+
+# ---- columns of numbers with a bad cell -----------------------------------------
+
+
+class NearlyNumbers(NamedTuple):
+    """Text of which at least nine of ten values are numbers; ``odd`` is the first that is not."""
+
+    n_numbers: int
+    n_values: int
+    odd: str
+    numbers: list[float]
+
+    def __str__(self) -> str:
+        return f"{self.n_numbers:,} of {self.n_values:,} values are numbers"
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether one of the numbers is not whole, so that they are no labels of classes."""
+        return any(math.isfinite(number) and not number.is_integer() for number in self.numbers)
+
+
+def may_be_numbers(texts: Sequence[str]) -> bool:
+    """Return whether half of some texts are numbers, which is quickly said of most text columns."""
+    return 2 * sum(_number(text) is None for text in texts) <= len(texts)
+
+
+def nearly_numbers(texts: Sequence[str], counts: AnyArray) -> NearlyNumbers | None:
+    """Return what a column of these different texts looks like; None if it is not numbers at all.
+
+    Examples
+    --------
+    >>> print(nearly_numbers(["1.5", "n/k", "2"], np.array([12, 1, 8])))
+    20 of 21 values are numbers
+    """
+    if not may_be_numbers(texts[:_FEW_TEXTS]):
+        return None
+    numbers = [_number(text) for text in texts]
+    is_odd = np.array([number is None for number in numbers], dtype=np.bool_) & (counts > 0)
+    n_odd, n_values = counts[is_odd].sum(), counts.sum()
+    known = [number for number in numbers if number is not None]
+    if not 0 < 10 * n_odd <= n_values or is_odd.sum() >= len(known):
+        return None
+    odd = str(texts[int(np.argmax(is_odd))])
+    return NearlyNumbers(int(n_values - n_odd), int(n_values), odd, known)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
+
+
+def odd_text_of(column: AnyArray) -> tuple[NearlyNumbers, int] | None:
+    """Return :func:`nearly_numbers` of an array of text, and the row of the odd one."""
+    if not may_be_numbers(column[:_FEW_TEXTS].tolist()):
+        return None
+    texts, counts = np.unique(column, return_counts=True)
+    found = nearly_numbers(texts.tolist(), counts)
+    return None if found is None else (found, int(np.argmax(column == found.odd)))
+
+
+def warn_of_odd_text(part: PlainOrEncoded, name: str) -> None:
+    """Warn of a column of text that would hold numbers without a few of its values."""
+    if not isinstance(part, Encoded) or isinstance(part.values, np.ndarray):
+        return
+    if not may_be_numbers(part.values[:_FEW_TEXTS]):
+        return
+    counts = np.bincount(part.codes[part.codes >= 0], minlength=len(part.values))
+    found = nearly_numbers(part.values, counts)
+    if found is not None:
+        code = next(code for code, text in enumerate(part.values) if text == found.odd)
+        row = ordinal(int(np.argmax(part.codes == code)) + 1)
+        warn_of_categories(name, f"{found}; the {row} row has {brief(found.odd)}")
+
+
+def warn_of_categories(name: str, why: str) -> None:
+    """Warn of a column of categories that looks like numbers."""
+    warnings.warn(
+        f"column {name!r} is read as categories, not as numbers: {why}. Mend such values or leave "
+        "them empty; if categories are meant, name the column in categorical_features.",
+        HedgerowWarning,
+        stacklevel=2,
+    )
 
 
 # ---- prediction ---------------------------------------------------------------

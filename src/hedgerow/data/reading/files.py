@@ -6,7 +6,6 @@
 
         Arrow table                                 Parquet, Arrow files    sources.arrow_files
         Arrow table of texts, null where missing    CSV, TSV                sources.text_files
-        dict of arrays of texts, None ...           the same, no pyarrow    csv_rows
         SparseRows                                  LibSVM                  sources.libsvm_files
 
 Training infers the types of columns; prediction gets them from the model
@@ -17,33 +16,21 @@ block of some megabytes.
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.data.reading import csv_rows
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
-from hedgerow.data.sources.base import check_names
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.paths import DataFile, PathLike, check_formats, find_files
-from hedgerow.data.sources.text_files import TextPart, check_encoding
-from hedgerow.errors import DataError, ParameterError, StorageError
+from hedgerow.data.sources.text_files import TextPart
+from hedgerow.errors import DataError
 
 Paths: TypeAlias = "PathLike | Sequence[PathLike]"
 
 _SPARSE_BYTES = 1 << 26
-
-
-def has_pyarrow() -> bool:
-    """Return whether pyarrow is installed, without importing it."""
-    return find_spec("pyarrow") is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +77,16 @@ class TableFile:
 
     path: str
     names: tuple[str, ...] | None
-    holds_texts: bool
-    _part: ArrowPart | TextPart | LibsvmPart | None
+    _part: ArrowPart | TextPart | LibsvmPart
+
+    @property
+    def holds_texts(self) -> bool:
+        return isinstance(self._part, TextPart)
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of text."""
+        return self._part.decimal if isinstance(self._part, TextPart) else "."
 
     def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
         """Yield the rows in order, in non-empty batches of at most ``batch_rows``.
@@ -106,16 +101,13 @@ class TableFile:
 
         Yields
         ------
-        pyarrow.Table, dict of object arrays, or SparseRows
+        pyarrow.Table or SparseRows
             See the docstring of this module.
         """
         if isinstance(self._part, ArrowPart):
             yield from self._part.tables(columns, batch_rows)
         elif isinstance(self._part, TextPart):
             yield from self._part.texts(columns, batch_rows)
-        elif self._part is None:
-            with reading(self.path):
-                yield from csv_rows.csv_batches(self.path, batch_rows, columns)
         else:
             for batch in self._part.batches(None, _SPARSE_BYTES):
                 for start in range(0, batch.n_rows, batch_rows):
@@ -144,30 +136,9 @@ def open_files(paths: Paths) -> tuple[TableFile, ...]:
 
 def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
     if file.format == "libsvm":
-        return TableFile(file.path, None, False, LibsvmPart(file))
-    if file.format != "csv":
-        arrow = ArrowPart(file, named, types_known=False)
-        return TableFile(file.path, arrow.column_names(), False, arrow)
-    if has_pyarrow():
+        return TableFile(file.path, None, LibsvmPart(file))
+    if file.format == "csv":
         text = TextPart(file)
-        return TableFile(file.path, text.column_names(), True, text)
-    check_encoding(file.path)
-    with reading(file.path):
-        names = csv_rows.header(file.path)
-    check_names(file.path, names)
-    return TableFile(file.path, names, True, None)
-
-
-@contextlib.contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Convert errors of reading text to errors that name the file."""
-    try:
-        yield
-    except (StorageError, DataError, ParameterError):
-        raise
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error.reason}): convert it first.") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+        return TableFile(file.path, text.column_names(), text)
+    arrow = ArrowPart(file, named, types_known=False)
+    return TableFile(file.path, arrow.column_names(), arrow)

@@ -10,16 +10,16 @@ are microseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.arrays import MISSING_KEY
+from hedgerow.data.reading.columns import LARGEST_INT
 from hedgerow.data.reading.files import TableFile, open_files
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.reading.texts import TextSort, parse_texts
+from hedgerow.data.reading.texts import TextKind, first_other, parse
 from hedgerow.data.schema import DATES, Column, Schema
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
@@ -34,7 +34,7 @@ class FileRows:
         Number of rows of the file before these.
     features : frame, dict of arrays, or sparse array
         The columns of the model, in a form for :func:`hedgerow.data.read_any`.
-    keys : dict from name to Arrow array or object array
+    keys : dict from name to Arrow array
         Columns to copy to the output; text if the format has no types.
     """
 
@@ -60,16 +60,16 @@ class ModelFiles:
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
-        sorts = _Sorts()
+        texts = _Texts()
         for file in self.files:
             first_row = 0
-            for rows in self._rows_of(file, batch_rows, sorts):
+            for rows in self._rows_of(file, batch_rows, texts):
                 found = FileRows(file.path, first_row, *rows)
                 yield found
                 first_row += found.n_rows
 
     def _rows_of(
-        self, file: TableFile, batch_rows: int, sorts: _Sorts
+        self, file: TableFile, batch_rows: int, texts: _Texts
     ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
         if file.names is None:
             width = self.schema.n_features
@@ -78,12 +78,14 @@ class ModelFiles:
             return
         names = _feature_names(file, self.schema, self.keys)
         wanted = [*names, *(key for key in self.keys if key not in names)]
+        first_row = 0
         for part in file.batches(batch_rows, wanted):
             if file.holds_texts:
-                features = sorts.typed(file.path, part, names, self.schema)
+                features = texts.typed(file, first_row, part, names, self.schema)
             else:
                 features = part.select(list(names)).rename_columns(list(self.schema.names))
-            yield len(part[wanted[0]]), features, {key: part[key] for key in self.keys}
+            yield part.num_rows, features, {key: part[key] for key in self.keys}
+            first_row += part.num_rows
 
 
 def model_files(
@@ -152,67 +154,86 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
     raise DataError(f"{file.path} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
 
 
+_WORDS: dict[TextKind, str] = {
+    "int": "numbers",
+    "float": "numbers",
+    "bool": "booleans",
+    "date": "dates",
+    "zoned": "times with a zone",
+}
+
+
 @dataclass(slots=True)
-class _Sorts:
-    """Convert texts to numbers, and check that the sort of a column does not change."""
+class _Texts:
+    """Convert text to the types of a model, and check that columns keep their kinds."""
 
-    seen: dict[str, tuple[TextSort, str]] = field(default_factory=dict)
+    seen: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def typed(self, path: str, part: Any, names: Sequence[str], schema: Schema) -> Any:
+    def typed(
+        self, file: TableFile, first_row: int, part: Any, names: Sequence[str], schema: Schema
+    ) -> Any:
         """Return the columns of the model with their types."""
-        typed = {
-            column.name: part[name]
-            if _stays_text(column)
-            else self._numbers(path, part[name], column)
-            for name, column in zip(names, schema.columns, strict=True)
-        }
-        if isinstance(part, dict):
-            return typed
         import pyarrow as pa
 
         return pa.table(
-            {name: pa.array(c) if isinstance(c, np.ndarray) else c for name, c in typed.items()}
+            {
+                column.name: part[name]
+                if _stays_text(column)
+                else self._convert(file, first_row, part[name], column)
+                for name, column in zip(names, schema.columns, strict=True)
+            }
         )
 
-    def _numbers(self, path: str, texts: Any, column: Column) -> AnyArray:
-        parsed = parse_texts(texts)
-        if parsed.sort == "text" and column.temporal == "times":
-            return texts if isinstance(texts, np.ndarray) else np.array(texts.to_pylist(), object)
-        if parsed.sort == "text":
+    def _convert(self, file: TableFile, first_row: int, texts: Any, column: Column) -> Any:
+        kind, found = parse(texts, file.decimal)
+        if kind == "text" and column.temporal == "times":
+            return texts
+        if kind == "text":
             had = column.temporal or "numbers"
-            raise DataTypeError(
-                f"{path}: column {column.name!r} holds text, but held {had} when the model was "
-                f"trained: {brief(_odd_one(texts))} is not a number. Convert it to {had}."
+            row = first_other(
+                texts, ("date", "zoned") if had in DATES else ("int", "float"), file.decimal
             )
-        sort: TextSort = "number" if parsed.sort == "whole" else parsed.sort
-        if sort != "missing":
-            before, where = self.seen.setdefault(column.name, (sort, path))
-            if before != sort:
-                what = {
-                    "number": "numbers",
-                    "truth": "booleans",
-                    "date": "dates",
-                    "zoned": "times with a zone",
-                }
+            raise DataTypeError(
+                f"{file.path}: column {column.name!r} holds text, but held {had} when the model "
+                f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
+                f"of them. Convert it to {had}."
+            )
+        if kind != "nothing":
+            what = _WORDS[kind]
+            before, where = self.seen.setdefault(column.name, (what, file.path))
+            if before != what:
                 raise DataTypeError(
-                    f"{path}: column {column.name!r} holds {what[sort]}, but {what[before]} before "
-                    f"(in {where}): convert it to one of them."
+                    f"{file.path}: column {column.name!r} holds {what}, but {before} before (in "
+                    f"{where}): convert it to one of them."
                 )
-        if column.temporal is not None and column.temporal not in DATES and parsed.sort == "whole":
-            ticks = np.where(parsed.missing, MISSING_KEY, parsed.values)
-            return array_of_ticks(ticks, column.temporal)
-        return parsed.numbers(column.kind)
+        return as_column(texts, kind, found, column)
+
+
+def as_column(texts: Any, kind: TextKind, found: Any, column: Column) -> Any:
+    """Return text, parsed as ``found`` of a kind, in the type of a column of numbers or dates."""
+    import pyarrow as pa
+
+    if kind == "int" and column.kind == "float":
+        return found.cast(pa.float64(), safe=False)  # to the nearest, as in training
+    if kind == "int" and column.temporal is not None and column.temporal not in DATES:
+        ticks = found.fill_null(MISSING_KEY).to_numpy()
+        return pa.array(array_of_ticks(ticks, column.temporal))
+    if kind == "float" and column.kind == "int":
+        return pa.array(map(_integer, texts.to_pylist(), found.to_pylist()), pa.int64())
+    return found
 
 
 def _stays_text(column: Column) -> bool:
     return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
 
 
-def _odd_one(texts: Any) -> str:
-    """Return a text that is not a number."""
-    items = texts.tolist() if isinstance(texts, np.ndarray) else texts.to_pylist()
-    present = [item for item in items if item is not None]
-    for item in present:
-        if parse_texts(np.array([item], dtype=object)).sort not in ("whole", "number"):
-            return str(item)
-    return str(present[0])
+def _integer(text: str | None, value: float | None) -> int | None:
+    """Return an integer exactly, and another number rounded up, which compares like it."""
+    if text is None or value is None or math.isnan(value):
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = LARGEST_INT if value == math.inf else -LARGEST_INT
+        number = number if math.isinf(value) else math.ceil(value)
+    return max(-LARGEST_INT, min(LARGEST_INT, number))

@@ -32,6 +32,7 @@ from hedgerow.data.categories.columns import (
     levels_of,
     plain_of,
     value_at,
+    warn_of_odd_text,
 )
 from hedgerow.data.categories.levels import UNKNOWN_CODE
 from hedgerow.data.reading.columns import (
@@ -374,6 +375,8 @@ def _new_table(
     found: list[Column] = []
     plain: list[AnyArray] = []
     for j, (part, name) in enumerate(zip(parts, labels, strict=True)):
+        if chosen is None:
+            warn_of_odd_text(part, name)
         if isinstance(part, Encoded) if chosen is None else chosen[j]:
             levels, codes = levels_of(part, name)
             found.append(Column(name, "category", levels, temporal=temporal_of(part)))

@@ -28,7 +28,14 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BoolArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks, plain_of, untyped
+from hedgerow.data.categories.columns import (
+    Encoded,
+    PlainOrEncoded,
+    Ticks,
+    nearly_numbers,
+    plain_of,
+    untyped,
+)
 from hedgerow.data.categories.levels import is_missing
 from hedgerow.data.reading.columns import with_missing
 from hedgerow.data.reading.frames import as_frame, read_series, warn_of_labels
@@ -36,7 +43,7 @@ from hedgerow.data.reading.objects import sort_of
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import with_temporal
 from hedgerow.data.schema import Temporal, default_names
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, brief
 
 Sort: TypeAlias = Literal["numbers", "text"] | Temporal
 Exact: TypeAlias = Literal["any", "wide", "float"]
@@ -243,8 +250,14 @@ def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float6
 
     Raise ``DataTypeError`` if the column does not hold numbers.
     """
+    hint = ""
+    if isinstance(column.values, Encoded) and not isinstance(column.values.values, np.ndarray):
+        codes = column.values.codes
+        counts = np.bincount(codes[codes >= 0], minlength=len(column.values.values))
+        found = nearly_numbers(column.values.values, counts)
+        hint = "" if found is None else f" {found}, but not {brief(found.odd)}."
     numbers = column.plain(
-        f"{role} column {name!r} has type {column.type_name}, but must hold numbers."
+        f"{role} column {name!r} has type {column.type_name}, but must hold numbers.{hint}"
     )
     if column.sort not in (None, "numbers"):
         raise DataTypeError(f"{role} column {name!r} holds {column.sort}, but must hold numbers.")

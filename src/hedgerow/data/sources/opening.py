@@ -102,7 +102,7 @@ def find_text_types(parts: Sequence[Part], max_bytes: int) -> TextTypes:
     types = TextTypes()
     for part in parts:
         if isinstance(part, TextPart):
-            types.merge(part.find_types(max_bytes))
+            types.merge(part.find_types(max_bytes).kinds)
     return types
 
 

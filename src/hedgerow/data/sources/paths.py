@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
+from hedgerow.data.sources.dialects import FOUND_OUT, Dialect
 from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_you_mean, path_repr
 
 Format = Literal["parquet", "arrow", "csv", "libsvm"]
@@ -56,11 +57,20 @@ class DataFile:
     format : {"parquet", "arrow", "csv", "libsvm"}
     partition : tuple of (name, text)
         Columns named by folders of the path; None means missing.
+    dialect : Dialect
+        What the user says about a text file.
     """
 
     path: str
     format: Format
     partition: tuple[tuple[str, str | None], ...] = ()
+    dialect: Dialect = FOUND_OUT
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,8 @@ def _sequence(paths: object) -> Sequence[Any]:
 
 
 def _files_of(path: object) -> list[DataFile]:
+    if isinstance(path, DataFile):
+        return [path]
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(f"a path must be text or a path object; got {brief(path)}.")
     text = os.fspath(path)

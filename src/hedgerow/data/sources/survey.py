@@ -24,7 +24,14 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import MOST_SAMPLED, integer_mass_at
-from hedgerow.data.categories.columns import Encoded, chosen_columns, code_column, plain_of
+from hedgerow.data.categories.columns import (
+    Encoded,
+    chosen_columns,
+    code_column,
+    nearly_numbers,
+    plain_of,
+    warn_of_categories,
+)
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.columns import stack, text_message
@@ -36,8 +43,8 @@ from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.level_counts import LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
-from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.data.sparse import AnyTable, check_width, mark_zeros, read_any
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 
 _LEVEL_SHARE = 0.25
 """Fraction of the memory limit for the levels of one column."""
@@ -224,6 +231,7 @@ class Survey:
             values = table.data.astype(np.int64) if exact == "wide" else table.data
             name = str(table.data.dtype)
             self.facts[0].add(ReadColumn(values, "numbers", exact, False, name), where)  # type: ignore[arg-type]
+        check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         self.names = tuple(f"x{j}" for j in range(max(table.shape[1], len(self.names or ()))))
         self.sample.add(Block(hashes, weight, [], (), table[kept]))
@@ -376,6 +384,8 @@ class Survey:
             if self.types_known and kind == "float":
                 plain = [floats_of(part) for part in plain]
             return Column(name, kind, temporal=temporal), stack_one(plain, kind)
+        if self._is_chosen(j) is None:
+            self._warn_of_odd_text(j, name)
         levels, codes = self.levels[j].finish(most_levels, self.requested.unknown == "error")
         numbers = [
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
@@ -384,6 +394,13 @@ class Survey:
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, code_column(found, len(levels), self.requested.unknown)
+
+    def _warn_of_odd_text(self, j: int, name: str) -> None:
+        texts, mass = self.levels[j].values(), self.levels[j].mass()
+        if texts and isinstance(texts[0], str):
+            found = nearly_numbers(list(map(str, texts)), mass)
+            if found is not None:
+                warn_of_categories(name, f"{found}; {brief(found.odd)} is none")
 
     def _finish_sparse(
         self, blocks: Sequence[Block], weight: FloatArray | None, n_rows: int

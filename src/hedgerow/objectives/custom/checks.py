@@ -46,14 +46,14 @@ def resolve_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
     """Raise if a derivative is not finite; replace hessians below the least value by it."""
     for array, what in ((g, "gradient"), (h, "hessian")):
         if not np.abs(array).max(initial=0.0) <= _MOST:
-            raise LossError(not_finite(label, what, array))
+            raise not_finite(label, what, array)
     np.maximum(h, SMALLEST_HESSIAN, out=h)
 
 
-def not_finite(label: str, what: str, array: FloatArray) -> str:
-    """Return the message about the first number that is not finite."""
+def not_finite(label: str, what: str, array: FloatArray) -> LossError:
+    """Return the error about the first number that is not finite."""
     row = int(np.argmin(np.abs(array) <= _MOST))
-    return (
+    return LossError(
         f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
         f"finite, within {_MOST:g} of 0."
-    )
+    ).at(row)

@@ -203,7 +203,7 @@ class OwnRowLoss(Linked):
         out = np.empty(len(target))
         self._loops.losses(target, np.ascontiguousarray(raw[0]), out)
         if not np.isfinite(out).all():
-            raise LossError(not_finite(self.label, "loss", out))
+            raise not_finite(self.label, "loss", out)
         return out
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:

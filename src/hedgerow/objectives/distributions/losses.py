@@ -309,7 +309,7 @@ class NegativeBinomialLoss(LogMeanLoss):
             raise DataError(
                 f"objective {self.name!r} needs counts, which are whole numbers; row "
                 f"{first_row + row} holds {float(target[row])!r}: use 'gamma_dist' for amounts."
-            )
+            ).at(first_row + row)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))

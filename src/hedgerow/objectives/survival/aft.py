@@ -90,7 +90,7 @@ class AcceleratedFailureTime(RowLoss):
                 f"{largest:g}], or lower = 0 (censored on the left), or upper = inf (censored on "
                 f"the right); row {first_row + row} holds {float(lower[row])!r} to "
                 f"{float(upper[row])!r}."
-            )
+            ).at(first_row + row)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         first, second = self.slopes(rows.target, rows.raw[output])

@@ -150,7 +150,7 @@ class Cox(OrderLoss):
                 "objective 'cox' needs times (minus the time for censored rows) with |y| in "
                 f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {first_row + row} holds "
                 f"{float(target[row])!r}: give an event at time 0 a small time, or leave it out."
-            )
+            ).at(first_row + row)
         is_part = origin is not None  # of a table, which may have its events elsewhere
         if not is_part and not (target > 0.0).any():
             raise DataError(

@@ -31,7 +31,7 @@ from hedgerow.boosting.external.dataset.row_facts import RowFacts
 from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
-from hedgerow.boosting.loop.sample import Positions
+from hedgerow.boosting.loop.sample import Positions, counted_rows
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
@@ -92,7 +92,8 @@ class FileDataset(SourceRows):
             facts.add(rows)
             if rows.weight is not None:
                 survey, weighted = None, True
-            note(rows.target)
+            with counted_rows(weighted):
+                note(rows.target)
             if survey is not None:
                 self._begin(survey, rows)
                 survey.add(rows.batch, None, None, rows.part.name)

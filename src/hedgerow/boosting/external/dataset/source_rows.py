@@ -196,8 +196,8 @@ class SourceRows(Dataset):
             return
         own = find_text_types(self.source.parts, self._room)
         types = TextTypes()
-        for message in self.communicator.allgather(json.dumps(own.to_json()).encode("ascii")):
-            types.merge(TextTypes.from_json(json.loads(message)))
+        for message in self.communicator.allgather(json.dumps(own.kinds).encode()):
+            types.merge(json.loads(message))
         set_text_types(self.source.parts, types)
         self._has_types = True
 

@@ -187,6 +187,7 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
         data, watch.objective, requested, unseen, n_threads, first, parts,
         may_run_ahead=may_run_ahead and not plan.callbacks,
     )  # fmt: skip
+    rows.names = train.row_names
     if first is not None:
         watch.note_start(rows.scores())
     return Ready(rows, watch, chosen, assemble, encoded.inputs)
@@ -233,11 +234,15 @@ def _scored_rows(
         of_train = plan.of_train
         for name, place, part in parts_of(validation):
             own = bound_metrics(plan.metrics, part, objective)
-            found.append(ScoredRows(name, own, part.target, part.weight, place))
+            found.append(
+                ScoredRows(name, own, part.target, part.weight, place, names=part.row_names)
+            )
     if of_train:
         own = bound_metrics(of_train, train, objective)
         rows = slice(0, train.n_rows)  # the first of its copies
-        found.append(ScoredRows(TRAINING, own, train.target, train.weight, rows, True))
+        found.append(
+            ScoredRows(TRAINING, own, train.target, train.weight, rows, True, train.row_names)
+        )
     return tuple(found)
 
 
@@ -336,12 +341,14 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     objective, stopping, start = plan.objective, plan.stopping, plan.start
     train, validation = plan.train, plan.validation
     train = train.without_zero_weights()
-    objective.check_target(train.target)
+    with train.row_names.reported():
+        objective.check_target(train.target)
     check_differences(objective, [(train.target, train.weight, train.offset)])
     stops, lenient = stops_early(train, stopping, validation is not None), False
     if validation is not None:
         validation = validation.without_zero_weights()
-        objective.check_target(validation.target)
+        with validation.row_names.reported():
+            objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, validation = train.take(kept), train.take(aside)
