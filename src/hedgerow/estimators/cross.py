@@ -276,7 +276,7 @@ def _limits(
                 "stopping='fold'."
             )
         check_out_of_bag(problem.params, n_rows)
-    if not requested.is_on(n_rows, True):
+    if not requested.is_on(True):
         if stopping == "fold":
             raise ParameterError(
                 "stopping='fold' has no effect with early_stopping=False: leave it out."

@@ -252,8 +252,8 @@ early_stopping : bool, "auto", "oob" or "cv", default="auto"
     Stop training when the validation score has not improved for ``patience`` rounds, and
     keep the trees up to the best round.  ``"auto"`` uses ``X_val`` if it is passed.
     Otherwise, with an automatic number of rounds, it uses cross-validation, which also
-    selects among a few kinds of trees, and then trains on all rows.  Otherwise it holds
-    out validation rows if there are more than 10,000 rows.
+    selects among a few kinds of trees, and then trains on all rows.  Otherwise all rounds
+    are trained on all rows.  True holds out rows if ``X_val`` is not passed.
     ``"oob"``: evaluate each round on the rows that ``subsample`` below 1 leaves out; no
     rows are held out.
     ``"cv"``: find the best number of rounds by five-fold cross-validation, then train that

@@ -16,7 +16,6 @@ class DataSize:
     Attributes
     ----------
     n_rows : int
-        Number of rows of positive weight.
     n_features : int
     n_outputs : int
         Number of trees of a round.
@@ -48,13 +47,13 @@ class DataSize:
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
-        """Return the size of the rows of a fit."""
+        """Return the size of the rows of a fit, which have no rows of weight 0."""
         schema = sample.table.schema
         # Several targets share trees with vector leaves.
         alone = not isinstance(objective, SeveralTargets)
         dense = alone and not isinstance(sample.table, SparseTable)
         return DataSize(
-            sample.n_present,
+            sample.n_rows,
             schema.n_features,
             objective.n_outputs,
             max(schema.n_levels(j) for j in range(schema.n_features)),

@@ -1,0 +1,148 @@
+"""What decides the choices of a fit, and what does not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow.errors import HedgerowError
+from hedgerow.metrics import GroupedMetric
+
+
+def frame_of(rng: np.random.Generator, n_rows: int, n_levels: int = 60) -> pd.DataFrame:
+    """Return two columns of numbers and one of categories."""
+    town = pd.Categorical([f"t{k}" for k in rng.integers(0, n_levels, n_rows)])
+    return pd.DataFrame({"size": rng.normal(size=n_rows), "age": rng.random(n_rows), "town": town})
+
+
+def strange_frame(n_rows: int) -> pd.DataFrame:
+    """Return rows with huge numbers, and categories that no other row has."""
+    town = pd.Categorical([f"z{k}" for k in range(n_rows)])
+    return pd.DataFrame(
+        {"size": np.full(n_rows, 1e9), "age": np.arange(n_rows) - 1e6, "town": town}
+    )
+
+
+# -- rows of weight 0 ------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """Arguments of a fit: the table, the target, and one value per row by name."""
+
+    X: Any
+    y: Any
+    more: dict[str, Any]
+
+
+def numbers(n_rows: int) -> Rows:
+    X = frame_of(np.random.default_rng(n_rows), n_rows)
+    y = X["size"] + X["age"] ** 2 + np.random.default_rng(1).normal(size=n_rows)
+    return Rows(X, y.to_numpy(), {})
+
+
+def classes(n_rows: int) -> Rows:
+    X, y, _ = numbers(n_rows)
+    return Rows(X, np.digitize(y, [0.0, 0.8]), {})
+
+
+def strange(n_rows: int, name: str = "") -> Rows:
+    more = {
+        "groups": np.arange(n_rows) % 2 + 1_000,
+        "qid": np.arange(n_rows) // 2 + 1_000,
+        "offset": np.full(n_rows, 1e6),
+    }
+    return Rows(strange_frame(n_rows), np.arange(n_rows) + 1e5, {name: more[name]} if name else {})
+
+
+def sparse_rows(n_rows: int) -> Rows:
+    X = sparse.random_array((n_rows, 8), density=0.3, rng=np.random.default_rng(0), format="csr")
+    return Rows(X, X.sum(axis=1) + np.random.default_rng(1).normal(size=n_rows), {})
+
+
+def joined(rows: Rows, others: Rows) -> Rows:
+    """Return all rows; the others have weight 0."""
+    n_rows, n_others = len(rows.y), len(others.y)
+    if sparse.issparse(rows.X):
+        X = sparse.vstack([rows.X, np.full((n_others, rows.X.shape[1]), 7e5)]).tocsr()
+    else:
+        X = pd.concat([rows.X, others.X], ignore_index=True)
+        X["town"] = pd.Categorical(X["town"])
+    more = {name: np.concatenate([v, others.more[name]]) for name, v in rows.more.items()}
+    more["sample_weight"] = np.repeat([1.0, 0.0], [n_rows, n_others])
+    return Rows(X, np.concatenate([rows.y, others.y]), more)
+
+
+def positive(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Own loss for numbers from -10 to 10."""
+    assert np.abs(y).max() < 10.0
+    return raw - y, np.ones_like(y)
+
+
+def by_size(**more: Any) -> Any:
+    return HedgerowRegressor(n_estimators=6, eval_metric=GroupedMetric("rmse", **more))
+
+
+CASES: dict[str, tuple[Any, Rows]] = {
+    "levels": (HedgerowRegressor(), numbers(200)),
+    "classes": (HedgerowClassifier(), classes(150)),
+    "tiny": (HedgerowRegressor(), numbers(90)),
+    "tiny, rounds": (HedgerowRegressor(n_estimators=5), numbers(90)),
+    "sparse": (HedgerowRegressor(), sparse_rows(200)),
+    "no split": (HedgerowRegressor(n_estimators=3), numbers(39)),
+    "rows held out": (HedgerowRegressor(n_estimators=9, early_stopping=True), numbers(150)),
+    "groups": (HedgerowRegressor(), numbers(150)._replace(more={"groups": np.arange(150)})),
+    "queries": (
+        HedgerowRanker(n_estimators=5),
+        Rows(*numbers(60)[:1], np.arange(60) % 3, {"qid": np.arange(60)}),
+    ),
+    "offset": (HedgerowRegressor(), numbers(150)._replace(more={"offset": np.ones(150)})),
+    "own loss": (HedgerowRegressor(objective=positive, n_estimators=5), numbers(150)),
+    "metric of groups": (by_size(groups="town"), numbers(120)),
+}  # fmt: skip
+
+
+def fitted(model: Any, rows: Rows) -> tuple[bytes, list[str]]:
+    """Return the bytes of a model, and the warnings of its fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows.X, rows.y, **rows.more)
+    return model.booster_.to_bytes(), [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_weight_zero_decide_nothing(name: str) -> None:
+    model, rows = CASES[name]
+    others = strange(30, *rows.more)
+    if isinstance(model, HedgerowClassifier):
+        others = others._replace(y=others.y.astype(int))
+    assert fitted(model, joined(rows, others)) == fitted(model, rows)
+
+
+# -- rounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["estimator", "train", "batches", "ranking", "dart"])
+def test_a_given_number_of_rounds_is_trained_on_all_rows(kind: str) -> None:
+    """No later round helps, so any hold-out would stop the fit."""
+    n_rows = 12_000
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (n_rows, 2)).astype(float), rng.integers(0, 2, n_rows).astype(float)
+    params: dict[str, Any] = {"n_estimators": 9, "patience": 1, "learning_rate": 1.0}
+    if kind == "train":
+        booster = train(params, Dataset(X, y))
+    elif kind == "batches":
+        booster = train(params, Dataset.from_batches(lambda: iter([(X, y)])))
+    elif kind == "ranking":
+        booster = HedgerowRanker(**params).fit(X, y, qid=np.arange(n_rows) // 20).booster_
+    else:
+        more = {"boosting": "dart"} if kind == "dart" else {}
+        booster = HedgerowRegressor(**params, **more).fit(X, y).booster_
+    assert (booster.num_rounds, booster.model.training["n_rows"]) == (9, n_rows)
+    assert booster.stopped_by == "rounds"
