@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.errors import HedgerowError
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.cross_stopping import _divided
+from hedgerow.data import read_any
 from hedgerow.metrics import GroupedMetric
+from tests.helpers.examples import examples
 
 
 def frame_of(rng: np.random.Generator, n_rows: int, n_levels: int = 60) -> pd.DataFrame:
@@ -146,3 +150,49 @@ def test_a_given_number_of_rounds_is_trained_on_all_rows(kind: str) -> None:
         booster = HedgerowRegressor(**params, **more).fit(X, y).booster_
     assert (booster.num_rounds, booster.model.training["n_rows"]) == (9, n_rows)
     assert booster.stopped_by == "rounds"
+
+
+# -- units, monotone transformations, names, kinds of tables ----------------------------------
+
+
+def table_of(seed: int, n_rows: int, copies: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of few values, some 0 and some missing, and a target; maybe with copies."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.poisson(1.0, n_rows), rng.integers(0, 4, (n_rows, 2))]).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nansum(X[:, :2], axis=1) + (0.0 if copies else rng.normal(size=n_rows))
+    row = rng.integers(0, n_rows, n_rows // 4)
+    return (np.concatenate([X, X[row]]), np.concatenate([y, y[row]])) if copies else (X, y)
+
+
+PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
+"""Without values that are computed with: lines and crosses depend on units."""
+
+
+def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
+    """Return the rows of the folds, and their weights."""
+    found = _divided(Sample(read_any(X), y, None), 5, True, seed)[0]
+    return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.integers(0, 2**20), st.sampled_from([30, 200]), st.booleans())
+def test_units_and_kinds_of_tables_draw_no_folds(seed: int, n_rows: int, copies: bool) -> None:
+    X, y = table_of(seed, n_rows, copies)
+    y = np.minimum(np.round(np.abs(y)), 3.0)
+    folds = folds_of(X, y, seed)
+    for changed in (2.0 * X, X / 3.0, np.exp(X), np.arctan(X - 5.0), -X, X.astype(np.float32)):
+        assert folds_of(changed, y, seed) == folds
+    assert folds_of(pd.DataFrame(X, columns=list("zyx")), y, seed) == folds
+    assert folds_of(sparse.csr_array(X), y, seed) == folds
+    assert folds_of(sparse.csr_array(np.exp(X)), y, seed) == folds
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_units_and_names_choose_nothing(copies: bool) -> None:
+    X, y = table_of(3, 240, copies)
+    model = HedgerowRegressor(**PLAIN_TREES).fit(X, y)
+    for changed in (4.0 * X, np.exp(X), pd.DataFrame(X, columns=["town", "1", "x0"])):
+        other = HedgerowRegressor(**PLAIN_TREES).fit(changed, y)
+        assert other.chosen_params_ == model.chosen_params_
+        assert (other.predict(changed) == model.predict(X)).all()
