@@ -12,12 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow import (
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    train,
+)
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.cross_stopping import _divided
 from hedgerow.data import read_any
 from hedgerow.metrics import GroupedMetric
 from tests.helpers.examples import examples
+
+
+def slow(case: Any) -> Any:
+    """Mark a case as slow."""
+    return pytest.param(case, marks=pytest.mark.slow)
 
 
 def frame_of(rng: np.random.Generator, n_rows: int, n_levels: int = 60) -> pd.DataFrame:
@@ -196,3 +208,73 @@ def test_units_and_names_choose_nothing(copies: bool) -> None:
         other = HedgerowRegressor(**PLAIN_TREES).fit(changed, y)
         assert other.chosen_params_ == model.chosen_params_
         assert (other.predict(changed) == model.predict(X)).all()
+
+
+def linked(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns with many zeros, and a target of products and lines of them."""
+    rng = np.random.default_rng(n_rows)
+    X = np.where(rng.random((n_rows, 4)) < 0.5, rng.integers(1, 9, (n_rows, 4)), 0.0)
+    y = X[:, 0] * X[:, 1] + 3.0 * X[:, 2] + 0.3 * rng.normal(size=n_rows)
+    return X, y
+
+
+@pytest.mark.parametrize("task", ["numbers", "classes", "two targets", "lists"])
+@pytest.mark.parametrize("n_rows", [60, pytest.param(320, id="320"), slow(3_100)])
+def test_the_kind_of_a_table_decides_nothing(task: str, n_rows: int) -> None:
+    X, y = linked(n_rows)
+    qid = {"qid": np.arange(n_rows) // 12} if task == "lists" else {}
+    kind = {"classes": HedgerowClassifier, "lists": HedgerowRanker}.get(task, HedgerowRegressor)
+    if task == "two targets":
+        y = np.column_stack([y, X[:, 3]])
+    elif task != "numbers":
+        y = np.digitize(y, [4.0, 20.0])
+    dense = kind().fit(X, y, **qid)
+    found = kind().fit(sparse.csr_array(X), y, **qid)
+    assert found.chosen_params_ == dense.chosen_params_
+    assert found.booster_.to_bytes() == dense.booster_.to_bytes()
+    for rows in (X, sparse.csr_array(X)):
+        assert (found.predict(rows) == dense.predict(X)).all()
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize(
+    "more", [{}, {"linear_leaves": True}, {"feature_crosses": [(0, 1, "ratio"), (2, 1, "product")]}]
+)
+def test_files_of_every_kind_give_one_model(more: dict[str, Any], copies: bool) -> None:
+    X, y = table_of(5, 240, copies)
+    params = {"early_stopping": "cv", "n_estimators": 12, **more}
+    half = len(y) // 2
+
+    def batches(kind: Any) -> Dataset:
+        parts = [(kind(X[:half]), y[:half]), (kind(X[half:]), y[half:])]
+        return Dataset.from_batches(lambda: iter(parts))
+
+    kinds = [np.array, sparse.csr_array]
+    datasets = [Dataset(kind(X), y) for kind in kinds] + [batches(kind) for kind in kinds]
+    one, *others = (train(params, data).to_bytes() for data in datasets)
+    assert others == [one] * 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"feature_crosses": [(0, 1, "product"), (2, 1, "ratio")], "linear_leaves": False},
+        {"feature_crosses": [(0, 3, "difference")], "linear_leaves": True},
+    ],
+)
+def test_sparse_rows_of_a_model_with_crosses(more: dict[str, Any]) -> None:
+    X, y = linked(300)
+    rows = sparse.csr_array(X)
+    model = HedgerowRegressor(n_estimators=15, **more).fit(X, y)
+    booster = model.booster_
+    for background in ({}, {"background": X[:9]}, {"interactions": True}):
+        found = booster.explain(rows[:20], **background)
+        assert (found.values == booster.explain(X[:20], **background).values).all()
+    assert (model.apply(rows) == model.apply(X)).all()
+    assert booster.refit(rows, y).to_bytes() == booster.refit(X, y).to_bytes()
+    assert booster.eval(Dataset(rows, y)) == booster.eval(Dataset(X, y))
+    one, other = (cross_fit(model, table, y) for table in (X, rows))
+    assert (one.oof_prediction == other.oof_prediction).all()
+    watched = HedgerowRegressor(n_estimators=15, **more)
+    with_val = [watched.fit(X, y, X_val=Z, y_val=y).evals_result_ for Z in (X, rows)]
+    assert with_val[0] == with_val[1]

@@ -11,7 +11,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from hypothesis import given
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import log_loss
@@ -502,10 +501,6 @@ def test_lines_of_squares(n_rows: int, params: dict[str, Any], lines: bool) -> N
     params = {"patience": 3, **params}
     model = HedgerowRegressor(n_jobs=1, **params).fit(X, y)
     assert (model.booster_.model.forest.slopes is not None) == lines
-    if not lines:
-        return
-    sparse = HedgerowRegressor(n_jobs=1, **params).fit(scipy.sparse.csr_matrix(X), y)
-    assert sparse.booster_.model.forest.slopes is None
 
 
 def test_categories_alone_have_no_lines() -> None:

@@ -169,8 +169,8 @@ target_statistics : bool or "auto", default="auto"
 linear_leaves : bool or "auto", default="auto"
     With True, a leaf adds a linear function of the numeric columns split last on its
     path, at most three (docs/linear-leaves.md).  ``"auto"`` uses linear leaves if a recipe
-    applies, for squared error on 100 rows or more.  Not available for sparse tables,
-    monotone columns, and line search.  In vector leaves each output has a function.
+    applies, for squared error on 100 rows or more.  Not available for monotone
+    columns and line search.  In vector leaves each output has a function.
 linear_lambda : float >= 0, default=1.0
     Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
     ``n / (n + linear_lambda)`` times the least-squares slope, whatever the scale of the
@@ -183,8 +183,8 @@ feature_crosses : list of (column, column, operation), None or "auto", default="
     applies, cross-validation also tries all crosses of the four numeric columns with the
     largest gains, and takes them if they are better by two standard errors.  Shapley
     values and importances belong to the columns.  None: no crosses.  Not available for
-    sparse tables, categories and monotone columns; models with crosses cannot be
-    exported to formats of other libraries.
+    categories and monotone columns; models with crosses cannot be exported to formats
+    of other libraries.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows.  -1 or
     ``"decreasing"``: they never rise.  0: no constraint.  The constraints hold for every

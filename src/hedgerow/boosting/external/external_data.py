@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -47,7 +46,7 @@ from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data import BinnedMatrix, Table
+from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
@@ -357,8 +356,7 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     if trained.first is not None:
         offset = scores_before(trained.first, sample.table, sample.target, offset, plan.n_threads)
     if trained.encoding is not None:
-        values = cast(Table, sample.table).values
-        new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(values)
+        new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(sample.table)
         sample = replace(sample, table=new)
     matrix = None
     for chunk in trained.store.chunks([0], TARGETS_ONLY):
