@@ -328,7 +328,7 @@ class Booster(
         table = self._read(X, reader)
         n_threads = self._threads(table.n_rows, n_jobs)
         numbers, inputs = numbers_of(table), self.model.inputs
-        if inputs is None or isinstance(numbers, SparseTable):
+        if inputs is None:
             return numbers, n_threads
         return inputs.values(numbers, self._schema, n_threads), n_threads
 

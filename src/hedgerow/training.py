@@ -16,7 +16,7 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.sample import Sample, counted
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
@@ -428,7 +428,7 @@ def _loss_values(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _weighted_rows(dataset: Dataset, target: FloatArray) -> FloatArray:
     """Return the targets of the rows with positive weight; others are ignored."""
     weight = dataset.row_weight(len(target))
-    return target if weight is None else target[weight > 0.0]
+    return counted(target, weight)
 
 
 def _objective_for(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.dataset import resident
@@ -109,9 +108,3 @@ def test_rows_that_do_not_fit(threads: int) -> None:
     params = LINES | {"n_estimators": 2, "n_jobs": threads, "max_leaves": 12}
     rows = batches_of(values, target, 50_000, memory_limit="32 MB")
     assert train(params, rows).to_bytes() == train(params, Dataset(values, target)).to_bytes()
-
-
-def test_sparse_rows_are_refused_by_name() -> None:
-    sparse = csr_array(np.nan_to_num(X[:, :3]) * (RNG.random((N, 3)) < 0.3))
-    with pytest.raises(ParameterError, match="linear_leaves=True needs dense rows"):
-        train(LINES, batches_of(sparse, Y))

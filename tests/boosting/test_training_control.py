@@ -673,7 +673,9 @@ def test_estimates_grow_with_the_parameters() -> None:
     plain = estimate_memory(shape, off)
     assert plain.table == plain.reading == 0
     assert plain.peak == max(plain.cuts, plain.total - plain.cuts)
-    assert estimate_memory(shape).table == 100_000 * 30 * 8  # rows are set aside
+    assert estimate_memory(shape) == plain
+    aside = estimate_memory(shape, {"early_stopping": True})
+    assert aside.table == 100_000 * 30 * 8  # rows are set aside
     assert (
         estimate_memory(shape, {**off, "objective": "softmax"}, n_outputs=5).scores > plain.scores
     )

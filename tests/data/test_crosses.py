@@ -236,7 +236,7 @@ def test_folds_take_crosses_that_matter_and_no_others() -> None:
     y = frame["a"] * frame["b"] + 0.05 * y
     model = HedgerowRegressor(random_state=0, n_jobs=1).fit(frame[:600], y[:600])
     crosses = model.chosen_params_["feature_crosses"]
-    assert ["a", "b", "product"] in [list(cross) for cross in crosses]
+    assert {("a", "b", "product"), ("b", "a", "product")} & {tuple(cross) for cross in crosses}
     plain = HedgerowRegressor(random_state=0, n_jobs=1, feature_crosses=None)
     assert sum("feature_crosses" in entry for entry in model.chosen_params_["tried"]) == 1
     assert f"{len(crosses)} crosses" in str(model._get_fitted_attr_html())
@@ -274,8 +274,6 @@ def test_wrong_crosses_are_named(crosses: Any, match: str) -> None:
 
 
 def test_what_crosses_exclude_is_named() -> None:
-    from scipy import sparse
-
     frame, y = table(60)
     numbers = frame[["a", "b", "c"]]
     model = HedgerowRegressor(**PLAIN, feature_crosses=[("a", "b", "ratio")])
@@ -285,9 +283,6 @@ def test_what_crosses_exclude_is_named() -> None:
     with pytest.raises(ParameterError, match="zero_as_missing"):
         model.set_params(zero_as_missing=True).fit(numbers, y)
     model.set_params(zero_as_missing=False)
-    other = HedgerowRegressor(**PLAIN, feature_crosses=[(0, 1, "ratio")])
-    with pytest.raises(ParameterError, match="sparse"):
-        other.fit(sparse.csr_matrix(numbers.fillna(0)), y)
     fitted = model.fit(numbers, y)
     assert fitted.verify_monotone("a", 1).verdict == "unknown"
     with pytest.raises(ParameterError, match="crosses of columns"):

@@ -127,6 +127,37 @@ def test_a_regressor_is_repeated(params: Mapping[str, Any]) -> None:
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+CONSTANTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "rows held out": (42, {"early_stopping": True}),
+    "a budget": (42, {"time_budget": 0.2}),
+    "a budget, rows held out": (42, {"time_budget": 2.0, "early_stopping": True}),
+    "a rate for each round": (30, {"n_estimators": 5, "learning_rate": [0.1] * 5}),
+    "DART": (42, {"boosting": "dart", "early_stopping": True}),
+    "out of bag": (30, {"early_stopping": "oob", "subsample": 0.6}),
+    "defaults": (30, {}),
+    "one row": (1, {}),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_constant_is_repeated(name: str) -> None:
+    n_rows, params = CONSTANTS[name]
+    X, y = _mixed(n_rows)
+    model = HedgerowRegressor(min_samples_leaf=20, **params).fit(X, y)
+    assert model.n_iter_ == 0
+    assert _repeats(model, X, y).n_iter_ == 0
+
+
+@pytest.mark.parametrize("n_rows", [400, 11_000])
+def test_rows_that_a_time_budget_holds_out_are_held_out_again(n_rows: int) -> None:
+    X, y = _mixed(n_rows)
+    seconds = 0.3 if n_rows < 1_000 else 0.45
+    model = HedgerowRegressor(time_budget=seconds).fit(X, y)
+    assert "folds" not in model.booster_.model.training
+    assert model.best_iteration_ is not None
+    _repeats(model, X, y)
+
+
 def test_statistics_of_rows_outside_of_samples_are_repeated() -> None:
     X, z = _mixed(500)
     X["id"] = [f"u{k % 300}" for k in range(500)]

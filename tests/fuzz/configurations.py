@@ -317,7 +317,7 @@ _NOT_BESIDE = {
         *("extra_trees", "forced_splits"),
     ),
 }
-_NOT_SPARSE = ("tree_method", "sketch", "linear_leaves", "linear_lambda", "categorical_features")
+_NOT_SPARSE = ("tree_method", "sketch", "categorical_features")
 
 
 def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, target: Any) -> None:

@@ -725,12 +725,6 @@ def test_other_settings_are_refused_by_name(params, named, rows) -> None:
         HedgerowRegressor(linear_leaves=True, n_estimators=2, **params).fit(*rows)
 
 
-def test_sparse_tables_are_refused(rows) -> None:
-    X, y = rows
-    with pytest.raises(ParameterError, match=r"sparse.*toarray"):
-        HedgerowRegressor(linear_leaves=True, n_estimators=2).fit(csr_matrix(np.nan_to_num(X)), y)
-
-
 @pytest.mark.parametrize("value", ["yes", 1, None])
 def test_values_of_the_parameter(value, rows) -> None:
     with pytest.raises(ParameterError, match="linear_leaves"):

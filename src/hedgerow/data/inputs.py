@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.statistics import Statistic, codes_by_column, joint_keys, meaning_of
 from hedgerow.data.crosses import Cross
+from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
+from hedgerow.data.sparse import AnyTable, SparseTable, with_columns
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.kernels.tables.statistics import look_up
 from hedgerow.once import once
@@ -67,19 +70,29 @@ class Inputs:
         columns += [Column(cross.label(schema)) for cross in self.crosses]
         return replace(schema, columns=tuple(columns))
 
-    def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray:
+    @overload
+    def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray: ...
+
+    @overload
+    def values(self, values: SparseTable, schema: Schema, n_threads: int = 1) -> SparseTable: ...
+
+    def values(
+        self, values: AnyArray | SparseTable, schema: Schema, n_threads: int = 1
+    ) -> AnyArray | SparseTable:
         """Compute the inputs of a table.
 
         Parameters
         ----------
-        values : float32, float64 or int64, shape (n_rows, n_features)
+        values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
             Values of a table read with ``schema``.
 
         Returns
         -------
-        float64, or int64 if ``values`` are keys, shape (n_rows, n_inputs)
+        float64, or int64 if ``values`` are keys, shape (n_rows, n_inputs), or SparseTable
             In Fortran order.
         """
+        if isinstance(values, SparseTable):
+            return self._of_sparse(values, schema, n_threads)
         block = np.empty((self.n_inputs, len(values)))
         codes = codes_by_column(values, schema, self.statistics)
         joint = [joint_keys(codes, schema, s.columns) for s in self.statistics]
@@ -96,6 +109,28 @@ class Inputs:
         first = self.n_inputs - len(self.crosses)
         self.cross(values, schema, block[first:, None], n_threads)
         return with_kept(block, values, self.kept)
+
+    def of_table(self, table: AnyTable, n_threads: int = 1) -> AnyTable:
+        """Return the table of the inputs, of the same kind."""
+        if isinstance(table, SparseTable):
+            return self.values(table, table.schema, n_threads)
+        values = self.values(table.values, table.schema, n_threads)
+        return Table(values, self.schema(table.schema))
+
+    def _of_sparse(self, table: SparseTable, schema: Schema, n_threads: int) -> SparseTable:
+        """Append the crosses to a sparse table, which has no categories and so no statistics."""
+        used = sorted({j for cross in self.crosses for j in cross.columns})
+        of_used = replace(schema, columns=tuple(schema.columns[j] for j in used))
+        crosses = tuple(
+            Cross(used.index(first), used.index(second), operation)
+            for first, second, operation in self.crosses
+        )
+        block = np.empty((len(crosses), 1, table.n_rows))
+        Inputs((), (), crosses).cross(table.dense(np.array(used)), of_used, block, n_threads)
+        columns: AnyArray = block[:, 0].T
+        if table.value.dtype == np.int64:
+            columns = keys_of_floats(columns)
+        return with_columns(table, columns, self.schema(schema))
 
     def cross(self, values: AnyArray, schema: Schema, out: FloatArray, n_threads: int = 1) -> None:
         """Write the crosses of a table into ``out``, shape (n_crosses, n_copies, n_rows)."""

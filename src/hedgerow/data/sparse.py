@@ -333,6 +333,27 @@ def _without_zeros(table: SparseTable) -> SparseTable:
     return SparseTable(before[table.row_start], table.column[kept], table.value[kept], table.schema)
 
 
+def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> SparseTable:
+    """Append columns of values in the type of the table; ``schema`` has all columns."""
+    held = ~_is_default(columns, schema)
+    row_start = table.row_start + np.concatenate(([0], np.cumsum(np.count_nonzero(held, axis=1))))
+    is_new = np.ones(row_start[-1], dtype=np.bool_)
+    moved = np.repeat(row_start[:-1] - table.row_start[:-1], np.diff(table.row_start))
+    is_new[np.arange(table.n_entries) + moved] = False
+    column = np.empty(len(is_new), dtype=np.int32)
+    value = np.empty(len(is_new), dtype=columns.dtype)
+    column[~is_new], value[~is_new] = table.column, table.value
+    column[is_new], value[is_new] = table.n_features + np.nonzero(held)[1], columns[held]
+    return SparseTable(row_start, column, value, schema)
+
+
+def _is_default(values: AnyArray, schema: Schema) -> BoolArray:
+    """Return which values a sparse table does not store: zeros or, with zeros, missing values."""
+    if not schema.zero_missing:
+        return np.asarray(values == 0)
+    return np.isnan(values) if values.dtype.kind == "f" else values == MISSING_KEY
+
+
 def sparse_of(table: Table) -> SparseTable:
     """Convert a dense table to a sparse one, without a dense copy.
 

@@ -91,7 +91,7 @@ class OnCluster(HedgerowEstimator):
         tables.check_can_be_divided()
         by_rows = depends_on_rows(params, stopping, self._automatic(), tables.n_present)
         # One worker chooses for a small table, which takes minutes; larger ones get plain defaults.
-        if by_rows and sum(tables.train.lengths) * tables.n_features <= FEW_VALUES:
+        if by_rows and tables.n_present * tables.n_features <= FEW_VALUES:
             raise AllRowsNeededError(
                 f"Parameters are 'auto' whose values depend on the rows; for tables up to "
                 f"{FEW_VALUES:,} values a cluster chooses them like a fit in memory."

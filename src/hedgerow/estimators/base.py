@@ -313,7 +313,6 @@ class HedgerowEstimator(
         **known: Any,
     ) -> Model:
         """Train a model; ``known`` holds fitted attributes that the model does not have."""
-        from hedgerow.boosting.automatic.data_size import DataSize
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.fit import fit
         from hedgerow.boosting.loop.setup.options import FitOptions
@@ -323,16 +322,12 @@ class HedgerowEstimator(
         automatic = self._automatic()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
-        chosen_params, chosen_stopping = choose(
-            params, stopping, automatic, objective, DataSize.of(train, objective),
-            validation is not None, checkpoint is not None, continued,
-        )  # fmt: skip
         return fit(
             train,
             objective,
-            chosen_params,
+            params,
             FitOptions(
-                chosen_stopping,
+                stopping,
                 self.eval_metric,
                 self._round_callbacks(lambda model: self._fitted(model, **known)),
                 self.progress,
@@ -342,7 +337,11 @@ class HedgerowEstimator(
             validation=validation,
             checkpoint=checkpoint,
             finish=finish,
-        )
+            choose=lambda size: choose(
+                params, stopping, automatic, objective, size,
+                validation is not None, checkpoint is not None, continued,
+            ),
+        )  # fmt: skip
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Set the fitted attributes from a trained model, all in one assignment."""

@@ -42,7 +42,7 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data import numbers_of
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.cross_problem import (
@@ -277,7 +277,7 @@ def _limits(
                 "stopping='fold'."
             )
         check_out_of_bag(problem.params, n_rows)
-    if not requested.is_on(n_rows, True):
+    if not requested.is_on(True):
         if stopping == "fold":
             raise ParameterError(
                 "stopping='fold' has no effect with early_stopping=False: leave it out."
@@ -332,7 +332,7 @@ def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> Flo
     _, seen = with_own_levels(rows.original, sample, lenient=True)
     assert seen is not None
     values = numbers_of(seen.table)
-    if model.inputs is not None and not isinstance(values, SparseTable):
+    if model.inputs is not None:
         values = model.inputs.values(values, model.schema, n_threads)
     raw = Predictor(model.forest, model.split_schema.kinds).raw_scores(values, n_threads)
     return raw if sample.offset is None else raw + sample.offset

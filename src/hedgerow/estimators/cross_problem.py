@@ -94,7 +94,7 @@ def read_problem(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) 
         assert isinstance(estimator, HedgerowRegressor)
         targets = estimator._targets(y, table.n_rows, "y")
         sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
-        objective = estimator._make_objective(targets)
+        objective = estimator._make_objective(targets, sample.weight)
     if qid is not None and sample.query is None:
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
     sample = given.on(sample, objective.n_outputs)

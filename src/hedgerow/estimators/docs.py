@@ -168,8 +168,8 @@ target_statistics : bool or "auto", default="auto"
 linear_leaves : bool or "auto", default="auto"
     With True, a leaf adds a linear function of the numeric columns split last on its
     path, at most three (docs/linear-leaves.md).  ``"auto"`` uses linear leaves if a recipe
-    applies, for squared error on 100 rows or more.  Not available for sparse tables,
-    monotone columns, and line search.  In vector leaves each output has a function.
+    applies, for squared error on 100 rows or more.  Not available for monotone
+    columns and line search.  In vector leaves each output has a function.
 linear_lambda : float >= 0, default=1.0
     Penalty on the slopes of linear leaves.  In a leaf of n rows, a single slope is
     ``n / (n + linear_lambda)`` times the least-squares slope, whatever the scale of the
@@ -182,8 +182,8 @@ feature_crosses : list of (column, column, operation), None or "auto", default="
     applies, cross-validation also tries all crosses of the four numeric columns with the
     largest gains, and takes them if they are better by two standard errors.  Shapley
     values and importances belong to the columns.  None: no crosses.  Not available for
-    sparse tables, categories and monotone columns; models with crosses cannot be
-    exported to formats of other libraries.
+    categories and monotone columns; models with crosses cannot be exported to formats
+    of other libraries.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows.  -1 or
     ``"decreasing"``: they never rise.  0: no constraint.  The constraints hold for every
@@ -251,8 +251,8 @@ early_stopping : bool, "auto", "oob" or "cv", default="auto"
     Stop training when the validation score has not improved for ``patience`` rounds, and
     keep the trees up to the best round.  ``"auto"`` uses ``X_val`` if it is passed.
     Otherwise, with an automatic number of rounds, it uses cross-validation, which also
-    selects among a few kinds of trees, and then trains on all rows.  Otherwise it holds
-    out validation rows if there are more than 10,000 rows.
+    selects among a few kinds of trees, and then trains on all rows.  Otherwise all rounds
+    are trained on all rows.  True holds out rows if ``X_val`` is not passed.
     ``"oob"``: evaluate each round on the rows that ``subsample`` below 1 leaves out; no
     rows are held out.
     ``"cv"``: find the best number of rounds by five-fold cross-validation, then train that

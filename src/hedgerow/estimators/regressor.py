@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from sklearn.base import RegressorMixin
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight, counted
 from hedgerow.boosting.resume.continuing import targets_as_continued
 from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.groups import read_groups
@@ -189,7 +189,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         targets = self._targets(y, table.n_rows, "y")
         targets = targets_as_continued(targets, start, offset is not None)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
-        objective = self._make_objective(targets)
+        objective = self._make_objective(targets, train.weight)
         train = offsets.on(train, objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         validation = stacked(
@@ -205,11 +205,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _make_objective(self, targets: Targets) -> Objective:
-        values = self._loss_values()
-        return objective_for(
-            self._chosen_objective, targets.values, parameters=values, names=targets.names
-        )
+    def _make_objective(self, targets: Targets, weight: FloatArray | None) -> Objective:
+        values, target = self._loss_values(), counted(targets.values, weight)
+        return objective_for(self._chosen_objective, target, parameters=values, names=targets.names)
 
     def _validation_sample(
         self,

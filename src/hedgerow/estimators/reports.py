@@ -229,8 +229,10 @@ def repeat_params(
     if resolved.get("grow_policy") == "symmetric" and "grow_policy" in automatic:
         values["max_depth"] = resolved["max_depth"]
     rate = resolved["learning_rate"]
+    if isinstance(rate, list):
+        rate = rate[:n_rounds] or [1.0]  # a constant has no rate, but its one round needs one
     values["n_estimators"] = max(n_rounds, 1)
-    values["learning_rate"] = rate[:n_rounds] if isinstance(rate, list) and n_rounds else rate
+    values["learning_rate"] = rate
     values["random_state"] = resolved["seed"]
     values |= _stopping(params["early_stopping"], training, max(n_rounds, 1))
     if has_statistics and params["early_stopping"] == "oob":
@@ -241,9 +243,9 @@ def repeat_params(
 
 def _stopping(early_stopping: Any, training: Mapping[str, Any], n_rounds: int) -> dict[str, Any]:
     """Turn early stopping off; if it held out rows, hold them out again but never stop."""
-    if "folds" in training or early_stopping in (False, "oob") or training["best_round"] is None:
+    if "folds" in training or early_stopping == "oob" or training["best_round"] is None:
         return {"early_stopping": False, "patience": "auto", "min_delta": 0.0}
-    return {"early_stopping": early_stopping, "patience": n_rounds, "min_delta": 0.0}
+    return {"early_stopping": True, "patience": n_rounds, "min_delta": 0.0}
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -80,6 +80,7 @@ class Explainer:
         reached: FloatArray | None = None,
     ) -> None:
         self.forest, self.kinds = forest, kinds
+        self._sources = sources
         self.players = find_players(used_columns(forest), sources, n_columns)
         self._backs_off = backs_off
         self._reached = reached
@@ -275,14 +276,17 @@ class Explainer:
 
     @once
     def compact(self) -> tuple[IntArray, Explainer]:
-        """Columns that the forest uses, and an explainer of only these."""
+        """Inputs that the forest uses, and an explainer of only these."""
         columns = distinct(np.append(used_columns(self.forest), 0))
         place = np.zeros(self.forest.n_features, dtype=np.int32)
         place[columns] = np.arange(len(columns))
         forest = renumbered(self.forest, place, len(columns))
         kinds = [self.kinds[int(column)] for column in columns]
-        sources = [(int(column),) for column in columns]
-        return columns, Explainer(forest, kinds, sources, self.players.n_columns)
+        every = self._sources
+        sources = [(j,) if every is None else every[j] for j in columns.tolist()]
+        return columns, Explainer(
+            forest, kinds, sources, self.players.n_columns, reached=self._reached
+        )
 
 
 _NO_NUMBERS = np.zeros((0, 0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.argument_types import listed
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.ranking import QueryRows
 
@@ -40,7 +40,7 @@ def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
     return QueryRows(rows, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), rows)
 
 
-def first_seen(query: IntArray) -> IntArray:
+def first_seen(query: AnyArray) -> IntArray:
     """Number the queries 0, 1, ... in the order in which they first occur."""
     _, first, inverse = np.unique(query, return_index=True, return_inverse=True)
     place = np.empty(len(first), dtype=np.int64)

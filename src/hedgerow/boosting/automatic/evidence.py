@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
@@ -83,14 +82,12 @@ class TestedRows:
     ----------
     sample : Sample
     folds : sequence of Fold
-    alike : uint64 (n_rows,), or None
+    alike : int64 (n_rows,), or None
         Rows with the same number (copies, or a group) are one observation with the sum of their
         weights.
     """
 
-    def __init__(
-        self, sample: Sample, folds: Sequence[Fold], alike: npt.NDArray[np.uint64] | None
-    ) -> None:
+    def __init__(self, sample: Sample, folds: Sequence[Fold], alike: IntArray | None) -> None:
         self._sample, self._folds = sample, folds
         rows = np.concatenate([fold.test for fold in folds])
         self._mass = np.concatenate([_weights(sample, fold) for fold in folds])

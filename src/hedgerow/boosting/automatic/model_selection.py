@@ -29,8 +29,8 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.rounds import resolved
@@ -210,7 +210,7 @@ class ModelSelection:
     n_threads : int
     budget : Budget or None
         Candidates are tried while there is time.
-    alike : uint64 (n_rows,), optional
+    alike : int64 (n_rows,), optional
         Rows with the same number are one observation.
 
     Attributes
@@ -234,7 +234,7 @@ class ModelSelection:
         metrics: Sequence[Metric],
         n_threads: int,
         budget: Budget | None,
-        alike: npt.NDArray[np.uint64] | None = None,
+        alike: IntArray | None = None,
     ) -> None:
         self._rows, self._folds, self._objective = rows, folds, objective
         self._request, self._metrics, self._n_threads = stopping, metrics, n_threads

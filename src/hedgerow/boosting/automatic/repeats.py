@@ -21,22 +21,31 @@ columns explain.  They are copies if every row occurs a multiple of the same num
 because then the table itself is repeated.
 
 If all weights are integers, they count rows: a row of weight k counts as k rows here.  So the folds
-of a contingency table are the same with a row for each person and with a row for each cell.
+of a contingency table are the same with a row for each person and with a row for each cell, if
+the cells first occur in the same order.
+
+Folds are drawn by numbers of different rows, in the order in which they first occur.  Which rows
+are equal is all that values decide, so no unit, monotone transformation, kind of table or name
+changes the folds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.row_keys import row_keys
+from hedgerow.boosting.row_data.row_keys import is_recorded, row_keys
 from hedgerow.boosting.validation.stopping import hash_numbers
-from hedgerow.data import SparseTable
+from hedgerow.data import AnyTable, SparseTable
+from hedgerow.metrics.queries import first_seen
 
 COPY_STREAM = 6
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` for the order of observations."""
@@ -58,23 +67,27 @@ _MOST_DEALT = 4_000_000
 """Largest number of observations; with larger weights, each observation has more weight."""
 
 
+Counts: TypeAlias = "Callable[[IntArray | None], Iterable[IntArray | FloatArray]]"
+"""Function of the times that each row counts (None: once), like :func:`counts_of_values`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
     """Rows with the same values, and the observations that they stand for.
 
     Attributes
     ----------
-    keys : uint64 (n_rows,)
-        A number that is the same for all rows with the same values.
-    hashes : uint64 (n_observations,), or None
-        Hashes that put observations in random order; None if rows with the same values are copies.
+    number : int64 (n_rows,)
+        Number of each row's values, in the order in which they first occur.
     row : int64 (n_observations,), or None
-        The row of each observation; None for copies.
+        The row of each observation; None if rows with the same values are copies.
+    hashes : uint64 (n_observations,), or None
+        Hashes that put observations in random order; None for copies.
     """
 
-    keys: npt.NDArray[np.uint64]
-    hashes: npt.NDArray[np.uint64] | None = None
+    number: IntArray
     row: IntArray | None = None
+    hashes: npt.NDArray[np.uint64] | None = None
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
@@ -91,44 +104,65 @@ def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
     Returns
     -------
     Repeats or None
-        None if all rows are equal, or if there are too many values to compare.
+        None if no row or every row is repeated, or there are too many values to compare: each row
+        is one observation.
     """
     table = sample.table
     keys = row_keys(table, seed)
     if keys is None:
         return None
-    columns = () if isinstance(table, SparseTable) or table.n_features < 2 else table.values.T
-    return repeats_of(keys, sample.target, sample.weight, columns, seed, is_classes)
+    counts = partial(counts_of_values, table)
+    return repeats_of(keys, sample.target, sample.weight, counts, seed, is_classes)
 
 
 def repeats_of(
     keys: npt.NDArray[np.uint64],
     target: FloatArray,
     weight: FloatArray | None,
-    columns: Iterable[AnyArray],
+    counts: Counts,
     seed: int,
     is_classes: bool,
 ) -> Repeats | None:
     """Decide as :func:`find_repeats`, from the keys of the rows.
 
-    ``columns`` has the values of each column; none if their values do not matter.  Few columns are
-    looked at, and only if keys and targets do not decide.
+    Few columns are looked at, and only if keys and targets do not decide.
     """
-    _, number, n_rows = np.unique(keys, return_inverse=True, return_counts=True)
-    number = number.reshape(-1)
-    if len(n_rows) < 2:
+    times, n_different = _times(weight), len(distinct(keys))
+    if n_different < 2 or (times is None and n_different == len(keys)):
         return None
-    times = _times(weight)
-    if times is None and len(n_rows) == len(keys):
-        return Repeats(keys)  # all rows differ
-    if not (
-        _differ(number, target, times, is_classes) or _repeat_by_chance(columns, number, times)
-    ):
-        return Repeats(keys)
+    number = first_seen(keys)
+    if not (_differ(number, target, times, is_classes) or _repeat_by_chance(counts, number, times)):
+        return Repeats(number)
     row = np.arange(len(keys))
     if times is not None:
         row = np.repeat(row, np.minimum(times, max(1, _MOST_DEALT // len(keys))))
-    return Repeats(keys, _order(keys, target, row, seed), row)
+    return Repeats(number, row, _order(number, target, row, seed))
+
+
+def counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
+    """Yield, for each column, how many rows have each of its values."""
+    zero_missing = table.schema.zero_missing
+    total = table.n_rows if times is None else times.sum()
+
+    def counted(values: AnyArray, row: AnyArray) -> IntArray | FloatArray:
+        _, value = np.unique(values, return_inverse=True)
+        counts = np.bincount(value, weights=None if times is None else times[row])
+        others = total - counts.sum()  # the zeros
+        return np.append(counts, others) if others > 0 else counts
+
+    if not isinstance(table, SparseTable):
+        for column in table.values.T:
+            kept = is_recorded(column, zero_missing)
+            yield counted(column[kept], kept)
+        return
+    recorded = is_recorded(table.value, zero_missing)
+    row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))[recorded]
+    column, values = table.column[recorded], table.value[recorded]
+    order = np.argsort(column, kind="stable")
+    starts = np.flatnonzero(np.diff(column[order], prepend=-1))
+    for first, stop in pairwise([*starts.tolist(), len(order)]):
+        own = order[first:stop]
+        yield counted(values[own], row[own])
 
 
 def _times(weight: FloatArray | None) -> IntArray | None:
@@ -153,9 +187,7 @@ def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_cla
     return bool(n_times[differs].sum() >= _DIFFERING * repeated > 0.0)
 
 
-def _repeat_by_chance(
-    columns: Iterable[AnyArray], number: IntArray, times: IntArray | None
-) -> bool:
+def _repeat_by_chance(counts: Counts, number: IntArray, times: IntArray | None) -> bool:
     """Return whether the few values of the columns explain how often rows are repeated."""
     n_times = np.bincount(number, weights=times)
     n_different = len(n_times)
@@ -166,14 +198,13 @@ def _repeat_by_chance(
     n, n_columns = n_times.sum(), 0
     observed = float((n_times * (n_times - 1.0)).sum() / max(n * (n - 1.0), 1.0))
     expected = 1.0
-    for column in columns:
-        n_columns += 1
-        _, value = np.unique(column, return_inverse=True)
-        shares = np.bincount(value.reshape(-1), weights=times) / n
-        expected *= float(np.sum(shares**2))
+    for count in counts(times):
+        n_columns += len(count) > 1
+        # Sorted, so that the sum has the same bits for every kind of table and order of values.
+        expected *= float(np.sum((np.sort(count) / n) ** 2))
         if observed > _BY_CHANCE * expected:
             return False
-    return n_columns > 0 and observed > 0.0
+    return n_columns > 1 and observed > 0.0
 
 
 def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
@@ -187,15 +218,21 @@ def _target_keys(target: FloatArray) -> npt.NDArray[np.uint64]:
     return keys
 
 
-def _order(keys: AnyArray, target: FloatArray, row: IntArray, seed: int) -> npt.NDArray[np.uint64]:
-    """Return hashes of values, target, and number among observations equal in both."""
+def _order(
+    number: IntArray, target: FloatArray, row: IntArray, seed: int
+) -> npt.NDArray[np.uint64]:
+    """Return hashes of the numbers of a value with a target, and among observations equal in both.
+
+    The first number counts pairs in the order in which they first occur.
+    """
     with np.errstate(over="ignore"):
-        cell = hash_numbers(seed, COPY_STREAM, keys + _target_keys(target))[row]
-    order = np.argsort(cell, kind="stable")
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = cell[order][1:] != cell[order][:-1]
+        pairs = _target_keys(target) + hash_numbers(0, COPY_STREAM, number.astype(np.uint64))
+    pair = first_seen(pairs)[row].astype(np.uint64)
+    order = np.argsort(pair, kind="stable")
     place = np.arange(len(order))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = pair[order][1:] != pair[order][:-1]
     copy = np.empty(len(order), dtype=np.uint64)
     copy[order] = place - np.maximum.accumulate(np.where(is_new, place, 0))
     with np.errstate(over="ignore"):
-        return hash_numbers(seed, COPY_STREAM, cell + copy)
+        return hash_numbers(seed, COPY_STREAM, hash_numbers(seed, COPY_STREAM, pair) + copy)

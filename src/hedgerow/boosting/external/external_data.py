@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -47,9 +46,8 @@ from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows
-from hedgerow.data import BinnedMatrix, Table
+from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.data.external.row_store import TARGETS_ONLY
@@ -197,9 +195,8 @@ def fit_data(
     sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:
         loss = _as_continued(data, loss, start)
-    plan, divided, stopping = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
-    options = replace(options, stopping=stopping)
-    objective = plan.objective
+    plan, divided = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
+    stopping, objective = options.stopping, plan.objective
     assert objective is not None
     if params.tree_method != "hist":
         n_tested = stopping.folds[1] if plan.by_folds else 0
@@ -266,14 +263,14 @@ def _plan_of(
     options: FitOptions,
     has_validation: bool,
     on_cluster: bool,
-) -> tuple[StorePlan, DividedQueries | None, StoppingParams]:
-    """Survey the targets; return the plan of the rows, the queries of a ranking, and stopping."""
+) -> tuple[StorePlan, DividedQueries | None]:
+    """Survey the targets; return the plan of the rows, and the queries of a ranking."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
-    others, may_stop = data.communicator, bool(stopping.early_stopping) and not has_validation
-    may_stop = may_stop and not stopping.by_out_of_bag and not stopping.by_folds
+    others, sets_aside = data.communicator, stopping.sets_rows_aside and not has_validation
+    fraction = stopping.validation_fraction
     data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
-    data.survey(survey.note, params, may_stop)
+    data.survey(survey.note, params, sets_aside)
     with counted_rows(data.source.roles.weight is not None):
         objective = survey.finish()
     if stopping.by_folds:
@@ -286,27 +283,20 @@ def _plan_of(
             data.group, has_validation=has_validation, is_ranking=data.has_queries,
             stopping=stopping, others=others,
         )  # fmt: skip
-        if may_stop:
+        if sets_aside:
             target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
             set_aside = groups_aside(
-                data.group, target, stopping, loss.stratifies, params.seed, others
+                data.group, target, fraction, loss.stratifies, params.seed, others
             )
-        if set_aside is None and stopping.early_stopping == "auto":
-            stopping = replace(stopping, early_stopping=False)  # a group cannot be divided
     elif data.query is not None:
         if not on_cluster:
             warn_of_single_rows(data.query)
         divided = DividedQueries.of(
-            data.query,
-            stopping,
-            params.seed,
-            has_validation or stopping.by_folds,
-            others,
-            data.positions,
+            data.query, fraction if sets_aside else None, params.seed, others, data.positions
         )
-        set_aside, stopping = divided.set_aside, divided.stopping
-    elif may_stop:
-        set_aside = _rows_aside(data, loss, stopping, params.seed)
+        set_aside = divided.set_aside
+    elif sets_aside:
+        set_aside = _rows_aside(data, loss, fraction, params.seed)
     plan = StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
@@ -317,17 +307,13 @@ def _plan_of(
         by_folds=stopping.by_folds,
         times=data.times,
     )
-    return plan, divided, stopping
+    return plan, divided
 
 
-def _rows_aside(
-    data: FileDataset, loss: LossSpec, stopping: StoppingParams, seed: int
-) -> Choose | None:
-    """Return a function that chooses the rows to hold out; None if the fit does not stop early."""
-    before, n_rows = count_rows(data.n_counted, data.communicator)
-    if not stopping.is_on(n_rows, False):
-        return None
-    hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed, before)
+def _rows_aside(data: FileDataset, loss: LossSpec, fraction: float, seed: int) -> Choose:
+    """Return a function that chooses the rows to hold out."""
+    before, _ = count_rows(data.n_counted, data.communicator)
+    hold_out = HoldOut(fraction, loss.stratifies, seed, before)
     for target in data.surveyed_targets():
         hold_out.add(target)
     return hold_out.finish(data.communicator)
@@ -372,8 +358,7 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     if trained.first is not None:
         offset = scores_before(trained.first, sample.table, sample.target, offset, plan.n_threads)
     if trained.encoding is not None:
-        values = cast(Table, sample.table).values
-        new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(values)
+        new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(sample.table)
         sample = replace(sample, table=new)
     matrix = None
     for chunk in trained.store.chunks([0], TARGETS_ONLY):

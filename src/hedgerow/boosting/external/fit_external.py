@@ -133,7 +133,7 @@ def fit_external(
     begin_stores(train, sets.values(), objective, params, scores_train)
     n_rows = check_targets(train, objective, others, learned=True) // train.n_copies
     n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
-    stops = chosen is None and stopping.is_on(n_rows + sum(n_validation), bool(sets))
+    stops = chosen is None and stopping.is_on(bool(sets))
     params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
     known = _bound(metrics, objective, watched or {TRAINING: train}, others, scored, params)
     if not (single := is_one_chunk(train, ranks)):

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.automatic.repeats import Repeats, repeats_of
+from hedgerow.boosting.automatic.repeats import Repeats, counts_of_values, repeats_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds
 from hedgerow.boosting.external.rounds.scores import rows_of, scored_rows_of
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, n_recorded
+from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
 from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.folds import (
     ORDER_STREAM,
@@ -27,7 +27,7 @@ from hedgerow.boosting.validation.folds import (
 )
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
-from hedgerow.data import SparseTable, Table
+from hedgerow.data import AnyTable, SparseTable, Table
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.external.memory_plan import FEWEST_ROWS, RESERVE, RowShape
@@ -39,6 +39,8 @@ from hedgerow.data.external.row_store import (
     MetadataSizes,
     WorkShape,
 )
+from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries, task_of
@@ -53,7 +55,9 @@ _STORE_SHARE, _TEST_SHARE = 0.6, 0.25
 """Share of the limit for the stores of all folds, and the part of it for test rows."""
 
 _COLUMN_SHARE = 1 / 16
-"""Share of the limit for the values of columns that are compared."""
+_ENTRY_BYTES = 48
+"""Share of the limit for the entries of columns that are compared, and memory of an entry, its
+copies included."""
 
 
 class Part(NamedTuple):
@@ -147,7 +151,7 @@ def divide_rows(
     if repeats is None:
         return _numbered(fold_numbers(target, n_folds, stratify, seed))
     if repeats.row is None:
-        return _numbered(fold_numbers(target, n_folds, stratify, seed, keys=repeats.keys))
+        return _numbered(fold_numbers(target, n_folds, stratify, seed, alike=repeats.number))
     bare = Table(np.empty((len(target), 0)), train.schema)
     folds = deal_observations(Sample(bare, target, weight), n_folds, stratify, repeats)
     return Division(len(folds), None, folds)
@@ -176,43 +180,66 @@ def _find_repeats(
     stratify: bool,
 ) -> Repeats | None:
     """Return the repeated rows; None if all are equal, or there are too many values to compare."""
-    others = data.communicator
-    n_values, parts, is_sparse = 0, [np.zeros(0, dtype=np.uint64)], False
-    for table, rows, _ in data.tables(train.schema, plan):
+    others, schema = data.communicator, train.schema
+    n_values, parts = 0, [np.zeros(0, dtype=np.uint64)]
+    entries = np.zeros(schema.n_features, dtype=np.int64)
+    for table, rows, _ in data.tables(schema, plan):
         own = rows.of(table)
-        n_values, is_sparse = n_values + n_recorded(own), isinstance(own, SparseTable)
+        entries += (found := recorded_by_column(own))
+        n_values += int(found.sum())
         if n_values > MOST_CELLS:
             break
         parts.append(keys_of_rows(own, plan.params.seed))
-    n_values, n_sparse = others.allreduce(np.array([n_values, is_sparse], dtype=np.int64)).tolist()
-    if n_values > MOST_CELLS:
+    if int(others.allreduce(np.array([n_values], dtype=np.int64))[0]) > MOST_CELLS:
         return None
-    keys = gather_numbers(np.concatenate(parts), others)
-    few = n_sparse > 0 or train.schema.n_features < 2
-    columns = () if few else _columns(train, data, plan)
-    return repeats_of(keys, target, weight, columns, plan.params.seed, stratify)
+    keys, entries = gather_numbers(np.concatenate(parts), others), others.allreduce(entries)
+
+    def counts(times: IntArray | None) -> Iterator[IntArray | FloatArray]:
+        room = int(_COLUMN_SHARE * data.memory_limit)
+        for columns in _ranges(entries, room, others):
+            batches = data.tables(schema, plan)
+            own = [_entries_of(rows.of(table), columns) for table, rows, _ in batches]
+            some = replace(schema, columns=schema.columns[columns])
+            yield from counts_of_values(_of_all_ranks(own, some, others), times)
+
+    return repeats_of(keys, target, weight, counts, plan.params.seed, stratify)
 
 
-def _columns(train: ExternalSample, data: FileDataset, plan: StorePlan) -> Iterator[AnyArray]:
-    """Yield the values of each column, in one pass over the files for several columns."""
-    others = data.communicator
-    room = int(_COLUMN_SHARE * data.memory_limit) // (8 * count_rows(train.n_rows, others)[1])
-    step = max(1, -int(others.allreduce(np.array([-room], dtype=np.int64), "max")[0]))
-    for first in range(0, train.schema.n_features, step):
-        blocks = []
-        for table, rows, _ in data.tables(train.schema, plan):
-            own = rows.of(table)
-            assert isinstance(own, Table)
-            blocks.append(own.values[:, first : first + step].copy())  # not a view of the batch
-        yield from _of_all_ranks(blocks, min(step, train.schema.n_features - first), others).T
+def _ranges(entries: IntArray, room: int, others: Communicator) -> Iterator[slice]:
+    """Yield ranges of columns whose entries fit into memory on every rank."""
+    room = -int(others.allreduce(np.array([-room], dtype=np.int64), "max")[0]) // _ENTRY_BYTES
+    ends, first = np.cumsum(entries), 0
+    while first < len(entries):
+        before = int(ends[first - 1]) if first > 0 else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + room, side="right")))
+        yield slice(first, stop)
+        first = stop
 
 
-def _of_all_ranks(blocks: Sequence[AnyArray], n_columns: int, others: Communicator) -> AnyArray:
+def _entries_of(table: AnyTable, columns: slice) -> SparseTable:
+    """Return a copy of the entries in a range of columns."""
+    schema = replace(table.schema, columns=table.schema.columns[columns])
+    if isinstance(table, Table):
+        return sparse_of(Table(table.values[:, columns], schema))
+    inside = (table.column >= columns.start) & (table.column < columns.stop)
+    before = np.concatenate(([0], np.cumsum(inside, dtype=np.int64)))
+    column = table.column[inside] - np.int32(columns.start)
+    return SparseTable(before[table.row_start], column, table.value[inside], schema)
+
+
+def _of_all_ranks(
+    parts: Sequence[SparseTable], schema: Schema, others: Communicator
+) -> SparseTable:
     """Concatenate the rows of all ranks, of which some may have none."""
-    own = b"" if not blocks else blocks[0].dtype.str.encode()
+    own = b"" if not parts else parts[0].value.dtype.str.encode()
     dtype = np.dtype(next(found for found in others.allgather(own) if found).decode())
-    rows = np.concatenate([np.zeros((0, n_columns), dtype), *blocks])
-    return gather_numbers(rows.reshape(-1), others).reshape(-1, n_columns)
+    lengths = [np.zeros(0, dtype=np.int64), *(np.diff(part.row_start) for part in parts)]
+    columns = [np.zeros(0, dtype=np.int32), *(part.column for part in parts)]
+    values = [np.zeros(0, dtype=dtype), *(part.value for part in parts)]
+    length, column, value = (
+        gather_numbers(np.concatenate(found), others) for found in (lengths, columns, values)
+    )
+    return SparseTable(np.concatenate(([0], np.cumsum(length))), column, value, schema)
 
 
 # -- stores ----------------------------------------------------------------------------

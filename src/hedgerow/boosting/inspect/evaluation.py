@@ -16,7 +16,7 @@ from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.survival import SURVIVAL
-from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
+from hedgerow.data import AnyTable, Table, numbers_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
@@ -153,7 +153,7 @@ class Evaluation(ABC):
 
     def _raw_of(self, table: AnyTable, offset: FloatArray | None, n_threads: int) -> FloatArray:
         numbers, inputs = numbers_of(table), self.model.inputs
-        if inputs is not None and not isinstance(numbers, SparseTable):
+        if inputs is not None:
             numbers = inputs.values(numbers, self._schema, n_threads)
         raw = self._predictor.raw_scores(numbers, n_threads)
         return raw if offset is None else raw + offset

@@ -22,7 +22,7 @@ from hedgerow.boosting.loop.callbacks import (
 )
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import FitPlan, check_plan, make_ready, plan_of
+from hedgerow.boosting.loop.setup.ready import Choose, FitPlan, check_plan, make_ready, plan_of
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint
@@ -41,6 +41,7 @@ def fit(
     validation: Sample | None = None,
     checkpoint: Checkpoint | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
+    choose: Choose | None = None,
 ) -> Model:
     """Train a model.
 
@@ -63,6 +64,9 @@ def fit(
         Records the rounds; the fit continues from rounds that an earlier run recorded.
     finish : callable, optional
         Converts a trained model to the model that is returned and that callbacks see.
+    choose : callable, optional
+        Returns the parameters and the stopping rule for the size of the rows, instead of
+        ``params`` and ``options.stopping``.
 
     Returns
     -------
@@ -74,15 +78,18 @@ def fit(
         ``init_scores``, the scores after them.
     """
     options = options or FitOptions()
-    plan = plan_of(train, objective, params, options, validation=validation, finish=finish)
+    plan = plan_of(
+        train, objective, params, options, validation=validation, finish=finish, choose=choose
+    )
     bar = plan.bar
 
     def describe() -> Fingerprint:
         named = plan.metrics if plan.is_scored else ()
-        contents = contents_of(train, validation, named, plan.n_threads)
-        sets = () if validation is None or validation.sets is None else validation.sets.names
+        rows, others = plan.train, plan.validation
+        contents = contents_of(rows, others, named, plan.n_threads)
+        sets = () if others is None or others.sets is None else others.sets.names
         found = fingerprint(
-            contents, train.n_rows, objective, plan.params, plan.stopping, named, sets
+            contents, rows.n_rows, objective, plan.params, plan.stopping, named, sets
         )
         return found if plan.start is None else plan.start.identified(found, plan.params)
 

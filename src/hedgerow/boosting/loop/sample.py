@@ -170,11 +170,6 @@ class Sample:
         """The user's names of the rows."""
         return RowNames(self.origin, self.sets)
 
-    @property
-    def n_present(self) -> int:
-        """Number of rows of positive weight."""
-        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight > 0.0))
-
     def without_zero_weights(self) -> Sample:
         """Drop rows of weight 0, so that they have no influence at all.
 
@@ -187,6 +182,11 @@ class Sample:
         if sample.weight is not None and (sample.weight == 1.0).all():
             return replace(sample, weight=None)
         return sample
+
+
+def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Return the values of the rows of positive weight."""
+    return values if weight is None else values[weight > 0.0]
 
 
 def with_own_levels(

@@ -328,7 +328,7 @@ def best_round_of(
 def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """Return the training record for the model file; it has no threads, times or machine."""
     objective = watch.objective
-    best = watch.best.round if watch.best is not None and watch.history else None
+    best = None if watch.best is None else watch.best.round
     plain = asdict(replace(params, learning_rate=1.0))
     del plain["device"]  # it does not affect the model
     plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
@@ -374,11 +374,13 @@ def found_by_loss(
     if describe is None:
         return {}
     values, schema = numbers_of(train.table), train.table.schema
+    kinds = schema.kinds if inputs is None else inputs.schema(schema).kinds
+    predictor = Predictor(forest, kinds)
     if inputs is None:
-        raw = Predictor(forest, schema.kinds).raw_scores(values, n_threads)
+        raw = predictor.raw_scores(values, n_threads)
+    elif isinstance(values, SparseTable):
+        raw = predictor.raw_scores(inputs.values(values, schema, n_threads), n_threads)
     else:
-        assert not isinstance(values, SparseTable)  # they have no computed inputs
-        predictor = Predictor(forest, inputs.schema(schema).kinds)
         starts = range(0, len(values), BLOCK_ROWS)
         blocks = (inputs.values(values[i : i + BLOCK_ROWS], schema, n_threads) for i in starts)
         scores = [predictor.raw_scores(block, n_threads) for block in blocks]

@@ -117,7 +117,7 @@ def fingerprint(
         Digests of the rows: :func:`contents_of`, or :func:`external_contents
         <hedgerow.boosting.external.fingerprint.external_contents>` for chunks.
     n_rows : int
-        Number of input rows.
+        Number of training rows, before any are held out.
     params : BoostParams
         Resolved, with column positions instead of names.
     metrics : sequence of Metric
@@ -132,7 +132,7 @@ def fingerprint(
 def contents_of(
     train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
 ) -> dict[str, str]:
-    """Return digests of rows in memory as passed by the user, before rows are held out."""
+    """Return digests of rows of positive weight in memory, before rows are held out."""
     contents = _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)

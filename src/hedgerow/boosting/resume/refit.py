@@ -165,7 +165,7 @@ def _values(
     if sample.offset is not None:
         raw += sample.offset
     values: AnyArray | SparseTable = numbers_of(sample.table)
-    if model.inputs is not None and not isinstance(values, SparseTable):
+    if model.inputs is not None:
         values = model.inputs.values(values, model.schema, n_threads)
     kinds = model.split_schema.kinds
     bound = bound_to_rows(objective, sample.target, sample.weight)

@@ -80,8 +80,7 @@ def check_groups(
 ) -> None:
     """Raise ``ParameterError`` if groups are given but no rows are held out.
 
-    Groups of one row are a warning, unless ``others`` are ranks with other rows.  With
-    ``early_stopping="auto"`` the number of rows decides, so there is no error.
+    Groups of one row are a warning, unless ``others`` are ranks with other rows.
     """
     if keys is None:
         return
@@ -92,8 +91,11 @@ def check_groups(
         instead = "validation rows are given"
     elif stopping.by_out_of_bag:
         instead = "early_stopping='oob' uses the rows that a round leaves out, whatever their group"
-    elif not stopping.early_stopping:
-        instead = "early_stopping=False holds out no rows"
+    elif not stopping.is_on(False):
+        instead = (
+            f"early_stopping={stopping.early_stopping!r} holds out no rows of this fit (True and "
+            "'cv' hold out complete groups)"
+        )
     if instead:
         raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
     if (others is None or others.size == 1) and len(keys) > 1 and len(distinct(keys)) == len(keys):

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import IntArray, distinct, real_numbers
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.factorize import number_values
 from hedgerow.boosting.row_data.groups import check_groups, split_groups
@@ -193,16 +193,6 @@ def rows_of_queries() -> ParameterError:
     )
 
 
-def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
-    """Return whether the fit stops early; a single query or group cannot be split."""
-    on = stopping.is_on(train.n_rows, has_validation)
-    blocks = train.query if train.group is None else train.group
-    if on and blocks is not None and not has_validation:
-        automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
-        return not (automatic and bool((blocks == blocks[0]).all()))
-    return on
-
-
 def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
@@ -213,7 +203,7 @@ def split_sample(
         if train.group is not None:
             return split_groups(train.group, train.target, fraction, stratify, seed)
         return split_rows(train.target, fraction, stratify, seed)
-    aside = cast("BoolArray", queries_aside(train.query, stopping, seed, Alone()))
+    aside = queries_aside(train.query, fraction, seed, Alone())
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

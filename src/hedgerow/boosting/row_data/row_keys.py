@@ -10,8 +10,8 @@ format::
       1        1.5         2       hash(0, 1.5) + hash(1, 2)
       2        1.5         0       hash(0, 1.5)               a copy of row 0
 
-Random draws by these keys are the same for a row repeated k times and a row of
-weight k.
+Keys only tell which rows are equal.  Nothing is drawn by them, because they depend on the units of
+the values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
 from hedgerow.boosting.validation.stopping import hash_rows, mix
 from hedgerow.data import AnyTable, SparseTable
 
@@ -45,7 +45,7 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     >>> [int(key == keys[0]) for key in keys]
     [1, 0, 1]
     """
-    if values_of(table).size > MOST_CELLS and n_recorded(table) > MOST_CELLS:
+    if values_of(table).size > MOST_CELLS and recorded_by_column(table).sum() > MOST_CELLS:
         return None
     return keys_of_rows(table, seed)
 
@@ -55,12 +55,16 @@ def values_of(table: AnyTable) -> AnyArray:
     return table.value if isinstance(table, SparseTable) else table.values
 
 
-def n_recorded(table: AnyTable) -> int:
-    """Return the number of values that are hashed for keys."""
+def recorded_by_column(table: AnyTable) -> IntArray:
+    """Return the number of values of each column that are hashed for keys."""
     values, zero_missing = values_of(table), table.schema.zero_missing
     starts = range(0, len(values), _BLOCK_ROWS)
-    blocks = (_is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
-    return sum(int(np.count_nonzero(block)) for block in blocks)
+    blocks = (is_recorded(values[i : i + _BLOCK_ROWS], zero_missing) for i in starts)
+    if isinstance(table, SparseTable):
+        kept = np.concatenate([np.zeros(0, dtype=np.bool_), *blocks])
+        return np.bincount(table.column[kept], minlength=table.n_features)
+    zeros = np.zeros(table.n_features, dtype=np.int64)
+    return sum((np.count_nonzero(block, axis=0) for block in blocks), zeros)
 
 
 def keys_of_rows(table: AnyTable, seed: int) -> npt.NDArray[np.uint64]:
@@ -86,11 +90,11 @@ def _hashes(
     bits = numbers.view(np.uint64)
     with np.errstate(over="ignore"):
         hashed = mix(mix(bits + start) + start)
-    hashed[~_is_recorded(values, zero_missing)] = 0
+    hashed[~is_recorded(values, zero_missing)] = 0
     return hashed
 
 
-def _is_recorded(values: AnyArray, zero_missing: bool) -> AnyArray:
+def is_recorded(values: AnyArray, zero_missing: bool) -> BoolArray:
     """Return whether a sparse table must store each value."""
     recorded = values != 0
     if not zero_missing:

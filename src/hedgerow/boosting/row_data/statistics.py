@@ -51,7 +51,7 @@ from hedgerow.boosting.row_data.ordered_means import (
     n_means_of,
     n_values,
 )
-from hedgerow.data import AnyTable, Schema, SparseTable, Table
+from hedgerow.data import Schema, SparseTable, Table
 from hedgerow.data.binning.bins import codes_of
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
@@ -136,16 +136,20 @@ def encode(
     """
     schema = train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
-    crosses = crosses_of(params, train.table)
+    crosses = crosses_of(params, schema)
     if not groups and not crosses:
         return Encoded(train, validation)
+    if isinstance(train.table, SparseTable):
+        inputs = Inputs(kept_columns(schema, groups), (), crosses)
+        train = replace(train, table=inputs.of_table(train.table, n_threads))
+        return Encoded(train, _unseen(validation, inputs, n_threads), inputs)
     if isinstance(train.table, MappedTable):
         # Imported here: few trainings use tables on disk.
         from hedgerow.boosting.external.dataset.encoded import encode_on_disk
 
         given = groups, crosses, objective, params, n_threads
         return encode_on_disk(train, train.table, validation, *given)
-    values, kept = _dense(train).values, kept_columns(schema, groups)
+    values, kept = train.table.values, kept_columns(schema, groups)
     n_copies = copies_of(train.n_rows, params) if groups else 1
     first = len(kept) + n_values(schema, groups, objective)  # of the crosses
     block = np.empty((first + len(crosses), n_copies * train.n_rows))
@@ -161,16 +165,15 @@ def encode(
     )
     names = inputs.schema(schema)
     table = Table(with_kept(block, values, kept), names)
-    if validation is not None:
-        unseen = inputs.values(_dense(validation).values, schema, n_threads)
-        validation = replace(validation, table=Table(unseen, names))
+    validation = _unseen(validation, inputs, n_threads)
     return Encoded(repeated(train, table, n_copies), validation, inputs, n_copies)
 
 
-def _dense(sample: Sample) -> Table:
-    """Return the dense table; a sparse table has no categories to encode."""
-    assert isinstance(sample.table, Table)
-    return sample.table
+def _unseen(validation: Sample | None, inputs: Inputs, n_threads: int) -> Sample | None:
+    """Return validation rows as the trees see them."""
+    if validation is None:
+        return None
+    return replace(validation, table=inputs.of_table(validation.table, n_threads))
 
 
 def choose_columns(
@@ -248,23 +251,11 @@ def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
     return constraint != NO_INTERACTIONS and any(set(pair) <= set(group) for group in constraint)
 
 
-def crosses_of(params: BoostParams, table: AnyTable) -> tuple[Cross, ...]:
-    """Return the crosses of resolved parameters, with positions in the table.
-
-    Raise ``ParameterError`` if the table is sparse: crosses of absent values would have to
-    be stored.
-    """
-    if not params.feature_crosses:
-        return ()
-    if isinstance(table, SparseTable):
-        raise ParameterError(
-            "feature_crosses computes columns of dense tables, but X is sparse: use "
-            "feature_crosses=None, or give X.toarray()."
-        )
-    names = table.schema.names
+def crosses_of(params: BoostParams, schema: Schema) -> tuple[Cross, ...]:
+    """Return the crosses of resolved parameters, with positions in the table."""
     return tuple(
-        Cross(names.index(first), names.index(second), operation)
-        for first, second, operation in params.feature_crosses
+        Cross(schema.names.index(first), schema.names.index(second), operation)
+        for first, second, operation in params.feature_crosses or ()
     )
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds
@@ -41,6 +41,7 @@ from hedgerow.boosting.validation.folds import (
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
 from hedgerow.metrics import Metric, task_of
+from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -186,32 +187,31 @@ def record_of_folds(stopping: StoppingParams) -> dict[str, Any]:
 
 def _divided(
     sample: Sample, n_folds: int, stratify: bool, seed: int
-) -> tuple[list[Fold], npt.NDArray[np.uint64] | None]:
-    """Return folds, and keys that equal observations share; None: each row is one observation."""
-    groups = sample.query if sample.group is None else sample.group.view(np.int64)
+) -> tuple[list[Fold], IntArray | None]:
+    """Return folds, and numbers that rows of one observation share; None: each row is one."""
     if sample.query is not None:
-        return lists_in_any_order(draw_folds(sample.target, n_folds, False, seed, groups), seed), (
-            sample.query.view(np.uint64)
-        )
-    if groups is not None:
-        return draw_folds(sample.target, n_folds, stratify, seed, groups), sample.group
+        folds = draw_folds(sample.target, n_folds, False, seed, sample.query)
+        return lists_in_any_order(folds, seed), sample.query
+    if sample.group is not None:
+        groups = first_seen(sample.group)
+        return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
     repeats = find_repeats(sample, seed, stratify)
     if repeats is None:
         return draw_folds(sample.target, n_folds, stratify, seed), None
     if repeats.row is not None:
         return deal_observations(sample, n_folds, stratify, repeats), None
-    keys = repeats.keys
-    return draw_folds(sample.target, n_folds, stratify, seed, keys=keys), keys
+    alike = repeats.number
+    return draw_folds(sample.target, n_folds, stratify, seed, alike=alike), alike
 
 
 def _found(
     selection: ModelSelection,
     stopping: StoppingParams,
     folds: Sequence[Fold],
-    alike: npt.NDArray[np.uint64] | None,
+    alike: IntArray | None,
     record: dict[str, Any],
 ) -> ChosenRounds:
-    """Derive rounds and rate from the selected parameters; ``alike`` are observation keys."""
+    """Derive rounds and rate from the selected parameters; ``alike`` numbers observations."""
     best, grown, interrupted = selection.best, selection.best.grown, selection.interrupted
     most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)

@@ -5,9 +5,9 @@ Glossary
 fold    a division into training rows and test rows; rows may be in neither
 group   rows that are never divided: all are training rows, or all are test rows
 
-Hedgerow draws folds by a hash of seed and row number (for groups: of the group
-number), like the rows held out for early stopping.  The rows of each
-class, in hash order, go to the folds in turn::
+Hedgerow draws folds by a hash of seed and row number (for groups and copies: of their number, in
+the order in which they first occur), like the rows held out for early stopping.  The rows of
+each class, in hash order, go to the folds in turn::
 
     class       a a a a a a a b b b c
     fold        0 1 2 0 1 2 0 1 2 0 -     three folds; one row of a class is not tested
@@ -70,7 +70,7 @@ def draw_folds(
     stratify: bool,
     seed: int,
     groups: IntArray | None = None,
-    keys: npt.NDArray[np.uint64] | None = None,
+    alike: IntArray | None = None,
 ) -> list[Fold]:
     """Divide all rows into ``n_folds`` folds of about the same size.
 
@@ -86,9 +86,10 @@ def draw_folds(
         Ignored with ``groups``.
     groups : int64 (n_rows,), optional
         A number for each group.
-    keys : uint64 (n_rows,), optional
-        Equal for copies of a row (:func:`hedgerow.boosting.row_data.row_keys.row_keys`), which
-        then are in the same fold, also across classes; the order of the rows does not matter.
+    alike : int64 (n_rows,), optional
+        Numbers from 0 on, equal for copies of a row
+        (:mod:`hedgerow.boosting.automatic.repeats`), which then are in the same fold, also across
+        classes.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def draw_folds(
     >>> [(fold.train.tolist(), fold.test.tolist()) for fold in folds]
     [([2, 4], [0, 1, 3]), ([0, 1, 3], [2, 4])]
     """
-    number = fold_numbers(target, n_folds, stratify, seed, groups, keys)
+    number = fold_numbers(target, n_folds, stratify, seed, groups, alike)
     return _folds_by(number, int(number.max()) + 1)
 
 
@@ -111,13 +112,13 @@ def fold_numbers(
     stratify: bool,
     seed: int,
     groups: IntArray | None = None,
-    keys: npt.NDArray[np.uint64] | None = None,
+    alike: IntArray | None = None,
 ) -> IntArray:
     """Return the fold of :func:`draw_folds` that tests each row; ``NOT_TESTED`` for no fold."""
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
-    elif keys is not None:
-        number = _folds_of_copies(target, n_folds, stratify, keys)
+    elif alike is not None:
+        number = _folds_of_copies(target, n_folds, stratify, seed, alike)
     else:
         number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
     _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
@@ -257,23 +258,22 @@ def _dealt(
 
 
 def _folds_of_copies(
-    target: FloatArray, n_folds: int, stratify: bool, keys: npt.NDArray[np.uint64]
+    target: FloatArray, n_folds: int, stratify: bool, seed: int, row: IntArray
 ) -> IntArray:
     """Deal rows out as :func:`_dealt`; copies count as one row, of their lowest class.
 
     A class with one row, or copies of one row, is in no test set.
     """
-    values, row = np.unique(keys, return_inverse=True)
-    row = row.reshape(-1)
+    hashes = hash_rows(seed, FOLD_STREAM, int(row.max()) + 1)
     if not stratify:
-        return _dealt(target, n_folds, False, values)[row]
+        return _dealt(target, n_folds, False, hashes)[row]
     classes, label = np.unique(target, return_inverse=True)
     cells = distinct(row * len(classes) + label)
     spread = (np.bincount(cells % len(classes), minlength=len(classes)) > 1)[label]
-    first = np.full(len(values), len(classes))
+    first = np.full(len(hashes), len(classes))
     np.minimum.at(first, row[spread], label[spread])
-    order = np.lexsort((values, first))[: np.count_nonzero(first < len(classes))]
-    number = np.full(len(values), NOT_TESTED, dtype=np.int64)
+    order = np.lexsort((hashes, first))[: np.count_nonzero(first < len(classes))]
+    number = np.full(len(hashes), NOT_TESTED, dtype=np.int64)
     number[order] = np.arange(len(order)) % n_folds
     return np.where(spread, number[row], NOT_TESTED)
 

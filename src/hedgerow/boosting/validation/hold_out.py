@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_rows
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError
 
@@ -203,14 +203,14 @@ def split_rows(
 
 
 def queries_aside(
-    query: IntArray, stopping: StoppingParams, seed: int, others: Communicator
-) -> npt.NDArray[np.bool_] | None:
-    """Return which rows of this rank are held out for early stopping: complete queries, or None.
+    query: IntArray, fraction: float, seed: int, others: Communicator
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of this rank are held out for early stopping: complete queries.
 
     Queries are chosen by a hash of the seed and their index in order of first occurrence: at
     least one, at most all but one.
 
-    Raise ``DataError`` if there is only one query, but rows must be held out.
+    Raise ``DataError`` if there is only one query.
 
     Parameters
     ----------
@@ -218,21 +218,17 @@ def queries_aside(
         Query number of each row, ascending in order of first occurrence among the rows of all
         ranks; some numbers may be missing.
     """
-    if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
-        return None
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = distinct(gather_numbers(distinct(query), others))
     first = _first_rows(query, there, others)
     place = np.empty(len(there), dtype=np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(len(there))
     if len(there) < 2:
-        if isinstance(stopping.early_stopping, str):
-            return None
         raise DataError(
             "early stopping holds out queries, but there is only one: give validation rows "
             "(X_val, y_val, qid_val) or use early_stopping=False."
         )
-    count = min(max(1, round(stopping.validation_fraction * len(there))), len(there) - 1)
+    count = min(max(1, round(fraction * len(there))), len(there) - 1)
     order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
     return np.isin(place[np.searchsorted(there, query)], order[:count])
 

@@ -23,9 +23,6 @@ from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
-MANY_ROWS = 10_000
-"""``early_stopping="auto"`` holds rows out if there are more rows than this."""
-
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` that chooses validation rows."""
 
@@ -47,7 +44,7 @@ class StoppingParams:
     Attributes
     ----------
     early_stopping : bool, "auto", "oob" or "cv"
-        ``"auto"``: True if there are validation rows, or more than 10,000 rows.
+        ``"auto"``: whether the user gives validation rows.
         ``"oob"``: by the rows that each round leaves out; no rows are held out.
         ``"cv"``: by fits of five folds, followed by a fit on all rows.
     validation_fraction : float in (0, 1)
@@ -177,11 +174,16 @@ class StoppingParams:
             train_scores=False,
         ) == StoppingParams(self.early_stopping)
 
-    def is_on(self, n_rows: int, has_validation: bool) -> bool:
-        """Return whether a fit of ``n_rows`` rows stops early."""
+    def is_on(self, has_validation: bool) -> bool:
+        """Return whether a fit stops early, with or without validation rows of the user."""
         if isinstance(self.early_stopping, str) and self.early_stopping == "auto":
-            return has_validation or n_rows > MANY_ROWS
+            return has_validation
         return bool(self.early_stopping)
+
+    @property
+    def sets_rows_aside(self) -> bool:
+        """Whether a fit without validation rows of the user holds out some of its own."""
+        return self.is_on(False) and not self.by_out_of_bag and not self.by_folds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hedgerow.boosting.external.dataset.encoded import EncodedRows
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.loop.setup.slopes import numbers_for
 from hedgerow.boosting.row_data.statistics import share_of_copy
-from hedgerow.data import Table, bin_table
+from hedgerow.data import bin_table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.unbundled import spread_bundles
@@ -92,9 +92,8 @@ class RowBinning:
         table = rows.of(table)
         if self.encoded is None:
             return table, rows.weight
-        assert isinstance(table, Table)
-        if number is None:
-            return self.encoded.of_new(table.values), rows.weight
+        if number is None or isinstance(table, SparseTable):  # which has no statistics
+            return self.encoded.of_new(table), rows.weight
         numbered = slice(number, number + rows.n_rows)
         weight = share_of_copy(rows.weight, rows.n_rows, self.encoded.n_copies)
         return self.encoded.of_training(table.values, numbered), weight

@@ -54,7 +54,7 @@ from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
-from hedgerow.data.sparse import AnyTable
+from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
@@ -157,17 +157,19 @@ class EncodedRows:
         """
         inputs = self.encoding.inputs
         if self.values is None:
-            return self.of_new(values)
+            return self._table(inputs.values(values, self.encoding.schema, self.n_threads))
         block = np.empty((inputs.n_inputs, len(values)))
         first = inputs.n_inputs - len(inputs.crosses)
         block[len(inputs.kept) : first] = self.values[:, rows]
         inputs.cross(values, self.encoding.schema, block[first:, None], self.n_threads)
         return self._table(with_kept(block, values, inputs.kept))
 
-    def rows_for_cuts(self, found: Found, seed: int) -> tuple[Table, FloatArray | None]:
+    def rows_for_cuts(self, found: Found, seed: int) -> tuple[AnyTable, FloatArray | None]:
         """Return the rows from which cuts are chosen as trees see them, with their weights."""
+        if isinstance(found.table, SparseTable):  # without statistics
+            return self.of_new(found.table), found.weight
         rows = sampled_rows(self.n_copies * found.n_rows, seed)
-        values, weight = cast(Table, found.table).values, found.weight
+        values, weight = found.table.values, found.weight
         if self.n_copies > 1:  # of so few rows, all were sampled
             places = rows % found.n_rows
             weight = share_of_copy(weight, found.n_rows, self.n_copies)
@@ -175,10 +177,12 @@ class EncodedRows:
             values, weight = values[places], weight[places]
         return self.of_training(values, rows), weight
 
-    def of_new(self, values: AnyArray) -> Table:
+    def of_new(self, table: AnyTable) -> AnyTable:
         """Return rows that no statistics were computed from."""
-        schema = self.encoding.schema
-        return self._table(self.encoding.inputs.values(values, schema, self.n_threads))
+        schema, inputs = self.encoding.schema, self.encoding.inputs
+        if isinstance(table, SparseTable):
+            return inputs.values(table, schema, self.n_threads)
+        return self._table(inputs.values(table.values, schema, self.n_threads))
 
     def _table(self, values: AnyArray) -> Table:
         return Table(values, self.encoding.inputs.schema(self.encoding.schema))
@@ -215,7 +219,7 @@ def encode_rows(
     """
     schema, objective = found.schema, plan.objective
     groups = statistics_of(schema, found.n_rows, plan, others.size, memory_limit)
-    crosses = crosses_of(plan.params, found.table) if plan.start is None else ()
+    crosses = crosses_of(plan.params, schema) if plan.start is None else ()
     if not groups:
         inputs = Inputs(kept_columns(schema, groups), (), crosses)
         return EncodedRows(Encoding(inputs, schema), None, plan.n_threads) if crosses else None
@@ -307,9 +311,10 @@ def _codes(table: MappedTable, columns: Sequence[int]) -> dict[int, AnyArray]:
     return codes
 
 
-def _unseen(table: AnyTable, encoded: EncodedRows, names: Schema) -> Table:
+def _unseen(table: AnyTable, encoded: EncodedRows, names: Schema) -> AnyTable:
     """Return validation rows as trees see them."""
     if isinstance(table, MappedTable):
-        blocks = (encoded.of_new(table.values[rows]).values for rows in table.ranges())
+        inputs = encoded.encoding.inputs
+        blocks = (inputs.values(table.values[rows], table.schema) for rows in table.ranges())
         return table.written(blocks, names)
-    return encoded.of_new(cast(Table, table).values)
+    return encoded.of_new(table)

@@ -39,7 +39,6 @@ from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
 from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.errors import DataTypeError
@@ -191,8 +190,6 @@ class DividedQueries:
 
     Attributes
     ----------
-    stopping : StoppingParams
-        Without early stopping if it is automatic and there is a single query.
     query : int64 (n_rows,)
         Query of each row of this rank with positive weight.
     set_aside : callable or None
@@ -203,7 +200,6 @@ class DividedQueries:
         Position at which each row was shown.
     """
 
-    stopping: StoppingParams
     query: IntArray
     set_aside: Choose | None = None
     aside: npt.NDArray[np.bool_] | None = None
@@ -212,24 +208,21 @@ class DividedQueries:
     @staticmethod
     def of(
         query: IntArray,
-        stopping: StoppingParams,
+        fraction: float | None,
         seed: int,
-        has_validation: bool,
         others: Communicator,
         position: Positions | None = None,
     ) -> DividedQueries:
-        """Choose complete queries for early stopping, unless there are validation rows."""
-        aside = None if has_validation else queries_aside(query, stopping, seed, others)
-        if aside is None:
-            if not has_validation and stopping.early_stopping == "auto":
-                stopping = replace(stopping, early_stopping=False)  # a query cannot be divided
-            return DividedQueries(stopping, query, position=position)
+        """Hold out a fraction of the queries for early stopping; none if it is None."""
+        if fraction is None:
+            return DividedQueries(query, position=position)
+        aside = queries_aside(query, fraction, seed, others)
         chosen, before = aside, count_rows(len(query), others)[0]
 
         def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
             return chosen[first_row - before : first_row - before + len(target)]
 
-        return DividedQueries(stopping, query, choose, aside, position)
+        return DividedQueries(query, choose, aside, position)
 
     def added_to(
         self, train: ExternalSample, validation: ExternalSample | None
@@ -293,30 +286,25 @@ def metrics_of_all(
 def groups_aside(
     groups: GroupKeys,
     target: FloatArray,
-    stopping: StoppingParams,
+    fraction: float,
     stratify: bool,
     seed: int,
     others: Communicator,
-) -> Choose | None:
-    """Return a function that chooses rows of complete groups; None if none are held out.
+) -> Choose:
+    """Return a function that chooses rows of complete groups.
 
     Parameters
     ----------
     groups : uint64 (n_rows,)
         Key of the group of each row of this rank with positive weight.
     target : float64 (n_rows,)
-    stopping : StoppingParams
+    fraction : float in (0, 1)
     stratify : bool
         Whether targets are classes.
     seed : int
     others : Communicator
     """
-    before, n_rows = count_rows(len(groups), others)
-    single = len(distinct(gather_numbers(distinct(groups), others))) < 2
-    automatic = isinstance(stopping.early_stopping, str)
-    if not stopping.is_on(n_rows, False) or (automatic and single):
-        return None
-    fraction = stopping.validation_fraction
+    before, _ = count_rows(len(groups), others)
     aside = rows_of_groups_aside(groups, target, fraction, stratify, seed, others)
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]
 

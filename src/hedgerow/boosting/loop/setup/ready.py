@@ -2,7 +2,7 @@
 
 ::
 
-    FitPlan   parameters and rows, checked and resolved
+    FitPlan   rows of positive weight, and parameters, checked and resolved
       |
     Ready     rows as trees are grown on them, loss and metrics bound to them, a watch
       |
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import with_resolved
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, with_bar
@@ -32,7 +34,6 @@ from hedgerow.boosting.row_data.positions import bias_record, check_positions, w
 from hedgerow.boosting.row_data.queries import (
     check_queries,
     split_sample,
-    stops_early,
     with_queries,
 )
 from hedgerow.boosting.row_data.statistics import (
@@ -55,6 +56,10 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
+Choose: TypeAlias = "Callable[[DataSize], tuple[BoostParams, StoppingParams]]"
+"""Function that chooses parameters for rows of a size
+(:func:`hedgerow.boosting.automatic.defaults.choose`)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitPlan:
@@ -62,6 +67,8 @@ class FitPlan:
 
     Attributes
     ----------
+    train, validation : Sample
+        Without rows of weight 0 and, in a new model, without categories that occur only there.
     params : BoostParams
         With column positions instead of names.
     metrics : tuple of Metric
@@ -103,15 +110,28 @@ def plan_of(
     *,
     validation: Sample | None = None,
     finish: Callable[[Model], Model] = lambda model: model,
+    choose: Choose | None = None,
 ) -> FitPlan:
-    """Return the resolved plan of a fit; arguments as :func:`hedgerow.boosting.loop.fit.fit`."""
+    """Return the resolved plan of a fit; arguments as :func:`hedgerow.boosting.loop.fit.fit`.
+
+    Groups of metrics are those of the given rows.  Everything else is decided after rows of
+    weight 0 are gone.
+    """
     start, n_threads = options.start, resolve_threads(options.n_jobs)
+    stopping, requested = options.stopping, make_metrics(options.eval_metric, objective)
+    metrics = read_groups(requested, validation or train)
+    of_train = read_groups(requested, train) if stopping.train_scores else ()
+    train = train.without_zero_weights()
+    validation = None if validation is None else validation.without_zero_weights()
+    if start is None:
+        train, validation = with_own_levels(train, validation)
+    if choose is not None:
+        params, stopping = choose(DataSize.of(train, objective))
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)
     params = resolve_device(resolve_strategy(params, objective), train.table)
-    stopping = with_resolved(options.stopping, train.table.schema, objective)
-    requested = make_metrics(options.eval_metric, objective)
+    stopping = with_resolved(stopping, train.table.schema, objective)
     listed, bar = with_bar(options.callbacks, options.progress)
     return FitPlan(
         train,
@@ -119,8 +139,8 @@ def plan_of(
         objective,
         params,
         stopping,
-        read_groups(requested, validation or train),
-        read_groups(requested, train) if stopping.train_scores else (),
+        metrics,
+        of_train,
         options.eval_metric is not None,
         listed,
         bar,
@@ -340,21 +360,18 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
     """Split rows into training and validation; with ``(patience, min_delta)`` if stopping is on."""
     objective, stopping, start = plan.objective, plan.stopping, plan.start
     train, validation = plan.train, plan.validation
-    train = train.without_zero_weights()
     with train.row_names.reported():
         objective.check_target(train.target)
     check_differences(objective, [(train.target, train.weight, train.offset)])
-    stops, lenient = stops_early(train, stopping, validation is not None), False
+    stops = stopping.is_on(validation is not None)
     if validation is not None:
-        validation = validation.without_zero_weights()
         with validation.row_names.reported():
             objective.check_target(validation.target)
-    elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
+    elif stopping.sets_rows_aside:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, validation = train.take(kept), train.take(aside)
-        lenient = True  # a category that occurs only in held-out rows is not an error
-    if start is None:
-        train, validation = with_own_levels(train, validation, lenient=lenient)
-    else:
+        if start is None:  # a category that occurs only in held-out rows is not an error
+            train, validation = with_own_levels(train, validation, lenient=True)
+    if start is not None:
         train, validation = with_known_levels(train, validation, start.model.schema)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None

@@ -49,9 +49,5 @@ def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
     """
     if not params.linear_leaves:
         return None
-    if isinstance(table, SparseTable):
-        raise ParameterError(
-            "linear_leaves=True needs dense rows, but X is sparse: use linear_leaves=False, or "
-            "give X.toarray()."
-        )
-    return np.asfortranarray(floats_of(table.values, table.schema.kinds))
+    values = table.dense() if isinstance(table, SparseTable) else table.values
+    return np.asfortranarray(floats_of(values, table.schema.kinds))
