@@ -133,8 +133,8 @@ def test_numbers_and_cells() -> None:
         "−2",
     ]
     assert [signed(x) for x in (1.0, -1.0)] == ["+1", "−1"]
-    shown = [cell_text(x) for x in (None, np.nan, True, 3, 3.0, 0.12345, "red")]
-    assert shown == ["missing", "missing", "True", "3", "3", "0.1235", "red"]
+    shown = [cell_text(x) for x in (None, np.nan, True, 3, 3.0, 0.12345, "red", 20180131.0)]
+    assert shown == ["missing", "missing", "True", "3", "3", "0.1235", "red", "20180131"]
 
 
 def test_importance_shows_the_strongest_columns_and_the_rest() -> None:
