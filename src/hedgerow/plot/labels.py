@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import SupportsIndex, TypeAlias
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -219,15 +219,15 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
 def _base_leaf(forest: Forest) -> Forest:
     """Return a leaf whose value is the base score."""
     base = forest.base_score
-    zeros = {name: np.zeros(1, array.dtype) for name, array in node_arrays(forest).items()}
-    several = len(base) > 1
-    values = {"feature": np.full(1, -1, np.int32), "value": base[:1]}
-    return replace(
-        forest,
-        **zeros | values,
+    node: dict[str, Any] = {name: np.zeros(1, array.dtype) for name, array in node_arrays(forest).items()}
+    node |= {"feature": np.full(1, -1, np.int32), "value": base[:1]}
+    vectors = base[np.newaxis] if len(base) > 1 else None
+    return Forest(
+        **node,
         tree_start=np.array([0, 1]),
-        vectors=base[np.newaxis] if several else None,
-        slopes=None,
+        base_score=base,
+        n_features=forest.n_features,
+        vectors=vectors,
     )
 
 

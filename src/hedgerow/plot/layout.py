@@ -37,6 +37,9 @@ from typing import Literal, TypeAlias
 from hedgerow.plot.divisions import LETTERS_OF_PICTURE
 from hedgerow.plot.labels import Tree, condition, short_cuts, short_number
 
+Label: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Rows of a box in the large and in the small font."""
+
 BoxKind: TypeAlias = Literal["split", "leaf", "cut", "stub"]
 Measure: TypeAlias = Callable[[str, float], float]
 """A function that returns the width in inches of a text in a font size in points."""
@@ -131,7 +134,8 @@ class _Pages:
         self.tree, self.measure = tree, measure
         n_nodes, depths, below = len(tree.nodes.feature), tree.depths(), tree.leaves_below()
         self.kinds: list[BoxKind] = []
-        self.labels, self.stub_labels = [], []
+        self.labels: list[Label] = []
+        self.stub_labels: list[Label] = []
         self.width = [0.0] * n_nodes
         cuts = short_cuts(tree)
         self.stub_width = [0.0] * n_nodes
@@ -240,9 +244,7 @@ def _place(
     return boxes, edges
 
 
-def _label(
-    tree: Tree, node: int, kind: BoxKind, n_leaves: int, cut: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _label(tree: Tree, node: int, kind: BoxKind, n_leaves: int, cut: str) -> Label:
     """Return the rows of a box in the large and in the small font."""
     size = tree.size_text(node, "cover {}   n={:,}")
     value = tree.value_text(node)

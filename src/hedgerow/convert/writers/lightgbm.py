@@ -17,7 +17,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.readers.lightgbm_trees import ZERO
-from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.convert.writers.report import Notes
 from hedgerow.errors import ParameterError
 
@@ -49,6 +49,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     names the feature.
     """
     schema = plain.schema
+    check_names(plain, _TARGET, "\0")
     if schema.zero_missing and schema.zero_band != ZERO:
         if not approximate:
             raise refuse(
