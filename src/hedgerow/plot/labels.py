@@ -219,7 +219,8 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
 def _base_leaf(forest: Forest) -> Forest:
     """Return a leaf whose value is the base score."""
     base = forest.base_score
-    node: dict[str, Any] = {name: np.zeros(1, array.dtype) for name, array in node_arrays(forest).items()}
+    arrays = node_arrays(forest)
+    node: dict[str, Any] = {name: np.zeros(1, each.dtype) for name, each in arrays.items()}
     node |= {"feature": np.full(1, -1, np.int32), "value": base[:1]}
     vectors = base[np.newaxis] if len(base) > 1 else None
     return Forest(
