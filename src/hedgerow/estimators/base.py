@@ -57,6 +57,7 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
@@ -89,12 +90,15 @@ class HedgerowEstimator(
     FittedReports,
     BoostedExplanations,
     InspectionPictures,
+    NamesOfPeers,
 ):
     """Base of the boosted classifier, regressor and ranker.
 
     Parameters are fields of a dataclass, so each is written only once.  The dataclass makes the
     signatures that scikit-learn, ``help()`` and editors read.
     """
+
+    _names_of_peers: ClassVar[Mapping[str, str]] = OF_ESTIMATORS
 
     booster_: Booster = field(init=False)
     n_features_in_: int = field(init=False)

@@ -1,14 +1,16 @@
-"""Views of the trees of a model as methods of a booster: frames, text, rules, pictures."""
+"""Views of the trees of a model as methods of a booster: frames, text, pictures, importance."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.importance import feature_importance
+from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.notebook import html_table, most_used
+from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,3 +180,21 @@ class TreeViews(BoosterPart):
         from hedgerow.plot import plot_tree
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)
+
+    @advised(OF_IMPORTANCE)
+    def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
+        """Return the importance of each feature, summed over all splits.
+
+        The importance of a target statistic of two columns is divided equally between them.
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover"}, default="gain"
+            ``"gain"``: loss reduction.  ``"split"``: number of splits.  ``"cover"``: sum of
+            hessians of the rows in the split nodes.
+
+        Returns
+        -------
+        float64, shape (n_features,)
+        """
+        return feature_importance(self.model, kind)

@@ -8,6 +8,7 @@ from typing import Any
 from hedgerow.convert.settings.lightgbm_others import OTHER_ALIASES, OTHERS
 from hedgerow.convert.settings.metrics import lightgbm_metrics
 from hedgerow.convert.settings.rules import (
+    IMPORTANCE,
     OFF,
     SPEED,
     Library,
@@ -178,11 +179,12 @@ _RULES: dict[str, Rule] = {
     "tree_learner": Rule(
         harmless=("serial", "data", "feature"), note="see docs/distributed.md for a cluster."
     ),
+    "importance_type": Rule(note=IMPORTANCE),
     **dict.fromkeys(
         (
             *("verbosity", "force_col_wise", "force_row_wise", "histogram_pool_size"),
             *("is_enable_sparse", "feature_pre_filter", "two_round"),
-            *("importance_type", "silent", "task"),
+            *("silent", "task"),
         ),
         Rule(note=SPEED),
     ),

@@ -17,6 +17,7 @@ Values = dict[str, Any]
 Value = TypeVar("Value")
 
 SPEED = "it affects only speed, memory or messages, so it has no counterpart."
+IMPORTANCE = "it does not change the model: give kind to importance or feature_importance."
 OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses": None}
 """Parameters that Hedgerow may enable by ``"auto"``, and other libraries only on request."""
 

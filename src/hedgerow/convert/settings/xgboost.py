@@ -7,6 +7,7 @@ from typing import Any
 
 from hedgerow.convert.settings.metrics import xgboost_metrics
 from hedgerow.convert.settings.rules import (
+    IMPORTANCE,
     OFF,
     SPEED,
     Library,
@@ -189,9 +190,10 @@ _RULES: dict[str, Rule] = {
     "refresh_leaf": Rule(note="it concerns updater='refresh': use refit of the booster."),
     "seed_per_iteration": _UNLIKE,
     **dict.fromkeys(("feature_selector", "top_k"), _OF_LINEAR),
+    "importance_type": Rule(note=IMPORTANCE),
     **dict.fromkeys(
         (
-            *("verbosity", "disable_default_eval_metric", "importance_type"),
+            *("verbosity", "disable_default_eval_metric"),
             *("validate_parameters", "max_cached_hist_node", "use_rmm", "use_cuda_async_pool"),
             "predictor",
         ),
