@@ -234,6 +234,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         lambda **more: HedgerowRanker().predict(X, **more),
         peer_arguments.OF_ESTIMATORS_PREDICT,
     ),
+    "predict_one": (
+        lambda **more: REGRESSOR.predict_one(X[0], **more),
+        peer_arguments.OF_PREDICT_ONE,
+    ),
     "feature_importance": (
         lambda **more: REGRESSOR.booster_.feature_importance(**more),
         peer_arguments.OF_IMPORTANCE,

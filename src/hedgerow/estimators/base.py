@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -382,7 +382,7 @@ class HedgerowEstimator(
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)
 
-    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
+    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
         """Predict one row without the overhead of a table.
 
         See :meth:`hedgerow.Booster.predict_one`.
@@ -407,7 +407,7 @@ class HedgerowEstimator(
         if booster is None:
             check_is_fitted(self)  # raises
             booster = self.booster_
-        return booster.predict_one(row, kind)
+        return booster.predict_one(row, kind, **others)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """Return the booster, after those checks of scikit-learn that the booster lacks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -116,11 +116,12 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import joint_dependence
 
-        model = self._inspected().model
-        return joint_dependence(
-            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+        own = self._inspected()
+        found = joint_dependence(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
             n_points=n_points, n_jobs=n_jobs,
         )  # fmt: skip
+        return replace(found, first=replace(found.first, output_names=own.names_of(kind)))
 
     def individual_curves(
         self,
@@ -138,15 +139,11 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import individual_curves
 
-        return individual_curves(
-            self._inspected().model,
-            X,
-            column,
-            kind=kind,
-            offset=offset,
-            n_points=n_points,
-            n_jobs=n_jobs,
+        own = self._inspected()
+        found = individual_curves(
+            own.model, X, column, kind=kind, offset=offset, n_points=n_points, n_jobs=n_jobs
         )
+        return replace(found, effect=replace(found.effect, output_names=own.names_of(kind)))
 
     def accumulated_effects(
         self,
@@ -184,10 +181,12 @@ class Inspections(ABC):
         """Compute Friedman's H of all pairs; see :func:`hedgerow.inspection.interactions`."""
         from hedgerow.inspection import interactions
 
-        model = self._inspected().model
-        return interactions(
-            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset, n_jobs=n_jobs
-        )
+        own = self._inspected()
+        found = interactions(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        return replace(found, output_names=own.names_of(kind))
 
     def importance(
         self,

@@ -52,7 +52,7 @@ class InspectionPictures(Inspections):
         *,
         kind: Kind = "raw",
         most: int = 12,
-        output: int | None = None,
+        output: int | str | None = None,
         sample_weight: Any = None,
     ) -> Figure:
         """Plot partial dependence, one panel for each column.
