@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import itertools
 import json
 import os
@@ -361,6 +362,34 @@ def test_binary_tensors_are_refused(server) -> None:
     )
     assert status == 400
     assert "JSON" in found["error"]
+
+
+def test_the_description_of_the_routes(server, numbers, tmp_path) -> None:
+    """Each path of OpenAPI answers, and the example of the page is answered."""
+    status, about = server.ask("GET", "/openapi.json")
+    assert (status, about["openapi"]) == (200, "3.1.0")
+    record = about["components"]["schemas"]["Record"]
+    assert record["required"] == ["size", "age", "city"]
+    assert record["properties"]["age"]["type"] == ["integer", "null"]
+    assert record["properties"]["city"]["examples"] == ["Kiel", "Oslo", "Rome"]
+    for path, operations in about["paths"].items():
+        for method in operations:
+            assert server.ask(method.upper(), path)[0] in ((200,) if method == "get" else (400,))
+    odd = "<script>alert(1)</script>"
+    X = {odd: [1.0, 2.0] * 30, "when": np.arange(60).astype("datetime64[D]"), "n": [3, None] * 30}
+    booster = train({"n_estimators": 2}, Dataset(X, np.arange(60.0)))
+    booster.save(tmp_path / "odd.hedgerow")
+    token = "correct horse battery staple"
+    given = {"Authorization": f"Bearer {token}"}
+    with serving(tmp_path / "odd.hedgerow", environment={"HEDGEROW_TOKEN": token}) as other:
+        assert other.ask("GET", "/docs")[0] == other.ask("GET", "/openapi.json")[0] == 401
+        servers = [(other, given), (server, {}), (numbers[2], {})]
+        for each, headers in servers:
+            status, page = each.ask("GET", "/docs", headers=headers)
+            assert (status, odd in page) == (200, False)
+            example = html.unescape(re.search(r"<pre>(.*?)</pre>", page, re.DOTALL)[1])
+            status, found = each.ask("POST", "/predict", json.loads(example), headers)
+            assert (status, len(found["predictions"])) == (200, 1)
 
 
 # -- limits ---------------------------------------------------------------------------

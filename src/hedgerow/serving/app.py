@@ -10,6 +10,7 @@ GET     ``/v2/models/NAME[/versions/V]/ready``      200
 POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
 POST    ``/predict``                                records in, predictions out
 GET     ``/metrics``                                metrics for Prometheus
+GET     ``/openapi.json``, ``/docs``                the routes: OpenAPI, and a page
 ======  ==========================================  ===================================
 
 The event loop answers a few rows, and threads answer more rows and explanations: predicting one
@@ -37,6 +38,7 @@ from starlette.routing import Route
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.serving.bodies import Work, encoded
 from hedgerow.serving.errors import RequestError
+from hedgerow.serving.openapi import docs_page, example_request, openapi
 from hedgerow.serving.records import read_records
 from hedgerow.serving.settings import Limits, Settings
 from hedgerow.serving.slot import ModelSlot, ServedModel
@@ -180,6 +182,16 @@ class Service:
         self._named(request)
         return Answer(b"")
 
+    def _description(self) -> dict[str, Any]:
+        return openapi(self.slot.model, self.settings.limits, self._token is not None)
+
+    async def description(self, request: Request) -> Answer:
+        return Answer(encoded(self._description()))
+
+    async def docs(self, request: Request) -> Answer:
+        page = docs_page(self._description(), example_request(self.slot.model))
+        return Answer(page, media_type="text/html; charset=utf-8")
+
     async def metrics(self, request: Request) -> Answer:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
 
@@ -196,6 +208,8 @@ class Service:
             Route("/v2/health/ready", self.healthy),
             Route("/v2", guarded("server", self.about_server)),
             Route("/metrics", guarded("metrics", self.metrics)),
+            Route("/openapi.json", guarded("openapi", self.description)),
+            Route("/docs", guarded("docs", self.docs)),
         ]
         for path in (model, f"{model}/versions/{{version}}"):
             found += [
