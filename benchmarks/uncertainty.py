@@ -1,20 +1,19 @@
-"""Compare predicted distributions and intervals on real data.
+"""Compare predicted distributions on real data.
 
 ::
 
-    python benchmarks/uncertainty.py              # three tables in Markdown, about a minute
+    python benchmarks/uncertainty.py              # two tables in Markdown, about a minute
     python benchmarks/uncertainty.py --sets california,r_abalone --peers none
 
 The first table has the mean of -log density (NLL) of test rows for ``objective="normal"``: with
 natural gradients of each row (Hedgerow's way), with the Fisher information as hessian, and with
 full steps for the scale.  It also has point predictions of Hedgerow and LightGBM with one standard
 deviation for all rows, that of the validation rows.  The second table has the NLL of positive
-targets, by distribution.  The third table has coverage, mean width and Winkler score of 90%
-intervals, by conformal method.
+targets, by distribution.
 
 A fifth of the rows (at most 5,000) are test rows.  A sixth of the others are validation rows for
 early stopping.  Models have at most 400 trees of 15 leaves, and learning rate 0.1.  Targets of the
-first and the third table have standard deviation 1.
+first table have standard deviation 1.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hedgerow import ConformalRegressor, Dataset, HedgerowRegressor, train
-from hedgerow.metrics.distributions import coverage, winkler
+from hedgerow import Dataset, train
 from hedgerow.objectives.distributions.losses import NormalLoss
 
 _ROOT = Path(
@@ -170,35 +168,6 @@ def families(names: list[str]) -> None:
     _show(["NLL", *known], rows())
 
 
-def intervals(names: list[str]) -> None:
-    """Print coverage, width and Winkler score of 90% intervals, in deviations of the target."""
-    small: dict[str, Any] = {"n_estimators": 100, "max_leaves": 15, "n_jobs": 1}
-    models: dict[str, Any] = {
-        "predicted (normal)": HedgerowRegressor(objective="normal", **small),
-        "split": ConformalRegressor(HedgerowRegressor(**small)),
-        "normalized": ConformalRegressor(
-            HedgerowRegressor(objective="normal", **small), method="normalized"
-        ),
-        "cqr": ConformalRegressor(HedgerowRegressor(**small), method="cqr"),
-        "cv_plus": ConformalRegressor(HedgerowRegressor(**small), method="cv_plus"),
-    }
-
-    def rows() -> Iterable[list[str]]:
-        for name in names:
-            X, y = load(name)
-            split = Split(X, (y - y.mean()) / y.std())
-            fit = [np.concatenate(parts) for parts in zip(split.fit, split.stop, strict=True)]
-            found = []
-            for model in models.values():
-                ends = model.fit(*fit).predict_interval(split.new[0])
-                width = float(np.diff(ends, axis=1).mean())
-                score = winkler(split.new[1], ends)
-                found.append(f"{coverage(split.new[1], ends):.3f}; {width:.2f}; {score:.2f}")
-            yield [name, *found]
-
-    _show(["coverage; width; Winkler", *models], rows())
-
-
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", default=",".join(SETS))
@@ -211,7 +180,6 @@ def main() -> None:
     names = given.sets.split(",")
     natural_gradients(names, given.peers == "lightgbm")
     families(names)
-    intervals(names)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from sklearn.metrics import log_loss, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
-import hedgerow
 from hedgerow import (
     Booster,
     Dataset,
@@ -281,10 +279,10 @@ def test_cv_has_the_curves_of_its_folds() -> None:
         for rows, place in (("validation", tested), ("train", seen)):
             score = mean_absolute_error(Y[place], found.boosters[k].predict(X[place]))
             assert found.curves[rows]["mae"][-1, k] == pytest.approx(score)
-    frame = found.to_frame(None)
-    assert len(frame["round"]) == 6
-    assert frame["validation mae mean"] == found.mean["validation"]["mae"].tolist()
-    assert found.best_round == int(np.argmin(found.mean["validation"]["mae"])) + 1
+    mean = found.mean["validation"]["mae"]
+    assert mean.tolist() == found.curves["validation"]["mae"].mean(axis=1).tolist()
+    assert len(mean) == 6
+    assert found.best_round == int(np.argmin(mean)) + 1
 
 
 def test_cv_is_cross_fit_of_the_estimator() -> None:
@@ -402,171 +400,6 @@ def test_attributes_are_kept(tmp_path: Path) -> None:
         booster.set_attributes(count=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         booster.attributes["x"] = "y"  # type: ignore[index]
-
-
-# -- JSON ------------------------------------------------------------------------------
-
-
-def raw_of_document(document: dict[str, Any], rows: list[list[Any]]) -> np.ndarray:
-    """Compute raw scores from the JSON form alone."""
-    raw = np.tile(np.array(document["base_score"], dtype=float), (len(rows), 1))
-    for place, row in enumerate(rows):
-        for tree in document["trees"]:
-            node = tree["root"]
-            while "left" in node:
-                value = row[node["feature"]]
-                if value is None or value != value:
-                    side = node["missing"]
-                elif "left_levels" in node:
-                    side = "left" if value in node["left_levels"] else "right"
-                else:
-                    side = "left" if value <= float(node["threshold"]) else "right"
-                node = node[side]
-            if "values" in node:
-                raw[place] += node["values"]
-                continue
-            added = float(node["value"])
-            if "terms" in node:
-                terms = node["terms"]
-                line = sum(t["slope"] * (row[t["feature"]] - t["center"]) for t in terms)
-                added += min(max(line, float(node["low"])), float(node["high"]))
-            raw[place, tree["output"]] += added
-    return raw
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"boosting": "dart", "drop_rate": 0.5},
-        {"boosting": "rf", "subsample": 0.5},
-        {"objective": "softmax"},
-        {"objective": "softmax", "multi_strategy": "multi_output_tree"},
-        {"tree_method": "exact"},
-    ],
-)
-def test_json_holds_all_that_predictions_take(params: dict[str, Any]) -> None:
-    y = np.digitize(Y, [-0.5, 0.5]).astype(float) if "objective" in params else Y
-    booster = train(
-        {"n_estimators": 4, "max_leaves": 5, "early_stopping": False, **params}, Dataset(X, y)
-    )
-    document = json.loads(booster.to_json())
-    assert document["format"] == "hedgerow-trees"
-    assert len(document["trees"]) == booster.num_trees
-    expected = booster.predict(X, kind="raw").reshape(len(X), -1)
-    np.testing.assert_allclose(raw_of_document(document, X.tolist()), expected, rtol=1e-12)
-
-
-def test_json_of_lines_in_leaves() -> None:
-    X0 = np.nan_to_num(X)
-    booster = train({"n_estimators": 4, "max_leaves": 5, "linear_leaves": True}, Dataset(X0, Y))
-    document = json.loads(booster.to_json(indent=1))
-    expected = booster.predict(X0, kind="raw")[:, None]
-    np.testing.assert_allclose(raw_of_document(document, X0.tolist()), expected, rtol=1e-9)
-
-
-def test_json_of_crosses() -> None:
-    X0 = np.nan_to_num(X)
-    y = X0[:, 0] / (3.0 + X0[:, 1] ** 2)
-    crosses = [(0, 1, "ratio"), (1, 0, "difference"), (0, 1, "product")]
-    booster = train({"n_estimators": 8, "feature_crosses": crosses}, Dataset(X0, y))
-    document = json.loads(booster.to_json())
-    rows = X0.tolist()
-    for cross in document["crosses"]:
-        for row in rows:
-            a, b = row[cross["first"]], row[cross["second"]]
-            if cross["operation"] == "ratio":
-                row.append(a / b if b != 0.0 else math.nan)
-            else:
-                row.append(a * b if cross["operation"] == "product" else a - b)
-    used = [[*cross.columns, cross.operation] for cross in booster.model.inputs.crosses]
-    found = [[*sorted((c["first"], c["second"])), c["operation"]] for c in document["crosses"]]
-    assert used == found != []
-    expected = booster.predict(X0, kind="raw")[:, None]
-    np.testing.assert_allclose(raw_of_document(document, rows), expected, rtol=1e-12)
-
-
-def test_json_of_categories_wide_integers_and_labels() -> None:
-    r = np.random.default_rng(5)
-    colour = r.choice(["red", "blue", "green", "grey", "black"], 300)
-    wide = 2**60 + r.integers(0, 50, 300)
-    y = np.where((colour == "red") | (wide > 2**60 + 25), "yes", "no")
-    model = HedgerowClassifier(
-        n_estimators=5, max_leaves=6, max_cat_to_onehot=1, min_data_per_group=5
-    ).fit({"colour": colour, "wide": wide}, y)
-    document = json.loads(model.booster_.to_json())
-    assert document["classes"] == ["no", "yes"]
-    rows = [[str(c), int(w)] for c, w in zip(colour, wide, strict=True)]
-    thresholds = []
-
-    def exact(node: dict[str, Any]) -> None:
-        if "left" in node:
-            thresholds.append(node.get("threshold"))
-            exact(node["left"])
-            exact(node["right"])
-
-    for tree in document["trees"]:
-        exact(tree["root"])
-    wide_cuts = [cut for cut in thresholds if cut is not None]
-    assert wide_cuts
-    assert all(isinstance(cut, int) and 2**60 <= cut < 2**60 + 50 for cut in wide_cuts)
-    small = [[c, w - 2**60] for c, w in rows]
-    for tree in document["trees"]:
-        shift(tree["root"])
-    found = raw_of_document(document, small)[:, 0]
-    table = {"colour": colour, "wide": wide}
-    np.testing.assert_allclose(found, model.booster_.predict(table, kind="raw"), rtol=1e-12)
-
-
-def shift(node: dict[str, Any]) -> None:
-    """Shift cuts by 2**60, so that floats hold them."""
-    if "left" in node:
-        if "threshold" in node:
-            node["threshold"] -= 2**60
-        shift(node["left"])
-        shift(node["right"])
-
-
-def test_json_of_zeros_that_are_missing_in_a_model_of_lightgbm() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    X0 = np.random.default_rng(0).integers(0, 3, (200, 1)) * 1.0
-    params = {"zero_as_missing": True, "verbosity": -1, "min_data_in_leaf": 2}
-    peer = lightgbm.train(params, lightgbm.Dataset(X0, (X0[:, 0] == 0.0) * 1.0), 3)
-    booster = hedgerow.from_lightgbm(peer)
-    document = json.loads(booster.to_json())
-    band = document["zero_missing_up_to"]
-    rows = [[0.0], [1e-36], [-1e-36], [1e-34], [-1.0], [2.0]]
-    read = [[None if abs(value) <= band else value] for (value,) in rows]
-    expected = booster.predict(np.array(rows), kind="raw")
-    assert expected[0] == expected[1] == expected[2] != expected[3]
-    np.testing.assert_allclose(raw_of_document(document, read)[:, 0], expected, rtol=1e-12)
-
-
-def test_json_of_unknown_categories_in_a_model_of_xgboost() -> None:
-    xgboost = pytest.importorskip("xgboost")
-    code = np.random.default_rng(0).integers(0, 6, 300)
-    rows, y = code[:, None] * 1.0, (code % 2) * 1.0 + code
-    table = xgboost.DMatrix(rows, y, feature_types=["c"], enable_categorical=True)
-    booster = hedgerow.from_xgboost(xgboost.train({"max_cat_to_onehot": 1}, table, 3))
-    document = json.loads(booster.to_json())
-    assert document["features"][0]["rounding"] == "down"
-    assert document["unknown_category"] == "split"
-    nodes = [tree["root"] for tree in document["trees"]]
-    for node in nodes:  # the other categories, as a further level
-        if "left" in node:
-            node["left_levels"] += ["other"] if node["unknown"] == "left" else []
-            nodes += [node["left"], node["right"]]
-    expected = booster.predict(np.array([[2.0], [2.7], [77.0], [np.nan]]), kind="raw")
-    found = raw_of_document(document, [[2], [math.floor(2.7)], ["other"], [None]])
-    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-12)
-
-
-def test_json_says_what_it_cannot_hold() -> None:
-    levels = np.arange(300).astype(str)
-    booster = train({"n_estimators": 2, "target_statistics": True},
-                    Dataset({"c": np.r_[levels[:150], levels[:150]]}, Y))  # fmt: skip
-    with pytest.raises(ParameterError, match="target_statistics"):
-        booster.to_json()
 
 
 # -- parts of the rounds -----------------------------------------------------------------

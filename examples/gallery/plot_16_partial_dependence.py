@@ -2,8 +2,8 @@
 Partial dependence
 ==================
 
-Compute the effects of all columns in one pass, the joint effect of two columns, curves of single
-rows, and Friedman's H.
+Compute the effects of all columns, the joint effect of two columns, curves of single rows, and
+Friedman's H.
 """
 
 # %%

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hedgerow.boosting.inspect.memory_estimate import estimate_memory
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.convert.exporting import ExportError
+    from hedgerow.convert.exports import ExportReport
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
     from hedgerow.convert.settings.xgboost import from_xgboost_params
-    from hedgerow.convert.writers.report import ExportReport
     from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
-    from hedgerow.estimators.conformal.classifier import ConformalClassifier
-    from hedgerow.estimators.conformal.regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
@@ -69,8 +67,6 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
-    "ConformalClassifier",
-    "ConformalRegressor",
     "CrossFit",
     "CrossValidation",
     "DaskHedgerowClassifier",
@@ -134,7 +130,7 @@ _HOMES = {
     ),
     "explain": ("Explanation",),
     "convert.exporting": ("ExportError",),
-    "convert.writers.report": ("ExportReport",),
+    "convert.exports": ("ExportReport",),
     "convert.settings.catboost": ("from_catboost_params",),
     "convert.settings.lightgbm": ("from_lightgbm_params",),
     "convert.settings.xgboost": ("from_xgboost_params",),
@@ -151,8 +147,6 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
-    "estimators.conformal.classifier": ("ConformalClassifier",),
-    "estimators.conformal.regressor": ("ConformalRegressor",),
 }
 __getattr__ = imported_once(__name__, _HOMES)
 

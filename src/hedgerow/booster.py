@@ -49,8 +49,7 @@ from hedgerow.once import once
 from hedgerow.params import PredictionKind
 from hedgerow.peer_arguments import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
 from hedgerow.plot.curves import CurveViews
-from hedgerow.plot.inspections import InspectionPictures
-from hedgerow.plot.views import TreeViews
+from hedgerow.plot.views import InspectionPictures, TreeViews
 from hedgerow.threads import check_jobs, resolve_threads
 
 if TYPE_CHECKING:

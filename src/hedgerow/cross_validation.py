@@ -27,7 +27,6 @@ from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
@@ -83,28 +82,6 @@ class CrossValidation:
             rows: {name: take(curve, axis=1) for name, curve in curves.items()}
             for rows, curves in self.curves.items()
         }
-
-    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Return a data frame of the mean and standard deviation of each score by round.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None returns a dict of lists.
-
-        Returns
-        -------
-        data frame
-            Columns ``round``, ``validation loss mean``, ``validation loss std``, ...
-        """
-        mean, std = self.mean, self.std
-        n_rounds = len(next(iter(mean[ONLY].values())))
-        columns: dict[str, list[Any]] = {"round": list(range(1, n_rounds + 1))}
-        for rows, curves in mean.items():
-            for name, curve in curves.items():
-                columns[f"{rows} {name} mean"] = curve.tolist()
-                columns[f"{rows} {name} std"] = std[rows][name].tolist()
-        return make_frame(columns, backend)
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name} {score:.5g}" for name, score in self.best_scores.items())
@@ -164,7 +141,7 @@ def cv(
     >>> found = cv(params, Dataset(X, y), folds=3)
     >>> found.curves["validation"]["auc"].shape
     (40, 3)
-    >>> sorted(found.best_scores), len(found.to_frame())
+    >>> sorted(found.best_scores), len(found.mean["validation"]["loss"])
     (['auc', 'loss'], 40)
     """
     settings = read_settings(params)

@@ -48,7 +48,7 @@ OF_CV: dict[str, str] = {
     **dict.fromkeys(("partition_random_seed", "random_state"), _SEED),
     **dict.fromkeys(("valid_sets", "evals", "eval_set"), "nothing: the folds are scored."),
     "return_cvbooster": "give keep_models=True.",
-    "as_pandas": "call to_frame() of the result.",
+    "as_pandas": "give mean['validation'] of the result to pandas.DataFrame.",
     "shuffle": "give folds, a splitter of scikit-learn; a number draws them at random.",
     "pool": "give dataset.",
     "dtrain": "give dataset.",
@@ -132,8 +132,8 @@ _OF_MODELS: dict[str, str] = {
 
 OF_BOOSTER: dict[str, str] = {
     **_OF_MODELS,
-    **dict.fromkeys(("dump_model", "get_dump"), "call to_json(), to_frame() or to_text()."),
-    **dict.fromkeys(("model_to_string", "save_config"), "call to_bytes() or to_json()."),
+    **dict.fromkeys(("dump_model", "get_dump"), "call export('model.json') or to_frame()."),
+    **dict.fromkeys(("model_to_string", "save_config"), "call to_bytes()."),
     **dict.fromkeys(("trees_to_dataframe",), "call to_frame()."),
     **dict.fromkeys(("create_tree_digraph", "to_graphviz"), "call to_dot()."),
     **dict.fromkeys(("feature_name", "feature_names_"), "read feature_names."),
@@ -149,7 +149,7 @@ OF_BOOSTER: dict[str, str] = {
     "predict_contrib": "call explain(X).",
     **dict.fromkeys(("calc_leaf_indexes", "apply"), "call predict(X, kind='leaf')."),
     "decision_function": "call predict(X, kind='raw').",
-    "get_split_value_histogram": "call split_value_histogram(column).",
+    "get_split_value_histogram": "call split_values(column), and numpy.histogram.",
     "update": "call hedgerow.train with init_model.",
 }
 """Methods and attributes of boosters."""
@@ -157,7 +157,9 @@ OF_BOOSTER: dict[str, str] = {
 OF_ESTIMATORS: dict[str, str] = {
     **_OF_MODELS,
     **dict.fromkeys(("get_booster", "_Booster"), "read booster_."),
-    **dict.fromkeys(("dump_model", "get_dump"), "call booster_.to_json() or booster_.to_frame()."),
+    **dict.fromkeys(
+        ("dump_model", "get_dump"), "call booster_.export('model.json') or booster_.to_frame()."
+    ),
     "trees_to_dataframe": "call booster_.to_frame().",
     **dict.fromkeys(("best_score_", "best_score"), "read evals_result_, at best_iteration_."),
     **dict.fromkeys(("best_iteration", "best_ntree_limit"), "read best_iteration_."),

@@ -166,16 +166,6 @@ def test_the_booster_of_a_file_without_weights_is_as_ever() -> None:
     np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
 
 
-def test_the_split_table_is_of_the_weighted_rows() -> None:
-    settings = {"n_estimators": 2, "early_stopping": False, "max_leaves": 4}
-    model = HedgerowClassifier(**settings, class_weight={1: 8.0}).fit(X, RARE)
-    for tree in (0, 1):
-        table = model.booster_.split_table(tree, 0, Dataset(X, RARE), backend=None)
-        gains = [g for g, allowed in zip(table["gain"], table["allowed"], strict=True) if allowed]
-        node = model.booster_.model.forest.tree_start[tree]
-        assert max(gains) == pytest.approx(model.booster_.model.forest.gain[node], rel=1e-3)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return rows in three files, some with weight 0, and validation rows."""
@@ -211,7 +201,6 @@ def test_rows_in_files_are_weighted_as_in_memory(
 ) -> None:
     import pandas as pd
 
-    from hedgerow import Dataset
     from hedgerow.estimators.file_fit import fit_files, summarize_targets
 
     target, weights = known

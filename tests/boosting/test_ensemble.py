@@ -433,9 +433,6 @@ def test_quantile_is_kept_with_the_model(tmp_path) -> None:
     booster.save(tmp_path / "model.hedgerow")
     again = load(tmp_path / "model.hedgerow")
     assert "'quantile' 0.9" in repr(again)
-    table_ = again.split_table(0, 0, data)
-    best = table_[table_["allowed"]]["gain"].max()
-    assert best == pytest.approx(again.model.forest.gain[0], rel=1e-5)
 
 
 def test_scaled_weights_give_the_same_quantiles() -> None:

@@ -217,7 +217,6 @@ def test_cox_ends_with_a_record_of_all_scores(offset: Any, no_table: None) -> No
         (
             {
                 "tree_method": "exact",
-                "multi_strategy": "multi_output_tree",
                 "objective": "softmax",
                 "early_stopping": True,
                 "patience": 1,

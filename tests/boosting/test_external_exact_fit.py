@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from hedgerow.boosting.external.dataset import encoded, resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.validation import fold_rows
 from hedgerow.cli.main import main
-from hedgerow.data.external import column_files
+from hedgerow.data.external import block_files
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
+from hedgerow.errors import StorageError
 from hedgerow.io import model_to_bytes
 from tests.helpers.file_tables import split, write
 
@@ -26,10 +28,9 @@ LIMIT = 60_000_000
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make many pieces of little data, and copy rows in several parts."""
-    monkeypatch.setattr(column_files, "PIECE", 128)
-    monkeypatch.setattr(column_files, "_RUN_PART", 32)
+def mapped_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Map the lists of little data, too, and copy rows in several parts."""
+    monkeypatch.setattr(mapped_table, "_LIST_SHARE", 0.0)
     monkeypatch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
     monkeypatch.setattr(mapped_table, "BLOCK_ROWS", 130)
 
@@ -230,10 +231,7 @@ def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> Non
     )
 
 
-VECTORS = {"objective": "softmax", "multi_strategy": "multi_output_tree"}
-
-
-@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", VECTORS)])
+@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", {"objective": "softmax"})])
 def test_a_checkpoint_goes_on(
     files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
 ) -> None:
@@ -246,7 +244,7 @@ def test_a_checkpoint_goes_on(
     assert bytes_of(train(params, data, checkpoint=kept)) == bytes_of(expected)
 
 
-@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", VECTORS)])
+@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", {"objective": "softmax"})])
 def test_the_command_line(
     files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
 ) -> None:
@@ -276,6 +274,26 @@ def test_a_limit_too_small_names_one_that_does(
     data = make_file_dataset(files, tmp_path, "y", None, None)
     with pytest.raises(ParameterError, match=r"keeps 1000000 bytes of each of 900 rows"):
         train({"tree_method": "exact"}, data)
+
+
+@pytest.mark.parametrize("fail_at", [1, 2])
+def test_a_full_disk_leaves_nothing(
+    fail_at: int, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve, sizes = block_files.reserve_space, []
+
+    def failing(file: Any, size: int) -> None:
+        sizes.append(size)
+        if len(sizes) == fail_at:
+            raise OSError(errno.ENOSPC, "no space left")
+        reserve(file, size)
+
+    monkeypatch.setattr(block_files, "reserve_space", failing)
+    data = make_file_dataset(files, tmp_path, "y", None, None)
+    with pytest.raises(StorageError, match=r"cannot reserve space in .*lists-.*; free space there"):
+        train({"tree_method": "exact"}, data)
+    assert len(sizes) == fail_at
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_row_files_widen(tmp_path: Path) -> None:

@@ -501,25 +501,6 @@ def test_refit_on_the_same_rows_changes_nothing(params, y) -> None:
     )
 
 
-def test_tables_of_splits() -> None:
-    data = Dataset(X, Y)
-    model = train({**SMALL, "num_parallel_tree": P}, data)
-    forest = model.model.forest
-    for tree in (0, P - 1, P, 2 * P + 1):
-        table = model.split_table(tree, 0, data)
-        best = float(np.max(table["gain"]))
-        assert best == pytest.approx(float(forest.gain[forest.tree_start[tree]]), rel=1e-6)
-
-
-def test_json_and_text() -> None:
-    model = fitted({**SAMPLED, "num_parallel_tree": P, "objective": "softmax"}, CLASSES)
-    document = json.loads(model.to_json())
-    assert (document["n_rounds"], document["num_parallel_tree"]) == (6, P)
-    assert [tree["output"] for tree in document["trees"][:4]] == [0, 1, 2, 0]
-    plain = json.loads(fitted({"objective": "softmax"}, CLASSES).to_json())
-    assert "num_parallel_tree" not in plain
-
-
 def test_positions_are_learned_once_a_round() -> None:
     rng = np.random.default_rng(7)
     qid, place = np.repeat(np.arange(60), 10), np.tile(np.arange(10), 60)

@@ -239,63 +239,10 @@ FEATURES: dict[str, dict[str, Any]] = {
         "target": ["y", "y2"],
     },
     "several targets, exact": {
-        "params": {"tree_method": "exact", "multi_strategy": "one_output_per_tree"},
-        "target": ["y", "y2"],
-        "columns": NUMBERS,
-    },
-    "several targets of vectors, exact": {
         "params": {"tree_method": "exact"},
         "target": ["y", "y2"],
         "columns": NUMBERS,
         "weight": "w",
-    },
-    "exact vectors with constraints": {
-        "params": {
-            "tree_method": "exact",
-            "multi_strategy": "multi_output_tree",
-            "monotone_constraints": {"a": 1, "d": -1},
-            "feature_penalties": {"b": 0.5},
-            "path_smooth": 2.0,
-            "sampling": "goss",
-        },
-        "target": ["y", "y2"],
-        "columns": NUMBERS,
-    },
-    "exact vectors by DART with a line search": {
-        "params": {
-            "tree_method": "exact",
-            "multi_strategy": "multi_output_tree",
-            "objective": "huber",
-            "boosting": "dart",
-            "leaf_estimation": "line_search",
-        },
-        "target": ["y", "y2"],
-        "columns": NUMBERS,
-    },
-    "approx vectors in a random forest": {
-        "params": {
-            "tree_method": "approx",
-            "multi_strategy": "multi_output_tree",
-            "boosting": "rf",
-            "subsample": 0.6,
-            "oob_score": True,
-        },
-        "target": ["high", "low"],
-        "columns": NUMBERS,
-    },
-    "approx vectors of classes by MVS": {
-        "params": {
-            "tree_method": "approx",
-            "sketch": "local",
-            "multi_strategy": "multi_output_tree",
-            "objective": "softmax",
-            "sampling": "mvs",
-            "subsample": 0.6,
-            "early_stopping": True,
-            "patience": 2,
-        },
-        "target": "class",
-        "columns": NUMBERS,
     },
     "labels": {
         "params": {

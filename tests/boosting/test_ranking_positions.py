@@ -210,12 +210,6 @@ def test_positions_are_read_from_whatever_holds_them() -> None:
         assert read_position(given, 4).codes.tolist() == codes
 
 
-def test_candidates_of_a_node_are_refused_where_positions_had_a_part(fitted) -> None:
-    data = Dataset(X, CLICKED, qid=QID)
-    with pytest.raises(ParameterError, match="trained with positions"):
-        fitted.booster_.split_table(0, 0, data)
-
-
 def test_folds_learn_positions_and_a_schedule_sets_their_steps() -> None:
     rates = [0.3, 0.2, 0.1] * 4
     model = fit_few(early_stopping="cv", n_estimators=12, learning_rate=rates)

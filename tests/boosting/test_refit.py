@@ -259,7 +259,7 @@ BOTH = np.column_stack([SIGNAL, X[:, 2] - SIGNAL])
         ({"objective": "softmax", "num_parallel_tree": 2}, TARGETS["softmax"]),
         ({}, BOTH),
         ({"objective": "huber", "leaf_estimation": "line_search"}, BOTH),
-        ({"tree_method": "exact", "max_delta_step": 0.3}, BOTH),
+        ({"max_delta_step": 0.3}, BOTH),
         ({"grow_policy": "symmetric", "max_depth": 3, "max_leaves": 31}, BOTH),
     ],
 )

@@ -195,7 +195,6 @@ def test_files_that_look_readable_say_what_to_do(tmp_path) -> None:
     X = np.arange(60.0).reshape(30, 2)
     model = hedgerow.HedgerowRegressor(n_estimators=2).fit(X, X[:, 0])
     model.export(tmp_path / "trees.json", "json")
-    (tmp_path / "view.json").write_text(model.booster_.to_json())
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
     for level in (1, 3, 6, 9):
         (tmp_path / f"model{level}.joblib").write_bytes(zlib.compress(b"model" * 20, level))
@@ -203,7 +202,6 @@ def test_files_that_look_readable_say_what_to_do(tmp_path) -> None:
     other.fit(X, X[:, 0]).save_model(str(tmp_path / "model.cbm"))
     for name, words in {
         "trees.json": "write the model with save",
-        "view.json": "write the model with save",
         "model.pkl": "open it with pickle or joblib",
         "model.cbm": "format='json'",
         **{f"model{level}.joblib": "of joblib" for level in (1, 3, 6, 9)},

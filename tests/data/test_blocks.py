@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data import read_table
 from hedgerow.data.external.blocks import ROW_BITS, RUN_BIT, sort_columns
+from hedgerow.data.reading.mapped_table import RowSpace
 from hedgerow.errors import DataError
 from tests.growing.test_grow import data
 from tests.reference import naive_exact
@@ -65,6 +66,34 @@ def test_blocks_do_not_depend_on_threads() -> None:
     one, three = sort_columns(read_table(X), 1), sort_columns(read_table(X), 3)
     np.testing.assert_array_equal(one.entries, three.entries)
     np.testing.assert_array_equal(one.starts, three.starts)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("n_folders", [1, 3])
+def test_blocks_in_mapped_files_are_those_in_memory(dtype, n_folders, tmp_path) -> None:
+    X = np.random.default_rng(0).integers(-9, 9, (3000, 20)).astype(dtype)
+    if dtype != np.int64:
+        X[::7, 3] = math.nan
+    table, folders = read_table(X), [tmp_path / str(k) for k in range(n_folders)]
+    for folder in folders:
+        folder.mkdir()
+    expected = sort_columns(table)
+    n_bytes = expected.entries.nbytes
+    space = RowSpace([str(folder) for folder in folders], 8 * n_bytes - 1)
+    for memory in (1, 10**6, 10**9):
+        found = sort_columns(table, 2, space.lists, memory)
+        np.testing.assert_array_equal(found.entries, expected.entries)
+        np.testing.assert_array_equal(found.starts, expected.starts)
+        found.empty(len(found.entries))[:] = 1
+        np.testing.assert_array_equal(found.entries, expected.entries)
+    # Nothing is left if the process dies: files are mapped, and have no names.
+    assert [len(list(folder.rglob("lists-*"))) for folder in folders] == [0] * n_folders
+    assert all(len(list(folder.iterdir())) == 1 for folder in folders)
+    space.close()
+    assert not any(list(folder.iterdir()) for folder in folders)
+    space.memory_limit += 1  # they now fit in memory
+    assert space.lists(len(expected.entries)).nbytes == n_bytes
+    assert not any(list(folder.iterdir()) for folder in folders)
 
 
 def test_too_many_rows_are_refused(monkeypatch) -> None:

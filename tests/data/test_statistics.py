@@ -571,12 +571,6 @@ def test_inputs_have_names(model):
     assert booster.num_features == 3
 
 
-def test_split_table_says_what_it_cannot_show(model):
-    estimator, X, y = model
-    with pytest.raises(ParameterError, match="target_statistics=False"):
-        estimator.booster_.split_table(0, 0, Dataset(X, y))
-
-
 def test_unknown_and_missing_values_have_the_mean_of_all(model):
     estimator, X, _ = model
     booster = estimator.booster_

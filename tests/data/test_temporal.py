@@ -14,7 +14,7 @@ import pytest
 from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
 from hedgerow.cli.main import main
 from hedgerow.data import read_table
-from hedgerow.data.reading.reread import ColumnsOf, read_again
+from hedgerow.data.reading.reread import read_again
 from hedgerow.errors import DataError, ModelFormatError
 from hedgerow.io import model_from_bytes
 from hedgerow.io.model_file import schema_of_text, schema_text
@@ -190,29 +190,11 @@ def test_validation_rows_and_continued_fits(tmp_path: Path) -> None:
             train(PARAMS, other, init_model=first)
 
 
-def saved(X: pd.DataFrame, folder: Path) -> Dataset:
-    Dataset(X, Y).save(folder / "rows.npz")
-    return Dataset.load(folder / "rows.npz")
-
-
-def test_saved_datasets_keep_what_columns_held(tmp_path: Path) -> None:
-    rows = Dataset(FRAME, Y)
-    again = saved(FRAME, tmp_path)
-    assert train(PARAMS, again).to_bytes() == train(PARAMS, rows).to_bytes()
-    with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
-        train(PARAMS, rows, saved(AS_NUMBERS, tmp_path))
-    with pytest.raises(DataError, match="'when' holds dates, but held numbers"):
-        train(PARAMS, Dataset(AS_NUMBERS, Y), again)
-
-
 def test_tables_are_read_again_as_they_were() -> None:
     months = FRAME.when.dt.to_period("Q").dt.start_time.where(DAYS % 3 > 0)
     for chosen in ("auto", ["when"]):
         table = read_table(FRAME.assign(when=months), categorical=chosen)
-        again = read_table(dict(ColumnsOf(table)), categorical=chosen)
-        assert again.schema == table.schema
-        np.testing.assert_array_equal(again.values, table.values)
-        np.testing.assert_array_equal(read_again(again, table.schema).values, table.values)
+        np.testing.assert_array_equal(read_again(table, table.schema).values, table.values)
 
 
 @pytest.mark.parametrize("reader", ["arrow", "python"])

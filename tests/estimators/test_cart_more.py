@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -229,31 +228,6 @@ def test_forests_of_drawn_cuts_are_as_good_as_those_of_scikit_learn() -> None:
         CARTRegressor(splitter="random", n_jobs=1), 60, bootstrap=False, random_state=0
     ).fit(X1[seen], y1[seen])
     assert abs(ours.score(X1[new], y1[new]) - peer.score(X1[new], y1[new])) < 0.02
-
-
-def test_trees_as_json() -> None:
-    r = np.random.default_rng(0)
-    rows = np.c_[X[:, :2], r.integers(0, 5, 300)]
-    labels = np.where((rows[:, 2] == 3) | (Y > 0), "yes", "no")
-    tree = CARTClassifier(max_depth=4, categorical_features=[2]).fit(rows, labels)
-    document = json.loads(tree.to_json())
-    assert document["classes"] == ["no", "yes"]
-
-    def walk(row: np.ndarray) -> list[float]:
-        node = document["trees"][0]["root"]
-        while "left" in node:
-            value = row[node["feature"]]
-            if "left_levels" in node:
-                seen = value in node["left_levels"] or value in node["right_levels"]
-                larger = max(("right", "left"), key=lambda side: node[side]["count"])
-                known = "left" if value in node["left_levels"] else "right"
-                node = node[known if seen else larger]
-            else:
-                node = node["left" if value <= float(node["threshold"]) else "right"]
-        return node["values"]
-
-    found = np.array([walk(row) for row in rows])
-    np.testing.assert_array_equal(found, tree.predict_proba(rows))
 
 
 @pytest.mark.parametrize(

@@ -490,7 +490,6 @@ def test_predictions_in_files_are_labels(tmp_path) -> None:
         lambda: HedgerowClassifier(**SHORT).fit(X, KINDS_OF_LABELS["text"][Y.astype(int)]),
         lambda: HedgerowRegressor(**SHORT).fit(X, X[:, 7]),
         lambda: hedgerow.CARTClassifier().fit(X, Y),
-        lambda: hedgerow.ConformalRegressor(HedgerowRegressor(**SHORT)).fit(X, X[:, 7]),
     ],
 )
 def test_skops_keeps_estimators(make) -> None:
@@ -517,11 +516,9 @@ def keys_in(value):
 
 
 def test_states_hold_mappings_from_text_alone(classifier) -> None:
-    conformal = hedgerow.ConformalRegressor(HedgerowRegressor(**SHORT)).fit(X, X[:, 7])
-    for model in (classifier, conformal):
-        assert {type(key) for key in keys_in(model)} == {str}
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert {type(key) for key in keys_in(classifier)} == {str}
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.predict(X), classifier.predict(X))
 
 
 def test_models_without_labels_predict_indices(tmp_path, classifier) -> None:

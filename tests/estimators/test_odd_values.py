@@ -17,8 +17,6 @@ import hedgerow
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalClassifier,
-    ConformalRegressor,
     Dataset,
     HedgerowClassifier,
     HedgerowRanker,
@@ -150,17 +148,6 @@ def test_parameters_of_losses() -> None:
     assert faults(fit, names) == {}
 
 
-def test_parameters_of_conformal_estimators() -> None:
-    def fit_numbers(name: str, value: Any) -> None:
-        ConformalRegressor(**{"estimator": CARTRegressor(), name: value}).fit(X, Y)
-
-    def fit_classes(name: str, value: Any) -> None:
-        ConformalClassifier(**{"estimator": CARTClassifier(), name: value}).fit(X, CLASSES)
-
-    assert faults(fit_numbers, ["method", "level", "random_state"]) == {}
-    assert faults(fit_classes, ["method", "level", "random_state", "allow_empty"]) == {}
-
-
 def arguments_of(function: Callable[..., Any]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name != "self"]
 
@@ -215,7 +202,6 @@ _METHODS: dict[str, dict[str, Any]] = {
     "plot_importance": {},
     "plot_partial_dependence": {"columns": [0], "X": X},
     "to_text": {},
-    "to_json": {},
     "feature_importance": {},
     "split_values": {"column": 0},
     "refit": {"X": X, "y": Y},
@@ -348,8 +334,8 @@ def test_a_number_is_not_the_path_of_a_file(number: Any, tmp_path: Path) -> None
     """Python takes a number for an open file, and closes it."""
     booster = _booster()
     calls = (
-        booster.save, hedgerow.load, HedgerowRegressor.load, CARTRegressor.load, Dataset.load,
-        Dataset(X, Y).save, booster.export,
+        booster.save, hedgerow.load, HedgerowRegressor.load, CARTRegressor.load,
+        booster.export,
     )  # fmt: skip
     for call in calls:
         with pytest.raises(DataTypeError, match="path must be the path of a file"):

@@ -369,17 +369,6 @@ def test_statistics_of_categories_work_with_queries() -> None:
     assert model.booster_.model.inputs is None
 
 
-def test_split_table_has_the_gain_of_the_root() -> None:
-    settings = {"n_estimators": 2, "objective": "lambdarank", "max_leaves": 2}
-    data = Dataset(X, Y, qid=QID)
-    booster = train(settings, data)
-    for tree in (0, 1):
-        table = booster.split_table(tree, 0, data, backend="pandas")
-        best = table.loc[table["allowed"], "gain"].max()
-        root = booster.model.forest.tree(tree)
-        assert best == pytest.approx(root.gain[0], rel=1e-3)
-
-
 # -- what is refused ------------------------------------------------------------------
 
 

@@ -12,8 +12,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalClassifier,
-    ConformalRegressor,
     DataError,
     DataTypeError,
     HedgerowClassifier,
@@ -33,12 +31,10 @@ REGRESSORS = [
     HedgerowRegressor(objective="quantile", quantile=[0.2, 0.8], **ROUNDS).fit(X, Y),
     HedgerowRegressor(objective="normal", **ROUNDS).fit(X, Y),
     CARTRegressor(max_depth=2).fit(X, Y),
-    ConformalRegressor(HedgerowRegressor(**ROUNDS)).fit(X, Y),
 ]
 CLASSIFIERS = [
     HedgerowClassifier(**ROUNDS).fit(X, LETTERS),
     CARTClassifier(max_depth=2).fit(X, LETTERS),
-    ConformalClassifier(HedgerowClassifier(**ROUNDS)).fit(X, LETTERS),
 ]
 SEVERAL = [
     HedgerowRegressor(**ROUNDS).fit(X, np.column_stack([Y, -Y])),

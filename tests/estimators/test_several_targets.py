@@ -166,7 +166,7 @@ def test_other_ways_of_boosting(params) -> None:
     model = HedgerowRegressor(**SMALL, **params).fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.5
-    assert model.booster_.num_trees == model.n_iter_
+    assert model.booster_.num_trees == model.n_iter_ * (3 if "tree_method" in params else 1)
     if params.get("boosting") == "rf":
         assert model.oob_score_ > 0.4
     elif "oob_score" in params:
@@ -329,18 +329,6 @@ def test_trees_are_shown_with_their_vectors(regressor) -> None:
     np.testing.assert_allclose(frame["value"][0], booster.model.forest.vectors[0])
     report = booster.verify_monotone("x0", "increasing", n_points=1000)
     assert report.findings["x0"].verdict == "violated"
-    table = booster.split_table(0, 0, Dataset(X, Y))
-    assert {len(sums) for sums in table["g_left"]} == {Y.shape[1]}
-
-
-def test_a_split_table_of_a_tree_for_each_target() -> None:
-    settings = {"n_estimators": 2, "max_leaves": 2, "multi_strategy": ONE, "early_stopping": False}
-    booster = train(settings, Dataset(X, Y))
-    table = booster.split_table(4, 0, Dataset(X, Y))
-    best = table[table["allowed"]].nlargest(1, "gain").iloc[0]
-    tree = booster.to_frame().query("tree == 4 and node == 0").iloc[0]
-    assert best["feature"] == tree["feature"]
-    assert best["gain"] == pytest.approx(tree["gain"], rel=1e-5)
 
 
 # ------------------------------------------------------------------ categories
@@ -556,6 +544,8 @@ MANY = np.tile(Y, (1, 11))
         ({"multi_strategy": ONE}, Y[:, 0], "one output"),
         ({"multi_strategy": "vectors"}, Y, "multi_strategy must be one of"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
+        ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "'exact': use .*tree_method='hist'"),
+        ({"multi_strategy": ALL, "tree_method": "approx"}, Y, "'approx': use .*tree_method='hist'"),
         ({"target_statistics": True, "categorical_features": ["x0"]}, MANY, "most 10 targets"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),
@@ -580,9 +570,11 @@ def test_what_cannot_be_a_label_is_named(params, y, match) -> None:
         HedgerowClassifier(**params).fit(X, y)
 
 
-@pytest.mark.parametrize("strategy", [ONE, ALL])
 @pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize(
+    ("strategy", "method"),
+    [(ONE, "hist"), (ALL, "hist"), (ONE, "exact"), ("auto", "exact"), ("auto", "approx")],
+)
 def test_fits_of_several_targets_are_continued(strategy: str, labels: bool, method: str) -> None:
     kind: Any = HedgerowClassifier if labels else HedgerowRegressor
     y = {f"y{k}": column for k, column in enumerate((L if labels else Y).T)}

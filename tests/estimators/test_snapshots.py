@@ -11,13 +11,10 @@ import pytest
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalClassifier,
-    ConformalRegressor,
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
 )
-from hedgerow.errors import DataError
 
 N = 240
 FEW: dict[str, Any] = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping": False}
@@ -84,8 +81,6 @@ CASES: list[tuple[Any, tuple[str, ...], Target, Target]] = [
     (CARTClassifier(), ("predict", "predict_proba"), few_words, word_pairs),
     (CARTRegressor(), ("predict",), pairs, numbers),
     (CARTRegressor(), ("predict", "decision_path"), numbers, two_numbers),
-    (ConformalClassifier(HedgerowClassifier(**FEW)), ("predict_set",), many_words, few_words),
-    (ConformalRegressor(HedgerowRegressor(**FEW)), ("predict_interval",), numbers, np.exp),
 ]
 
 
@@ -154,17 +149,3 @@ def test_stages_of_a_ranker_belong_to_one_fit() -> None:
         model.fit(X, 2 - y, qid=np.arange(N) // 8)
 
     assert plain(model.predict(RefittedOnReading(X, refit))) == expected
-
-
-@pytest.mark.parametrize("method", ["split", "normalized", "cqr", "cv_plus"])
-def test_failed_fit_of_a_conformal_estimator_leaves_it_unchanged(method) -> None:
-    X, y = rows()
-    model = ConformalRegressor(HedgerowRegressor(**FEW), method=method).fit(X, numbers(y))
-    attributes = dict(vars(model))
-    expected = plain(model.predict_interval(X))
-    with pytest.raises(DataError):  # found when the model is trained, or when it is calibrated
-        model.fit(X[:, :2], np.where(np.arange(N) < 1, np.inf, y))
-    with pytest.raises(DataError):
-        model.fit(X[:6, :2], numbers(y)[:6])
-    assert vars(model) == attributes
-    assert plain(model.predict_interval(X)) == expected

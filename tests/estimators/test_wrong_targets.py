@@ -12,8 +12,6 @@ import pytest
 from hedgerow import (
     CARTClassifier,
     CARTRegressor,
-    ConformalClassifier,
-    ConformalRegressor,
     Dataset,
     HedgerowClassifier,
     HedgerowRanker,
@@ -32,13 +30,11 @@ REGRESSORS: dict[str, Any] = {
     "regressor": lambda y: HedgerowRegressor(**FEW).fit(X, y),
     "ranker": lambda y: HedgerowRanker(**FEW).fit(X, y, qid=[0] * N),
     "tree": lambda y: CARTRegressor().fit(X, y),
-    "conformal": lambda y: ConformalRegressor(HedgerowRegressor(**FEW)).fit(X, y),
     "train": lambda y: train(FEW, Dataset(X, y)),
 }
 CLASSIFIERS: dict[str, Any] = {
     "classifier": lambda y: HedgerowClassifier(**FEW).fit(X, y),
     "tree of classes": lambda y: CARTClassifier().fit(X, y),
-    "sets": lambda y: ConformalClassifier(HedgerowClassifier(**FEW)).fit(X, y),
 }
 
 NO_TARGETS: dict[str, tuple[Any, str]] = {

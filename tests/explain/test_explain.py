@@ -517,6 +517,8 @@ def test_a_model_without_counts_has_hessians_or_asks_for_a_background() -> None:
     nothing = Booster(replace(known.model, forest=bare))
     with pytest.raises(ParameterError, match="background"):
         nothing.explain(rows)
+    with pytest.raises(ParameterError, match=r"store numbers of training rows.*pass X"):
+        nothing.partial_dependence()
     expected = known.explain(rows, background=rows).values
     np.testing.assert_array_equal(nothing.explain(rows, background=rows).values, expected)
 
@@ -542,42 +544,32 @@ def test_pairs_are_those_of_the_definition(name: str) -> None:
     np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", BY_DEFINITION)
-def test_pairs_with_a_background_are_those_of_the_definition(name: str) -> None:
-    booster = model(name)
-    rows, others = rows_for(booster), background_for(booster)
-    found = booster.explain(rows, background=others, interactions=True)
-    expected = NaiveExplainer(booster).interactions(rows, others)
-    np.testing.assert_allclose(add_output_axis(found.values, booster), expected, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("with_background", [False, True])
-def test_pairs_add_up_to_values(name: str, with_background: bool) -> None:
+def test_pairs_add_up_to_values(name: str) -> None:
     booster = model(name)
     rows = table() if booster.num_features == 5 else rows_for(booster)
-    others = background_for(booster) if with_background else None
-    values = booster.explain(rows, background=others).values
-    pairs = booster.explain(rows, background=others, interactions=True).values
+    values = booster.explain(rows).values
+    pairs = booster.explain(rows, interactions=True).values
     np.testing.assert_allclose(pairs.sum(axis=2), values, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(pairs, pairs.swapaxes(1, 2))
 
 
 @pytest.mark.parametrize("name", ["lines", "vectors", "statistics"])
-@pytest.mark.parametrize("with_background", [False, True])
-def test_bits_of_pairs_depend_on_neither_threads_nor_batches(
-    name: str, with_background: bool
-) -> None:
+def test_bits_of_pairs_depend_on_neither_threads_nor_batches(name: str) -> None:
     booster = model(name)
-    others = background_for(booster) if with_background else None
-    whole = booster.explain(table(), background=others, interactions=True, n_jobs=1).values
-    more = booster.explain(table(), background=others, interactions=True, n_jobs=3).values
+    whole = booster.explain(table(), interactions=True, n_jobs=1).values
+    more = booster.explain(table(), interactions=True, n_jobs=3).values
     np.testing.assert_array_equal(more, whole)
     for start, stop in ((0, 1), (1, 18), (18, N)):
-        part = booster.explain(
-            table().iloc[start:stop], background=others, interactions=True
-        ).values
+        part = booster.explain(table().iloc[start:stop], interactions=True).values
         np.testing.assert_array_equal(part, whole[start:stop])
+
+
+@pytest.mark.parametrize("kind", [HedgerowRegressor, CARTRegressor])
+def test_pairs_with_a_background_are_refused(kind: type) -> None:
+    X = np.arange(60.0).reshape(-1, 2)
+    with pytest.raises(ParameterError, match=r"path-dependent.*leave out the background"):
+        kind().fit(X, X[:, 0]).explain(X, background=X, interactions=True)
 
 
 def test_a_frame_of_pairs_adds_up() -> None:

@@ -99,6 +99,7 @@ def test_outputs_background_and_pairs(run: Run) -> None:
         (("--outputs", "zebra"), "outputs"),
         (("--background", "none.csv"), "none.csv"),
         (("--background", "price.hedgerow"), "price.hedgerow"),
+        (("--background", "few.csv", "--interactions"), "not allowed with argument --background"),
         (("--batch-rows", "0"), "batch_rows"),
         (("--columns", "base_value|a"), "no column"),
         (("-o", "rows.csv"), "would replace"),

@@ -462,37 +462,8 @@ def check_refit(configuration: Configuration) -> str:
     return "fitted"
 
 
-def check_conformal(configuration: Configuration) -> str:
-    """Check intervals and sets around predictions."""
-    if configuration.estimator == "Ranker" or np.ndim(configuration.target) == 2:
-        return check_fit(configuration)
-    kind = getattr(hedgerow, f"Conformal{configuration.estimator}")
-    table = configuration.table
-    weight = configuration.fit.get("sample_weight")
-    X = table.make()
-    if table.form in ("list", "csc"):
-        X = table.make("float64")
-    found: list[Any] = []
-    for n_jobs in (1, configuration.n_threads):
-        try:
-            model = kind(make(configuration, n_jobs), level=0.5, random_state=0)
-            model.fit(X, configuration.target, weight)
-            predict = model.predict_set if hasattr(model, "predict_set") else model.predict_interval
-            found.append(np.asarray(predict(X)))
-        except HedgerowError as error:
-            found.append(error)
-    if isinstance(found[0], Exception):
-        return same_error(found[0], found[1], "conformal by one thread and several")
-    if isinstance(found[1], Exception) or not _equal(found[0], found[1]):
-        raise Finding("conformal by one thread and several differ")
-    if found[0].dtype.kind == "f" and np.isnan(found[0]).any():
-        raise Finding("an interval is NaN")
-    return "fitted"
-
-
 TASKS = {
     "refit": check_refit,
-    "conformal": check_conformal,
     "fit": check_fit,
     "cross_fit": check_cross_fit,
     "continue": check_continue,

@@ -218,19 +218,6 @@ def test_forced_bins_decide_where_a_tree_can_cut() -> None:
     assert again.booster_.model.training["parameters"]["forced_bins"] == {"x0": (0.3,)}
 
 
-def test_split_table_knows_the_bins_and_refuses_constraints() -> None:
-    X, y = table_of(missing=0.0)
-    data = Dataset(X, y)
-    params = {"n_estimators": 1, "forced_bins": {"x1": [0.25]}, "max_bins_by_feature": {"x0": 4}}
-    table = train(params, data).split_table(0, 0, data, backend=None)
-    cuts = [t for t, f in zip(table["threshold"], table["feature"], strict=True) if f == "x1"]
-    assert 0.25 in cuts
-    assert table["feature"].count("x0") == 3
-    booster = train({"n_estimators": 1, "feature_penalties": {"x0": 0.5}}, data)
-    with pytest.raises(ParameterError, match="feature_penalties"):
-        booster.split_table(0, 0, data)
-
-
 # -- interactions ------------------------------------------------------------------------
 
 

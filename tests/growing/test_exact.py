@@ -120,9 +120,7 @@ def test_search_finds_the_best_of_all_cuts(seed, n_rows, n_values, missing, scal
     cuts = empty_buffer()
     node = NodeSums(np.int64(g.sum()), np.int64(h.sum()), np.int64(len(g)))
     limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
-    found = kernels.search_list(
-        entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None, None
-    )
+    found = kernels.search_list(entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None)
     exact_g, exact_h = [[Fraction(int(x)) for x in numbers] for numbers in (g, h)]
     expected = list(
         naive_exact.cuts_of_node(
@@ -168,7 +166,7 @@ def test_more_cuts_than_the_buffer_holds(n_values, missing) -> None:
         rules = naive.Rules(1, 0.0, 1.0)
         limits = limits_of(node, Units(1.0, 1.0), engine.split_rules(rules))
         found = kernels.search_list(
-            entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None, None
+            entries, (0, n), fixed, cuts, node, limits, 0, kernels.NO_CUT, None
         )
         bins, n_bins, stride = naive_exact.rank_bins(column[:, None])
         sums = naive.node_sums(bins, stride, g.astype(float), h.astype(float), np.arange(n_rows))

@@ -445,8 +445,6 @@ def test_same_bytes_for_any_number_of_threads_and_after_loading(given, tmp_path)
     assert loaded.get_params() == models[0].get_params()
     assert np.array_equal(loaded.predict(X), models[0].predict(X))
     assert np.array_equal(load(tmp_path / "m").predict(X), models[0].predict(X))
-    with pytest.raises(ParameterError):
-        models[0].booster_.split_table(0, 0, Dataset(X, y))
 
 
 @pytest.mark.parametrize("given", EVERYTHING)

@@ -29,7 +29,6 @@ from hedgerow import (
 from hedgerow.inspection import partial_dependence
 from hedgerow.inspection.background import read_background
 from hedgerow.inspection.importance import explained_importance
-from hedgerow.inspection.paths import count_rows, expected_rows, find_paths, first_sums
 from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.kernels.tables.keys import keys_of_floats
 
@@ -116,23 +115,6 @@ def case_backoff() -> Case:
     return Case(booster, rows)
 
 
-def case_symmetric() -> Case:
-    X, y = mixed()
-    return Case(
-        regressor(X, y, grow_policy="symmetric", max_depth=4, max_leaves="auto").booster_, X
-    )
-
-
-def case_dart() -> Case:
-    X, y = numbers()
-    return Case(regressor(X, y, boosting="dart", drop_rate=0.5, skip_drop=0.0).booster_, X)
-
-
-def case_forest() -> Case:
-    X, y = numbers()
-    return Case(regressor(X, y, boosting="rf", subsample=0.6, learning_rate=1.0).booster_, X)
-
-
 def case_classes() -> Case:
     X, y = mixed()
     model = HedgerowClassifier(**PLAIN).fit(X, np.digitize(y, [-0.5, 1.0]))
@@ -163,26 +145,6 @@ def case_lines_of_mixed() -> Case:
     return Case(booster, rows)
 
 
-def case_lines_of_classes() -> Case:
-    X, y = numbers()
-    X = X.astype(np.float32)
-    model = HedgerowClassifier(**{**PLAIN, "linear_leaves": True})
-    booster = model.fit(X, np.digitize(y, [-0.5, 0.5])).booster_
-    return Case(booster, X.astype(np.float64))  # which holds the cuts that are looked at
-
-
-def case_lines_of_vectors() -> Case:
-    X, y = numbers()
-    Y = np.column_stack((y, y**2, -y))
-    shared = {"multi_strategy": "multi_output_tree", "linear_leaves": True}
-    return Case(regressor(X, Y, **shared).booster_, X)
-
-
-def case_lines_of_statistics() -> Case:
-    X, y = mixed()
-    return Case(regressor(X, y, linear_leaves=True, target_statistics=True).booster_, X)
-
-
 def case_tree() -> Case:
     X, y = numbers()
     tree = CARTRegressor(max_depth=5).fit(X, y)
@@ -206,9 +168,6 @@ CASES: dict[str, Callable[[], Case]] = {
     for name, function in list(globals().items())
     if name.startswith("case_")
 }
-STEPS = tuple(
-    name for name in CASES if name != "statistics" and not name.startswith(("lines", "tree"))
-)
 _MADE: dict[str, Case] = {}
 
 
@@ -255,14 +214,15 @@ def probes(effect: Any) -> list[Any]:
 def test_partial_dependence_is_the_mean_of_all_rows(name: str) -> None:
     case = made(name)
     weight = np.random.default_rng(5).random(N_ROWS)
+    n_points = 12 if name.startswith(("statistics", "lines")) else 1000
     found = case.booster.partial_dependence(
-        case.X, sample_weight=weight, offset=case.offset, n_points=12
+        case.X, sample_weight=weight, offset=case.offset, n_points=n_points
     )
     raw = case.raw(case.X)
     want = np.average(raw, axis=0, weights=weight)
     np.testing.assert_allclose(np.atleast_1d(found.mean), want, rtol=1e-12, atol=1e-12)
     for column, effect in enumerate(found):
-        assert effect.is_exact or name.startswith(("statistics", "lines"))
+        assert effect.is_exact or n_points == 12
         values = probes(effect)
         if name == "float32":  # which rounds what stands in the table
             values = [None if v is None else float(np.float32(v)) for v in values]
@@ -285,73 +245,51 @@ def test_unknown_categories_are_a_cell_where_walks_end_at_them() -> None:
     assert effect.rows.sum() + effect.missing_rows + effect.unknown_rows == N_ROWS
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_counts_are_those_of_rows_in_boxes(name: str) -> None:
-    case = made(name)
-    model = case.booster.model
-    background = read_background(model, case.X, None, case.offset)
-    paths = find_paths(model.forest, backs_off=model.schema.unknown == "backoff")
-    pairs = count_rows(paths, background.inputs, pairs=True)
-    singles = count_rows(paths, background.inputs)
-    at_pairs, at_singles = first_sums(paths, True), first_sums(paths, False)
-    inside = [rows_in_box(paths, entry, background) for entry in range(len(paths.boxes.column))]
-    for end in range(paths.n_ends):
-        own = inside[paths.boxes.start[end] : paths.boxes.start[end + 1]]
-
-        def but(*left_out: int, own: list[Any] = own) -> int:
-            kept = [rows for slot, rows in enumerate(own) if slot not in left_out]
-            return int(np.logical_and.reduce(kept).sum()) if kept else N_ROWS
-
-        want = [but(), *(but(slot) for slot in range(len(own)))]
-        assert singles[at_singles[end] : at_singles[end + 1]].tolist() == want
-        want = [but()]
-        for b in range(len(own)):
-            want += [but(b), *(but(a, b) for a in range(b))]
-        assert pairs[at_pairs[end] : at_pairs[end + 1]].tolist() == want
-
-
-def rows_in_box(paths: Any, entry: int, background: Any) -> Any:
-    boxes, forest = paths.boxes, paths.forest
-    column = int(boxes.column[entry])
-    values = background.inputs[:, column]
-    bins = None if forest.categories is None else forest.categories.bins_of(column)
-    if bins is not None and len(bins):
-        floats = values.astype(np.float64)
-        if values.dtype == np.int64:
-            from hedgerow.kernels.tables.keys import floats_of_keys
-
-            floats = floats_of_keys(values)
-        codes = [255 if v != v else 254 if v == len(bins) else int(bins[int(v)]) for v in floats]
-        words = boxes.bins[entry]
-        return np.array([int(words[b >> 6]) >> (b & 63) & 1 == 1 for b in codes])
-    keys = values if values.dtype == np.int64 else keys_of_floats(values)
-    present = (keys > boxes.low[entry]) & (keys <= boxes.high[entry])
-    return np.where(keys == np.iinfo(np.int64).min, boxes.missing[entry] == 1, present)
-
-
-def test_bits_do_not_depend_on_threads_or_tiles() -> None:
+@pytest.mark.parametrize("lines", [False, True])
+def test_bits_depend_on_neither_threads_nor_memory(
+    lines: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 5))
-    booster = regressor(X, X[:, 0] * X[:, 1], n_estimators=20).booster_
+    booster = regressor(X, X[:, 0] * X[:, 1], n_estimators=20, linear_leaves=lines).booster_
     weight = rng.random(3000)
-    one = booster.partial_dependence(X, sample_weight=weight, n_jobs=1)
-    two = booster.partial_dependence(X, sample_weight=weight, n_jobs=2)
-    for a, b in zip(one, two, strict=True):
-        assert a.values.tobytes() == b.values.tobytes()
-    twice = booster.partial_dependence(np.repeat(X, 2, axis=0))
-    once = booster.partial_dependence(X)
-    for a, b in zip(once, twice, strict=True):
-        np.testing.assert_allclose(a.values, b.values, rtol=1e-13, atol=1e-14)
-        assert (2 * a.rows == b.rows).all()
+    found = [booster.partial_dependence(X, sample_weight=weight, n_jobs=n) for n in (1, 2)]
+    monkeypatch.setattr("hedgerow.inspection.rescoring._AT_ONCE", 1)
+    found.append(booster.partial_dependence(X, sample_weight=weight))
+    for effects in zip(*found, strict=True):
+        assert len({effect.values.tobytes() for effect in effects}) == 1
 
 
-def test_bits_of_lines_do_not_depend_on_threads() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 5))
-    booster = regressor(X, X[:, 0] * X[:, 1], n_estimators=20, linear_leaves=True).booster_
-    one, two = (booster.partial_dependence(X, n_points=15, n_jobs=n) for n in (1, 2))
-    for a, b in zip(one, two, strict=True):
-        assert a.values.tobytes() == b.values.tobytes()
+def test_rows_are_drawn_by_a_seed_among_those_with_a_weight() -> None:
+    case = made("categories")
+    weight = np.random.default_rng(0).integers(0, 3, N_ROWS).astype(float)
+
+    def found(**more: Any) -> Any:
+        return case.booster.partial_dependence(
+            case.X, sample_weight=weight, **{"max_rows": 50, **more}
+        )
+
+    def values(effects: Any) -> Any:
+        return np.concatenate([effect.values for effect in effects])
+
+    some, every = found(), found(max_rows=None)
+    np.testing.assert_array_equal(values(found()), values(some))
+    assert not np.array_equal(values(found(random_state=1)), values(some))
+    np.testing.assert_array_equal(values(found(max_rows=N_ROWS)), values(every))
+    means = np.mean([values(found(random_state=seed)) for seed in range(40)], axis=0)
+    assert np.abs(means - values(every)).max() < 0.2 * np.abs(values(every)).max()
+    for few, all_ in zip(some, every, strict=True):
+        np.testing.assert_array_equal(few.rows, all_.rows)  # of the whole background
+    strange = case.X.assign(a=np.where(weight > 0, case.X["a"], 1e6))
+    chosen = case.booster.joint_dependence(
+        strange, ["b", "wide"], sample_weight=weight, max_rows=20, n_points=5
+    )
+    plain = case.booster.joint_dependence(
+        case.X, ["b", "wide"], sample_weight=weight, max_rows=20, n_points=5
+    )
+    np.testing.assert_array_equal(chosen.values, plain.values)
+    drawn = case.booster.interactions(case.X, sample_weight=weight, max_rows=20)
+    assert drawn.n_rows == 20
 
 
 def test_a_weight_of_two_is_a_row_twice() -> None:
@@ -391,10 +329,28 @@ def test_without_rows_the_shares_of_training_stand_for_them() -> None:
             )
             assert effect.at([value])[0] == pytest.approx(want, abs=1e-11)
         assert effect.rows.sum() == 0.0
-    paths = find_paths(forest, backs_off=False)
-    whole = expected_rows(paths)[first_sums(paths, False)[:-1]]
-    tree = np.searchsorted(forest.tree_start, paths.boxes.node, side="right") - 1
-    np.testing.assert_allclose(np.bincount(tree, whole), 1.0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"unknown_category": "backoff"}, {"classes": True}, {"multi_strategy": "multi_output_tree"}],
+)
+def test_without_rows_stumps_have_the_effects_of_the_training_rows(more: Any) -> None:
+    X, y = mixed()
+    stumps = {**PLAIN, "max_leaves": 2, "min_samples_leaf": 1, "min_data_per_group": 1}
+    if "classes" in more:
+        model = HedgerowClassifier(**stumps).fit(X, np.digitize(y, [-0.5, 1.0]))
+    else:
+        several = np.column_stack((y, -(y**2))) if "multi_strategy" in more else y
+        model = HedgerowRegressor(**stumps, **more).fit(X, several)
+    alone, rows = model.partial_dependence(), model.partial_dependence(X)
+    assert rows["colour"].strength.max() > 0.0
+    np.testing.assert_allclose(alone.mean, rows.mean, atol=1e-12)
+    for one, other in zip(alone, rows, strict=True):
+        np.testing.assert_allclose(one.values, other.values, atol=1e-12)
+        np.testing.assert_allclose(one.missing, other.missing, atol=1e-12)
+        if other.unknown is not None:
+            np.testing.assert_allclose(one.unknown, other.unknown, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +423,7 @@ def test_joint_dependence_is_the_mean_of_all_rows(name: str) -> None:
     schema = case.booster.model.schema
     for one, two in [(0, 1), (schema.n_features - 1, 0), (1, 2)]:
         found = case.booster.joint_dependence(
-            case.X, [schema.names[one], schema.names[two]], n_points=4
+            case.X, [schema.names[one], schema.names[two]], n_points=5
         )
         assert found.names == (schema.names[one], schema.names[two])
         rng = np.random.default_rng(0)
@@ -548,6 +504,7 @@ def test_accumulated_effects(name: str) -> None:
         np.testing.assert_allclose(effect.values, want, atol=1e-12)
         assert effect.rows.sum() == (~np.isnan(case.X[:, column])).sum()
         assert np.isnan(effect.missing)
+    assert found.strongest(1)[0].strength == found.strength.max()
 
 
 def naive_interaction(case: Case, one: int, two: int, kind: str = "raw") -> tuple[float, float]:
@@ -757,6 +714,8 @@ def test_sparse_rows() -> None:
         (lambda b, X: b.partial_dependence(X, kind="odds"), "kind must be one of"),
         (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
         (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
+        (lambda b, X: b.interactions(X, max_rows=0), "max_rows must be an integer at least 1"),
+        (lambda b, X: b.joint_dependence(X, [0, 1], random_state=-1), "random_state"),
         (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "pass X as well"),
         (lambda b, X: b.joint_dependence(X, [0]), "two different columns"),
         (lambda b, X: b.joint_dependence(X, [0, 0]), "two different columns"),

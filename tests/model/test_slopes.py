@@ -636,14 +636,6 @@ def test_constrained_lines_are_better_than_constants(rows) -> None:
     assert errors[1] < errors[0]
 
 
-def test_split_tables_are_of_the_scores_with_slopes(booster, rows) -> None:
-    found = booster.split_table(3, 0, Dataset(*rows))
-    best = int(np.argmax(np.where(found["allowed"], found["gain"], -np.inf)))
-    tree = booster.model.forest.tree(3)
-    assert found["feature"][best] == f"x{tree.feature[0]}"
-    np.testing.assert_allclose(found["gain"][best], tree.gain[0], rtol=1e-6)
-
-
 def test_memory_of_the_numbers() -> None:
     plain, lines = (
         estimate_memory((10_000, 20), {"linear_leaves": on, "early_stopping": False})

@@ -353,14 +353,6 @@ def test_paths_of_lines_are_not_smoothed() -> None:
         train({**FEW, "path_smooth": 1.0}, Dataset(X, Y))
 
 
-def test_split_tables_are_of_the_scores_with_lines(booster: Booster) -> None:
-    found = booster.split_table(3, 0, Dataset(X, Y))
-    best = int(np.argmax(np.where(found["allowed"], found["gain"], -np.inf)))
-    tree = booster.model.forest.tree(3)
-    assert found["feature"][best] == f"x{tree.feature[0]}"
-    np.testing.assert_allclose(found["gain"][best], tree.gain[0], rtol=1e-3)
-
-
 # -- what else reads the lines -------------------------------------------------------
 
 

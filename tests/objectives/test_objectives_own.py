@@ -224,7 +224,7 @@ def test_pickles_clones_and_files(tmp_path) -> None:
         "name": "poisson", "link": "log", "task": "regression",
     }  # fmt: skip
     with pytest.raises(ParameterError, match=r"'poisson', and a model file holds no code"):
-        booster.split_table(0, 0, Dataset(X, COUNTS))
+        booster.eval(Dataset(X, COUNTS), "loss")
 
 
 def test_files_with_a_wrong_link_are_refused() -> None:

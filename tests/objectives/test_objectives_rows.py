@@ -339,16 +339,6 @@ def test_modes_and_methods_take_given_losses(name, more) -> None:
     assert mean_loss(case, y, raw) < start
 
 
-def test_split_table_has_the_gain_of_the_model() -> None:
-    case = next(case for case in CASES if case.name == "poisson")
-    data = Dataset(X, target_for(case))
-    model = fitted(case)
-    table = model.split_table(3, 0, data, backend=None)
-    assert max(g for g, ok in zip(table["gain"], table["allowed"], strict=True) if ok) == (
-        pytest.approx(model.to_frame(None)["gain"][[*model.to_frame(None)["tree"]].index(3)])
-    )
-
-
 def test_command_line_takes_losses_and_their_parameters(tmp_path, capsys) -> None:
     from hedgerow.cli.main import main
 

@@ -513,23 +513,6 @@ def test_pictures_of_long_sets_are_legible(towns) -> None:
     close_figures()
 
 
-def test_every_split_stands_in_its_split_table(towns) -> None:
-    booster, data = towns
-    frame = booster.to_frame(None)
-    for i, feature in enumerate(frame["feature"]):
-        if feature is None:
-            continue
-        table = booster.split_table(frame["tree"][i], frame["node"][i], data, backend=None)
-        best = max(
-            (j for j in range(len(table["gain"])) if table["allowed"][j]),
-            key=lambda j: table["gain"][j],
-        )
-        assert table["feature"][best] == feature
-        assert table["gain"][best] == pytest.approx(frame["gain"][i], rel=1e-5)
-        assert table["left_levels"][best] == frame["left_levels"][i]
-        assert table["missing"][best] in (None, frame["missing"][i])
-
-
 def test_division_names_its_left_levels() -> None:
     division = Division(("a", "b", "c"), np.array([True, False, True]), "left")
     assert division.left_levels() == ["a", "c"]

@@ -19,7 +19,7 @@ from hedgerow.plot import (
     plot_joint_dependence,
     plot_partial_dependence,
 )
-from hedgerow.plot.temporal_axis import show_temporal_ticks
+from hedgerow.plot.style import show_temporal_ticks
 
 N = 300
 DAY = 86_400_000_000

@@ -13,6 +13,8 @@ PAGES = sorted(page for page in DOCS.glob("*.md") if ">>> " in page.read_text("u
 
 COMPILED = {"objectives.md"}
 """Pages with custom losses."""
+NEEDED = {"uncertainty.md": "mapie"}
+"""Libraries in examples of pages, which the extra ``test`` brings."""
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
 
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout on
 def test_examples_give_what_stands_there(page, tmp_path, monkeypatch, request) -> None:
     if page.name in COMPILED:
         request.getfixturevalue("compiler")
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name], reason="needs the extra test (hedgerow[test])")
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert tried > 0

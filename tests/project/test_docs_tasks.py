@@ -59,5 +59,8 @@ def test_each_call_runs(row: Any, names: dict[str, Any], request: Any) -> None:
         pytest.importorskip("matplotlib", reason="matplotlib is not installed (hedgerow[plot])")
     if "onnx" in row["call"]:
         pytest.importorskip("onnx", reason="onnx is not installed (hedgerow[export])")
+    if "Conformal" in row["call"]:
+        mapie = pytest.importorskip("mapie.regression", reason="mapie is not installed")
+        names = {**names, "CrossConformalRegressor": mapie.CrossConformalRegressor}
     assert (PAGE.parent / row["page"]).exists()
     eval(row["call"], dict(names))

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 
 import hedgerow
 from hedgerow import errors
@@ -120,57 +119,6 @@ def test_the_view_names_columns_by_their_splits() -> None:
 
 MARKUP = "<img src=x onerror=alert(1)> & $x$"
 ESCAPED = "&lt;img src=x onerror=alert(1)&gt; &amp; $x$"
-
-
-def test_datasets_have_a_view_for_notebooks() -> None:
-    X = {MARKUP: ["a", "b", None, "a"], "id": np.arange(4), "size": [0.5, 1.5, 2.5, 3.5]}
-    y = [0.0, 1.0, 2.0, 3.0]
-    data = hedgerow.Dataset(X, y, [0.0, 1.0, 2.0, 1.0], groups=["p", "q", "p", "q"])
-    view = data._repr_html_()
-    assert "<img" not in view
-    assert value_of(view, "rows") == "4"
-    assert value_of(view, "columns") == "3 (1 numeric, 1 int64, 1 categorical)"
-    assert value_of(view, "categories") == f"{ESCAPED} (2 levels)"
-    assert value_of(view, "target") == "from 0 to 3, mean 1.5"
-    assert value_of(view, "weight") == "sum 4, 1 of 0"
-    assert value_of(view, "groups") == "2 different values"
-    assert "offset" not in view
-
-
-@pytest.mark.parametrize(
-    ("y", "shown"),
-    [
-        (None, "none"),
-        (["yes", "no", "yes"], "2 different values"),
-        ({"event": [1, 0, 1], "time": [1, 2, 3]}, "event, time"),
-        (pd.DataFrame({"a<b": [1, 2, 3], "b": [1, 2, 3]}), "2 columns: a&lt;b, b"),
-        (np.ones((3, 2)), "2 columns"),
-        (csr_array(np.ones((3, 2))), "2 columns"),
-    ],
-)
-def test_the_view_of_a_dataset_describes_its_target(y: object, shown: str) -> None:
-    assert value_of(hedgerow.Dataset(np.ones((3, 1)), y)._repr_html_(), "target") == shown
-
-
-def test_the_view_of_a_dataset_shows_why_it_cannot_be_read() -> None:
-    text = value_of(hedgerow.Dataset([[1.0, 2.0], [3.0]])._repr_html_(), "columns")
-    assert text.startswith("X cannot be read as a table")
-
-
-def test_the_view_of_a_dataset_does_not_read_a_large_table() -> None:
-    class Large:
-        shape = (3_000_000, 2)
-
-    view = hedgerow.Dataset(Large())._repr_html_()
-    assert (value_of(view, "rows"), value_of(view, "columns")) == ("3,000,000", "2")
-
-
-def test_the_view_of_files_does_not_read_them(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("<b>age,city,income\n31,Ulm,1.5\n45,Bonn,2.5\n")
-    view = hedgerow.Dataset.from_files(path, target="income", weight="city")._repr_html_()
-    assert value_of(view, "columns") == "1: &lt;b&gt;age"
-    assert (value_of(view, "target"), value_of(view, "weight")) == ("income", "city")
 
 
 @pytest.mark.parametrize(

@@ -82,10 +82,10 @@ class NaiveExplainer:
         found = [shapley_values(game, len(self.players)) for game in games]
         return np.stack([np.einsum("cp,po->co", halves, one) for one in found])
 
-    def interactions(self, X: Any, background: Any = None) -> np.ndarray:
+    def interactions(self, X: Any) -> np.ndarray:
         """Return interactions of shape (n_rows, n_columns, n_columns, n_outputs)."""
         rows = self.inputs(X)
-        games = [self._game(rows[i : i + 1], background) for i in range(len(rows))]
+        games = [self._game(rows[i : i + 1], None) for i in range(len(rows))]
         halves = self._halves()
         found = [shapley_interactions(game, len(self.players)) for game in games]
         return np.stack([np.einsum("cp,pqo,dq->cdo", halves, one, halves) for one in found])

@@ -87,10 +87,8 @@ class Job:
 
 
 def fit(job: Job) -> Estimator:
-    """Fit an estimator, with a progress bar on a terminal.
-
-    The model file does not depend on the terminal.
-    """
+    """Fit an estimator, with a progress bar on a terminal."""
+    # The model file does not depend on the terminal.
     estimator = estimator_class(job.task)(**job.settings, progress=shows_progress())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
     try:
@@ -125,11 +123,9 @@ def finished(estimator: Estimator) -> Estimator:
 
 
 def score_lines(estimator: Estimator) -> list[str]:
-    """Return lines with the scores of a fit on rows that it was not trained on.
-
-    The scores come from validation rows or from the folds of early stopping.  Without these
-    there are no lines.
-    """
+    """Return lines with the scores of a fit on rows that it was not trained on."""
+    # The scores come from validation rows or from the folds of early stopping. Without these there
+    # are no lines.
     booster: Booster = estimator.booster_
     best = booster.best_iteration
     at = "" if best is None else f" (best round: {best})"

@@ -27,26 +27,7 @@ _PARAMETERS = {"threads": "n_jobs", "trees": "n_estimators", "rounds": "n_estima
 
 
 def unknown_option_hint(rest: Sequence[str], known: Iterable[str], positional: set[str]) -> str:
-    """Return a sentence about the first unknown option, or ``""``.
-
-    Parameters
-    ----------
-    rest : sequence of str
-        Arguments that the command does not take.
-    known : iterable of str
-        Options of the command, such as ``"--target"``.
-    positional : set of str
-        Names of its arguments without an option, such as ``"data"``.
-
-    Examples
-    --------
-    >>> unknown_option_hint(["--max-leaves", "7"], ["--set", "--target"], {"data"})
-    ': parameters are given by --set, such as --set max_leaves=7'
-    >>> unknown_option_hint(["--label", "y"], ["--set", "--target"], {"data"})
-    ": use '--target'"
-    >>> unknown_option_hint(["--data", "a.csv"], ["--set", "--target"], {"data"})
-    ': DATA is given without an option, by its place'
-    """
+    """Return a sentence about the first unknown option, or ``""``."""
     first = next((each for each in rest if each.startswith("-") and each != "-"), "")
     option, equals, value = first.partition("=")
     name, every = option.lstrip("-"), set(known)

@@ -40,11 +40,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def utf8(argument: str) -> str:
-    """Return an argument that is text, such as the name of a column.
-
-    Where the locale lacks the characters of UTF-8, Python passes their bytes as surrogates.
-    Paths stay as they are, because files are opened by their bytes.
-    """
+    """Return an argument that is text, such as the name of a column."""
+    # Where the locale lacks the characters of UTF-8, Python passes their bytes as surrogates. Paths
+    # stay as they are, because files are opened by their bytes.
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -70,11 +68,9 @@ class Output:
 
 
 def say(text: object) -> None:
-    """Print a text at once; nothing else in the command line prints to standard output.
-
-    A failure does not interrupt the command, which may still have a file to write:
-    :func:`complete_output` reports it at the end.
-    """
+    """Print a text at once; nothing else in the command line prints to standard output."""
+    # A failure does not interrupt the command, which may still have a file to write:
+    # :func:`complete_output` reports it at the end.
     _record(_write(sys.stdout, f"{printable(str(text))}\n"))
 
 
@@ -108,10 +104,8 @@ def shows_progress() -> bool:
 
 @contextmanager
 def complete_output() -> Iterator[None]:
-    """Raise an error at the end of the block if standard output failed within it.
-
-    A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect | head`).
-    """
+    """Raise an error at the end of the block if standard output failed within it."""
+    # A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect | head`).
     before = sys.stdout
     if before is None:
         yield

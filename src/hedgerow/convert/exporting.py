@@ -12,9 +12,9 @@ import numpy as np
 from hedgerow.argument_types import is_one_of, path_text
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.atomic import write_atomically
+from hedgerow.convert.exports import ExportFormat, ExportReport, Notes
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
-from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
 from hedgerow.errors import (
     HedgerowError,
     ParameterError,

@@ -59,25 +59,7 @@ def finished(
     statistics: tuple[Statistic, ...] = (),
     n_parallel: int = 1,
 ) -> Imported:
-    """Build the model and check it like a model file.
-
-    Parameters
-    ----------
-    table : TreeTable
-        Trees; columns from ``schema.n_features`` on are statistics.
-    schema : Schema
-        Columns of the user's table.
-    source : mapping
-        Entry ``SOURCE`` of the training record; its ``"boosting"``, if any, is also stored under
-        the key that a fit uses.
-    classes : ndarray, optional
-    n_parallel : int, default=1
-        Trees of each output per round.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Build the model and check it like a model file."""
     split_schema, inputs = schema, None
     if statistics:
         inputs = Inputs(tuple(range(schema.n_features)), statistics)
@@ -103,10 +85,8 @@ def finished(
 
 
 def column_names(names: Sequence[str] | None, n_features: int, default: str) -> tuple[Any, bool]:
-    """Return the names of the columns, and whether the user gave them.
-
-    ``default`` is the library's name for unnamed columns, with ``{}`` for a number.
-    """
+    """Return the names of the columns, and whether the user gave them."""
+    # ``default`` is the library's name for unnamed columns, with ``{}`` for a number.
     if names is None or list(names) == [default.format(j) for j in range(n_features)]:
         return default_names(n_features), False
     if len(names) != n_features:

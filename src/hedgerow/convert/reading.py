@@ -30,24 +30,7 @@ MOST_BYTES = 2**31
 
 
 def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None, bool]:
-    """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source.
-
-    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if the file is
-    not a valid model file, or has an unsupported feature.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    model : Model
-        Validated.
-    record : dict or None
-        As for :func:`hedgerow.io.load_model`.
-    is_foreign : bool
-        Whether another library wrote the file.
-    """
+    """Read a model file, maybe of another library; tell its record and whether it is foreign."""
     path = path_text(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         return *load_model(path), False
@@ -101,12 +84,7 @@ def format_of(start: bytes) -> str | None:
 
 
 def read_foreign(data: bytes) -> Imported | None:
-    """Read the content of a file of another library; None if the format is unknown.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read the content of a file of another library; None if the format is unknown."""
     kind = format_of(data[:SNIFF_BYTES])
     if kind == "lightgbm":
         from hedgerow.convert.readers.lightgbm import read_lightgbm
@@ -126,12 +104,7 @@ BOUNDS = Bounds(values=1 << 26, containers=1 << 23, depth=256, constants=True)
 
 
 def read_json(data: bytes) -> Imported:
-    """Read a JSON model of XGBoost or CatBoost.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read a JSON model of XGBoost or CatBoost."""
     record = strict_json.decode(data.removeprefix(b"\xef\xbb\xbf"), "the model", BOUNDS)
     if isinstance(record, dict) and "learner" in record:
         from hedgerow.convert.readers.xgboost import read_record

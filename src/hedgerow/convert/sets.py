@@ -78,15 +78,7 @@ class _Copy:
 def set_tables_of(
     sets: CategorySets, key: IntArray, feature: IntArray, kept: IntArray, schema: Schema
 ) -> SetTables:
-    """Find bins for all sets.
-
-    Parameters
-    ----------
-    key, feature : int64, one per node
-        As in :class:`hedgerow.convert.trees.TreeTable`.
-    kept : int64
-        Nodes of the forest, in its order.
-    """
+    """Find bins for all sets."""
     feature, threshold = feature[kept], key[kept].copy()
     if not schema.has_categories:
         return SetTables(feature, threshold, None, None)

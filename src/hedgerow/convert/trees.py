@@ -97,17 +97,7 @@ class _Layout:
 
 
 def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> Grown:
-    """Build a forest.
-
-    Raise ``ModelFormatError`` if the nodes do not form trees, or numbers are out of range.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the columns that the trees split.
-    base_score : sequence of float
-        One for each output.
-    """
+    """Build a forest."""
     _check(table, schema)
     layout = _lay_out(table)
     inner = table.feature[layout.kept] >= 0
@@ -164,10 +154,8 @@ def _check(table: TreeTable, schema: Schema) -> None:
 
 
 def _lay_out(table: TreeTable) -> _Layout:
-    """Number the reachable nodes; children come after their parents.
-
-    A valid order of the source is kept, and so are the numbers of its leaves.
-    """
+    """Number the reachable nodes; children come after their parents."""
+    # A valid order of the source is kept, and so are the numbers of its leaves.
     start, n_trees = table.start, len(table.start) - 1
     tree = np.repeat(np.arange(n_trees), np.diff(start))
     base = start[tree]
@@ -213,11 +201,9 @@ def _lay_out(table: TreeTable) -> _Layout:
 def _without_empty(
     table: TreeTable, left: IntArray, right: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return children and roots, without splits that send all rows one way.
-
-    A split with ``NO_KEY`` that sends missing values left becomes the split "is it missing",
-    with its sides exchanged.
-    """
+    """Return children and roots, without splits that send all rows one way."""
+    # A split with ``NO_KEY`` that sends missing values left becomes the split "is it missing", with
+    # its sides exchanged.
     roots = table.start[:-1]
     empty = (table.feature >= 0) & ~table.sets.is_set & (table.key == NO_KEY)
     if not empty.any():

@@ -59,7 +59,7 @@ from hedgerow.params import (
 )
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
-from hedgerow.plot.inspections import InspectionPictures
+from hedgerow.plot.views import InspectionPictures
 from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:

@@ -105,10 +105,9 @@ multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="
     ``"one_output_per_tree"``: a round grows one tree for each output.
     ``"multi_output_tree"``: a round grows one tree, whose leaves hold a value for each
     output and whose splits maximise the sum of the gains.  ``"auto"``:
-    ``"multi_output_tree"`` for several targets and labels unless there are monotone
-    constraints or linear leaves, or another parameter rules it out
-    (docs/several-targets.md), and
-    ``"one_output_per_tree"`` for classes.
+    ``"multi_output_tree"`` for several targets and labels with ``tree_method="hist"``
+    unless there are monotone constraints or linear leaves, or another parameter rules it
+    out (docs/several-targets.md), and ``"one_output_per_tree"`` otherwise.
 drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
     With ``boosting="dart"``: probability that an earlier round is dropped, and
     probability that a round drops none.

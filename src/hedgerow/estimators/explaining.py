@@ -48,7 +48,7 @@ class BoostedExplanations(ABC):
             splits of such columns are weighted by the numbers of training rows.
         interactions : bool, default=False
             Divide each value into the main effect of the column and its interaction with
-            each other column.
+            each other column; only without a background.
         outputs : int, str, or sequence of these, optional
             Raw scores to explain, for a model with several: classes, targets or quantile
             levels, by name or number.
@@ -140,7 +140,7 @@ class TreeExplanations(ABC):
             splits of such columns are weighted by the weights of the training rows.
         interactions : bool, default=False
             Divide each value into the main effect of the column and its interaction with
-            each other column.
+            each other column; only without a background.
         outputs : int, str, or sequence of these, optional
             Outputs to explain, for a tree with several: classes by label, targets by number,
             and ``"column: label"`` for several columns of classes.

@@ -36,11 +36,7 @@ class CheckedScores:
 
 
 def accuracy(reader: str, y: Any, predicted: AnyArray, sample_weight: Any) -> float:
-    """Return the weighted share of rows whose label, or all of whose labels, are predicted.
-
-    Raise ``DataError`` or ``DataTypeError`` if y does not hold labels like the predicted ones,
-    or a weight is invalid.
-    """
+    """Return the weighted share of rows whose label, or all of whose labels, are predicted."""
     n_rows = len(predicted)
     require_target(y, reader)
     labels = plain_labels(on_host(y))
@@ -57,11 +53,7 @@ def accuracy(reader: str, y: Any, predicted: AnyArray, sample_weight: Any) -> fl
 
 
 def r2(reader: str, y: Any, predicted: AnyArray, sample_weight: Any) -> float:
-    """Return R2, for several targets the mean of theirs.
-
-    Raise ``DataError`` or ``DataTypeError`` if y does not hold a number for each predicted one,
-    or a weight is invalid.
-    """
+    """Return R2, for several targets the mean of theirs."""
     from sklearn.metrics import r2_score
 
     require_target(y, reader)

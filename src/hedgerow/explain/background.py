@@ -21,11 +21,6 @@ from hedgerow.kernels.shapley.background import (
     add_background_trees,
     fill_groups,
 )
-from hedgerow.kernels.shapley.background_pairs import (
-    add_background_pairs,
-    count_patterns,
-    fill_pair_tables,
-)
 from hedgerow.kernels.shapley.leaf_groups import GROUP_FIELDS, Groups, GroupSpace, plan_groups
 from hedgerow.kernels.shapley.leaf_players import (
     MOST_PLAYERS,
@@ -57,33 +52,16 @@ TABLE_MEMORY = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaves:
-    """The positions of each leaf's tables and lists.
-
-    ``tree`` is the tree of each leaf; ``table`` and ``listed`` are the numbers of patterns with
-    a table and with a list.
-    """
+    """Players, tree, and whether it has a table, of each leaf; ``listed`` counts its patterns."""
 
     paths: Paths
     tree: IntArray
-    table: IntArray
+    tabled: BoolArray
     listed: IntArray
-
-    def per_tree(self, numbers: IntArray, n_trees: int) -> IntArray:
-        """Return sums over the leaves of each tree."""
-        return np.bincount(self.tree, weights=numbers, minlength=n_trees).astype(np.int64)
 
 
 class BackgroundExplainer:
-    """Explainer of the raw scores of a forest against the rows of a background.
-
-    Parameters
-    ----------
-    explainer : Explainer
-    background : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
-        As for :class:`hedgerow.model.predict.Predictor`.
-    sparse : bool
-        Whether the rows to explain come from a sparse table.
-    """
+    """Explainer of the raw scores of a forest against the rows of a background; see Explainer."""
 
     def __init__(
         self, explainer: Explainer, background: AnyArray | SparseTable, sparse: bool
@@ -124,17 +102,16 @@ class BackgroundExplainer:
         few = np.minimum(n_players, MOST_TABLED)
         tabled = (n_players == few) & (paths.node < 0)
         tabled &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
-        table = np.where(tabled, 1 << few, 0)
         listed = np.where(tabled, 0, n_rows)
         is_leaf = plan.walks.edge[:, LEAF] >= 0
         tree = np.zeros(len(n_players), dtype=np.int64)
         per_edge = np.repeat(np.arange(len(plan.game.roots)), np.diff(plan.walks.first_edge))
         tree[plan.walks.edge[is_leaf, LEAF]] = per_edge[is_leaf]
-        return _Leaves(paths, tree, table, listed)
+        return _Leaves(paths, tree, tabled, listed)
 
     @once
     def _groups(self) -> Groups:
-        return make_groups(self._plan, self._leaves.paths, self._leaves.table > 0)
+        return make_groups(self._plan, self._leaves.paths, self._leaves.tabled)
 
     @once
     def _group_sizes(self) -> tuple[IntArray, IntArray]:
@@ -146,8 +123,9 @@ class BackgroundExplainer:
     @once
     def _sizes(self) -> IntArray:
         """Bytes of the tables and lists of each tree."""
-        tables = self._per_tree(self._group_sizes[1])
-        return 8 * (tables + self._leaves.per_tree(self._leaves.listed, len(tables)))
+        tables, leaves = self._per_tree(self._group_sizes[1]), self._leaves
+        listed = np.bincount(leaves.tree, weights=leaves.listed, minlength=len(tables))
+        return 8 * (tables + listed.astype(np.int64))
 
     def _per_tree(self, numbers: IntArray) -> IntArray:
         """Return sums over the groups of each tree."""
@@ -164,27 +142,19 @@ class BackgroundExplainer:
             fill_block_keys(self._batch.rows, slots, self._batch.categories, first, n, block)
         return keys
 
-    def values(
-        self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
-    ) -> FloatArray:
-        """Return Shapley values; see :meth:`hedgerow.explain.explainer.Explainer.values`."""
+    def values(self, values: AnyArray | SparseTable, n_threads: int = 1) -> FloatArray:
+        """Return Shapley values, as :meth:`hedgerow.explain.explainer.Explainer.values` does."""
         one = self.explainer
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        columns = (one.players.n_columns,) * (2 if pairs else 1)
-        found = np.zeros((n_rows, *columns, one.n_outputs))
+        found = np.zeros((n_rows, one.players.n_columns, one.n_outputs))
         if one.players.number == 0:
             return found
-        leaves, sizes = self._leaves, self._sizes
-        if pairs:
-            sizes = sizes + 8 * leaves.per_tree(3 * leaves.table + leaves.listed, len(sizes))
-        for run in runs_of(sizes, TABLE_MEMORY):
+        for run in runs_of(self._sizes, TABLE_MEMORY):
             tables = self._tables(run, n_threads)
-            explain = functools.partial(self._explain_rows, tables, run)
-            if pairs:
-                both = (tables, self._pair_tables(run, n_threads))
-                explain = functools.partial(self._explain_pairs, both, run)
             for part, rows in self._parts(values):
-                task = functools.partial(explain, one.batch(rows), found[part])
+                task = functools.partial(
+                    self._explain_rows, tables, run, one.batch(rows), found[part]
+                )
                 run_blocks(task, len(rows), n_threads, ROWS_PER_THREAD)
         return found
 
@@ -226,26 +196,6 @@ class BackgroundExplainer:
             )
             trees = (run[0] + first, run[0] + stop)
             fill_groups(walks, leaves.paths, groups, keys, n_rows, trees, tables, space)
-
-        run_blocks(fill, run[1] - run[0], n_threads, 1)
-        return tables
-
-    def _pair_tables(self, run: tuple[int, int], n_threads: int) -> Tables:
-        """Return the background's tables and lists for pairs at the leaves of some trees."""
-        leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
-        here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
-        table = np.where(here, 3 * leaves.table, 0)
-        start = np.where(table > 0, np.cumsum(table) - table, -1)
-        tables = self._tables_at(run, start, np.zeros(int(table.sum())))
-        walks, keys = plan.walks_for(self._batch), self._background_keys
-
-        def fill(start: int, stop: int) -> None:
-            first, last = run[0] + start, run[0] + stop
-            space = plan.space()
-            found = np.empty(WORD, dtype=np.uint64)
-            count_patterns(walks, leaves.paths, keys, n_rows, first, last, tables, space, found)
-            space_of_leaf = np.empty(4 << MOST_TABLED)
-            fill_pair_tables(walks, leaves.paths, first, last, n_rows, tables, space_of_leaf)
 
         run_blocks(fill, run[1] - run[0], n_threads, 1)
         return tables
@@ -293,34 +243,10 @@ class BackgroundExplainer:
             )  # fmt: skip
             spread_players(total, players.columns, first, n, found)
 
-    def _explain_pairs(
-        self,
-        tables: tuple[Tables, Tables],
-        run: tuple[int, int],
-        batch: Batch,
-        found: FloatArray,
-        start: int,
-        stop: int,
-    ) -> None:
-        """Add a run of trees to the values of pairs of rows ``start .. stop``."""
-        plan, paths, columns = self._plan, self._leaves.paths, self.explainer.players.columns
-        walks, slots = plan.walks_for(batch), plan.game.slots
-        _, players, _, n_sums = plan.sizes
-        some, pair = scratch(len(slots) * BLOCK, players * players * n_sums * WORD)
-        keys = some.view(np.int64)
-        space, lines = self._space(), (self.explainer.slopes, batch.numbers)
-        for first in range(start, stop, WORD):
-            rows = (first, min(WORD, stop - first))
-            fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
-            add_background_pairs(
-                walks, lines, (paths, self._groups), tables, len(self._rows), keys, rows, run,
-                columns, found, space, pair,
-            )  # fmt: skip
-
     def _space(self) -> BackgroundSpace:
         """Return the scratch space of one thread."""
         most = int(np.diff(self._leaves.paths.first).max(initial=1))
-        room = most * most + 2 * self._leaves.paths.term.shape[1] + WORD
+        room = most + 2 * self._leaves.paths.term.shape[1] + WORD
         walk, n_words = self._plan.space(), BLOCK // WORD
         return BackgroundSpace(
             walk=walk,

@@ -154,20 +154,7 @@ class Explainer:
     def values(
         self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
     ) -> FloatArray:
-        """Return Shapley values of rows.
-
-        Parameters
-        ----------
-        values : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
-            As for :class:`hedgerow.model.predict.Predictor`.
-        n_threads : int, default=1
-        pairs : bool, default=False
-            Whether to return values of pairs of columns.
-
-        Returns
-        -------
-        float64, shape (n_rows, n_columns, n_outputs) or (n_rows, n_columns, n_columns, n_outputs)
-        """
+        """Return Shapley values of columns or pairs (n_rows, n_columns[, n_columns], n_outputs)."""
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         columns = (self.players.n_columns,) * (2 if pairs else 1)
         found = np.zeros((n_rows, *columns, self.n_outputs))

@@ -112,26 +112,7 @@ def make_game(
     *,
     lines: bool = True,
 ) -> Game:
-    """Return the game of a forest.
-
-    Parameters
-    ----------
-    forest : Forest
-    players : Players
-    reached : float64, one per node, or None
-        Training rows of each node, for the shares; None: the counts in the forest.
-    unknown_slots : dict of int to int, optional
-        For each category column, the slot that tests for an unknown value, if unknown values
-        end a walk.
-    lines : bool, default=True
-        Whether linear leaves are expanded.
-
-    Raises
-    ------
-    ParameterError
-        If the model does not store how many training rows reached its nodes, or a linear leaf
-        has more than ``MOST_TERMS`` columns.
-    """
+    """Return the game of a forest; ``unknown_slots`` test for unknown values that end walks."""
     if forest.slopes is not None:
         n_terms = int(np.diff(forest.slopes.start).max(initial=0))
         if n_terms > MOST_TERMS:
@@ -165,8 +146,7 @@ def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> Flo
     """Return the share of the rows of each node in its left child; 0 for a leaf.
 
     The divisor is the sum over both children, because numbers of rows are rounded with target
-    statistics.  Imported models without numbers of rows use hessians instead.  A node without
-    rows has shares of one half.
+    statistics; imported models without numbers of rows have hessians.
     """
     inner = np.flatnonzero(forest.feature >= 0)
     known = [forest.cover, forest.count.astype(np.float64)] if reached is None else [reached]
@@ -287,7 +267,14 @@ def _spread(values: AnyArray, where: BoolArray, other: int = 0) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Players:
-    """The players of a forest.
+    """The players of a forest: all inputs of one column are one player.
+
+    Statistics and crosses of two columns are separate players, whose value is divided equally
+    between the two columns::
+
+        inputs      age   mean of city   rows of city   mean of city x job
+        players      0         1              1                 2
+        columns     age       city           city          city and job, half each
 
     Attributes
     ----------
@@ -312,24 +299,7 @@ class Players:
 def find_players(
     requested: IntArray, sources: Sequence[tuple[int, ...]] | None, n_columns: int
 ) -> Players:
-    """Return the players behind some inputs, ascending by their columns.
-
-    All inputs of one column are one player, so a column takes part with all of its inputs.
-    Statistics and crosses of two columns are separate players, whose value is divided equally
-    between the two columns::
-
-        inputs      age   mean of city   rows of city   mean of city x job
-        players      0         1              1                 2
-        columns     age       city           city          city and job, half each
-
-    Parameters
-    ----------
-    requested : int64
-        Inputs that a forest uses, ascending.
-    sources : sequence of tuple of int, or None
-        One or two columns of each input; None if the inputs are the columns.
-    n_columns : int
-    """
+    """Return the players behind the inputs that a forest uses, ascending by their columns."""
     n_inputs = n_columns if sources is None else len(sources)
     origin = np.full((n_inputs, 2), -1, dtype=np.int64)
     if sources is None:

@@ -40,13 +40,7 @@ def names_of_outputs(
 
 
 def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, ...] | None, bool]:
-    """Return the numbers of the requested outputs (None: all), and whether it is one output.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such output.
-    """
+    """Return the numbers of the requested outputs (None: all), and whether it is one output."""
     if outputs is None:
         return None, False
     single = isinstance(outputs, str | numbers.Integral)

@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
@@ -24,7 +24,6 @@ from hedgerow.model.other_forests import without_vectors
 from hedgerow.once import once
 
 if TYPE_CHECKING:
-    from hedgerow.explain.background import BackgroundExplainer
     from hedgerow.explain.explainer import Explainer
 
 SMALL = 1 << 26
@@ -32,12 +31,7 @@ SMALL = 1 << 26
 
 
 def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> None:
-    """Raise if values take more memory than allowed.
-
-    Raises
-    ------
-    DataError
-    """
+    """Raise ``DataError`` if values take more memory than allowed."""
     needed = 8 * int(np.prod(shape, dtype=np.float64))
     if limit is None and needed <= SMALL:
         return
@@ -83,31 +77,24 @@ def explain_rows(
     background: AnyArray | SparseTable | None,
     request: Request,
 ) -> Explanation:
-    """Explain rows that have been read.
-
-    Parameters
-    ----------
-    explainer : Explainer
-    values, background : inputs of the trees for each row
-        Without a background, the training rows of each node replace it.
-    request : Request
-
-    Raises
-    ------
-    DataError
-        If the values do not fit into memory.
-    """
+    """Explain the inputs of the trees of rows; without a background, training rows replace it."""
+    if request.interactions and background is not None:
+        raise ParameterError(
+            "interactions=True needs the path-dependent values: leave out the background, or "
+            "explain single columns with it."
+        )
     n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
     n_columns = len(request.feature_names)
     pairs = (n_columns,) if request.interactions else ()
     check_memory((n_rows, n_columns, *pairs, explainer.n_outputs), request.memory_limit)
     from hedgerow.explain.background import BackgroundExplainer
 
-    one: Explainer | BackgroundExplainer = explainer
-    if background is not None:
+    if background is None:
+        found = explainer.values(values, request.n_threads, pairs=request.interactions)
+        base = explainer.base_values
+    else:
         one = BackgroundExplainer(explainer, background, isinstance(values, SparseTable))
-    found = one.values(values, request.n_threads, pairs=request.interactions)
-    base = one.base_values
+        found, base = one.values(values, request.n_threads), one.base_values
     if request.offset is not None:
         base = base + request.offset.T
     several = len(request.output_names) > 0
@@ -159,7 +146,8 @@ class ExplainedPredictions(BoosterPart):
             unknown columns are followed in proportion to the training rows
             (path-dependent).
         interactions : bool, default=False
-            Divide each value into the column's own part and its interactions with other columns.
+            Divide each value into the column's own part and its interactions with other columns;
+            only without a background.
         outputs : int, str, or sequence of these, optional
             Numbers or names of the raw scores to explain, for a model with several
             (:attr:`output_names`); default: all.  A single output outside a list has no axis in
@@ -182,7 +170,8 @@ class ExplainedPredictions(BoosterPart):
         Raises
         ------
         ParameterError
-            For an unknown output, and for linear leaves with more than ten columns.
+            For an unknown output, for interactions with a background, and for linear leaves with
+            more than ten columns.
         DataError, DataTypeError
             If X, the background or the offset do not fit the model, the background has no
             rows, or the values do not fit into memory.

@@ -7,8 +7,8 @@
 ``importance``    importances, some with standard errors
 ``views``         methods of a booster
 ----------------  -----------------------------------------------------------------
-``paths``         counts of rows that meet all conditions of a path except those on a column
-``exact``         effects from these counts: step functions, exact for every value
+``background``    rows over which predictions are averaged
+``grids``         values at which a column is evaluated
 ``rescoring``     scores of rows with another value of a column, by the trees that use it
 ================  =================================================================
 """

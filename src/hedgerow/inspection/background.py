@@ -1,23 +1,29 @@
-"""Background rows, over which a model is averaged."""
+"""Background rows, over which a model is averaged, and checks of what is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.argument_types import listed
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_offset, check_weight
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
+from hedgerow.data.schema import position_of
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import task_of
-from hedgerow.model.model import Model
+from hedgerow.model.cells import Cells
+from hedgerow.model.model import Model, check_model
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.once import once
+from hedgerow.params import Interval
 from hedgerow.threads import resolve_threads
 
 Kind: TypeAlias = Literal["raw", "value", "probability"]
@@ -29,12 +35,21 @@ MOST_DENSE = 1 << 31
 """Limit in bytes on a sparse table in dense form."""
 
 
+_N_POINTS = Interval(2, 1_000_000, integer=True)
+_MAX_ROWS = Interval(1, np.inf, integer=True)
+_SEED = Interval(0, 2**32 - 1, integer=True)
+
+Columns: TypeAlias = "Sequence[str | int] | str | int | None"
+"""Names or positions of columns; None means all."""
+
+
 @dataclass(frozen=True, eq=False)
 class Background:
     """Rows in the form of a model's inputs.
 
     Attributes
     ----------
+    kind : {"raw", "value", "probability"}
     values : float32, float64 or int64, shape (n_rows, n_features)
         The user's columns, as :class:`hedgerow.data.Table` holds them.
     weight : float64 (n_rows,), or None
@@ -44,6 +59,7 @@ class Background:
     """
 
     model: Model
+    kind: Kind
     values: AnyArray
     weight: FloatArray | None
     offset: FloatArray | None
@@ -58,11 +74,6 @@ class Background:
     def n_rows(self) -> int:
         return len(self.values)
 
-    @property
-    def mass(self) -> float:
-        """Total weight of the rows."""
-        return float(self.n_rows if self.weight is None else self.weight.sum())
-
     @once
     def inputs(self) -> AnyArray:
         """The inputs of the trees."""
@@ -74,26 +85,58 @@ class Background:
         return values if inputs is None else inputs.values(values, self.schema, self.n_threads)
 
     @once
+    def cells(self) -> Cells:
+        """The cells of the inputs of the trees."""
+        return Cells(self.model.forest, self.model.split_schema)
+
+    @once
+    def raw(self) -> FloatArray:
+        """Raw scores of the rows, shape (n_outputs, n_rows)."""
+        predictor = Predictor(self.model.forest, self.model.split_schema.kinds)
+        raw = predictor.raw_scores(self.inputs, self.n_threads)
+        return raw if self.offset is None else raw + self.offset
+
+    @once
     def objective(self) -> Objective:
         """The objective, which has the link from raw scores to predictions."""
         model = self.model
         return objective_of_record(model.objective, model.forest.n_outputs, model.training)
 
-    def predicted(self, raw: FloatArray, kind: Kind) -> FloatArray:
-        """Return predictions, shape (n_rows, n_outputs), for raw scores (n_outputs, n_rows)."""
-        if kind == "raw":
+    def predicted(self, raw: FloatArray) -> FloatArray:
+        """Return predictions, shape (n, n_outputs), for raw scores (n_outputs, n)."""
+        if self.kind == "raw":
             return np.ascontiguousarray(raw.T)
-        values = self.objective.predict(raw)
-        if weights_of(self.model) is not None:
-            values = true_probabilities(self.model, values)
+        values = self.values_of(raw)
         return values[:, None] if values.ndim == 1 else values
 
-    def mean(self, rows: FloatArray) -> FloatArray:
-        """Return the weighted mean over the rows, the first axis."""
-        return np.asarray(np.average(rows, axis=0, weights=self.weight))
+    def values_of(self, raw: FloatArray) -> FloatArray:
+        """Return values or probabilities, free of class weights, for raw scores."""
+        values = self.objective.predict(raw)
+        return values if weights_of(self.model) is None else true_probabilities(self.model, values)
 
-    def take(self, rows: IntArray) -> Background:
-        """Return some of the rows."""
+    def means(self, scores: Iterable[FloatArray]) -> FloatArray:
+        """Return mean predictions (n_values, n_outputs) for raw scores with some of the values."""
+        return np.concatenate([self.mean(self.curves(raw)) for raw in scores])
+
+    def curves(self, raw: FloatArray) -> FloatArray:
+        """Return predictions (n_values, n_rows, n_outputs) for raw scores with some values."""
+        predicted = self.predicted(raw)
+        return predicted.reshape(-1, self.n_rows, predicted.shape[1])
+
+    def mean(self, curves: FloatArray) -> FloatArray:
+        """Return the weighted mean over the rows, the second axis."""
+        return np.asarray(np.average(curves, axis=1, weights=self.weight))
+
+    def sample(self, max_rows: int | None, random_state: int) -> Background:
+        """Return at most ``max_rows`` of the rows, drawn among those with a weight."""
+        if max_rows is not None and max_rows not in _MAX_ROWS:
+            raise ParameterError(f"max_rows must be {_MAX_ROWS}, or None; got {brief(max_rows)}.")
+        if random_state not in _SEED:
+            raise ParameterError(f"random_state must be {_SEED}; got {brief(random_state)}.")
+        rows = np.arange(self.n_rows) if self.weight is None else np.flatnonzero(self.weight)
+        if max_rows is None or len(rows) <= max_rows:
+            return self
+        rows = np.sort(np.random.default_rng(random_state).choice(rows, max_rows, replace=False))
         weight = None if self.weight is None else self.weight[rows]
         offset = None if self.offset is None else np.ascontiguousarray(self.offset[:, rows])
         return replace(self, values=self.values[rows], weight=weight, offset=offset)
@@ -102,15 +145,13 @@ class Background:
 def read_background(
     model: Model,
     X: Any,
+    kind: object = "raw",
     sample_weight: Any = None,
     offset: Any = None,
     n_jobs: int | None = None,
 ) -> Background:
-    """Read rows with the columns of a model.
-
-    Raise ``DataError`` or ``DataTypeError`` if X does not fit the model, or is a sparse
-    table that is too large in dense form.
-    """
+    """Read rows with the columns of a model; raise errors if they or ``kind`` do not fit it."""
+    checked = check_kind(kind, model)
     X, given = offset_of_rows(model, X, offset)
     table = read_any(X, model.schema, reader="Booster")
     if isinstance(table, SparseTable):
@@ -127,16 +168,33 @@ def read_background(
         values = table.values
     weight = check_weight(sample_weight, len(values))
     added = check_offset(given, len(values), model.forest.n_outputs)
-    return Background(model, values, weight, added, resolve_threads(n_jobs))
+    return Background(model, checked, values, weight, added, resolve_threads(n_jobs))
+
+
+def positions_of(columns: Columns, model: Model) -> list[int]:
+    """Return the positions of columns of a model; raise ``ParameterError`` if one is unknown."""
+    check_model(model)
+    if columns is None:
+        return list(range(model.schema.n_features))
+    given = [columns] if isinstance(columns, str | int | np.integer) else listed(columns)
+    if given is None:
+        raise ParameterError(
+            f"columns must be a name or position, a list of these, or None; got {brief(columns)}."
+        )
+    found = [position_of(column, model.schema, "columns") for column in given]
+    if not found:
+        raise ParameterError("columns is empty: name at least one, or leave it out for all.")
+    return found
+
+
+def check_points(n_points: object) -> None:
+    """Raise ``ParameterError`` unless the number of values of a grid is valid."""
+    if n_points not in _N_POINTS:
+        raise ParameterError(f"n_points must be {_N_POINTS}; got {brief(n_points)}.")
 
 
 def check_kind(kind: object, model: Model) -> Kind:
-    """Return ``kind`` if the model has it.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Return ``kind`` if the model has it, else raise ``ParameterError``."""
     for known in KINDS:
         if isinstance(kind, str) and kind == known:
             break
@@ -160,14 +218,3 @@ def check_kind(kind: object, model: Model) -> Kind:
             "use 'probability' or 'raw'."
         )
     return known
-
-
-def is_identity(background: Background) -> bool:
-    """Return whether the prediction equals the raw score."""
-    n_outputs = background.model.forest.n_outputs
-    probe = np.tile([-7.5, -1.0, 0.0, 0.25, 3.0], (n_outputs, 1))
-    try:
-        values = background.objective.predict(probe)
-    except ValueError:  # the raw scores are invalid for the objective
-        return False
-    return np.array_equal(values if values.ndim == 1 else values.T, np.squeeze(probe))

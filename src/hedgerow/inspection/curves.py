@@ -6,29 +6,28 @@ The trees that use the column score the rows again with other values of the colu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, distinct
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import Background, Kind, check_kind, read_background
-from hedgerow.inspection.cells import quantiles_of
-from hedgerow.inspection.effects import Effect, PartialDependence
-from hedgerow.inspection.grids import grid_of, user_cells
-from hedgerow.inspection.partial import (
-    N_POINTS,
+from hedgerow.inspection.background import (
+    Background,
     Columns,
+    Kind,
     check_points,
-    effect_of_grid,
-    named_outputs,
     positions_of,
+    read_background,
 )
+from hedgerow.inspection.effects import Effect, PartialDependence
+from hedgerow.inspection.grids import Grid, grid_of, held_as, quantiles_of
+from hedgerow.inspection.partial import N_POINTS, effect_of_grid, named_outputs, single_output
 from hedgerow.inspection.rescoring import Rescorer
-from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 
 MOST_BYTES = 1 << 31
 """Limit on the bytes of curves."""
@@ -105,14 +104,12 @@ def individual_curves(
     >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
     [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
     """
-    check_model(model)
-    places = positions_of(column, model.schema)
+    places = positions_of(column, model)
     if column is None or len(places) != 1:
         raise ParameterError(f"column must name one column; got {brief(column)}.")
     place = places[0]
-    kind = check_kind(kind, model)
     check_points(n_points)
-    background = read_background(model, X, sample_weight, offset, n_jobs)
+    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
     grid = grid_of(background, place, n_points)
     size = 8 * background.n_rows * len(grid.encoded) * model.forest.n_outputs
     if size > MOST_BYTES:
@@ -121,24 +118,16 @@ def individual_curves(
             f"{size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB: pass fewer rows."
         )
     scores = Rescorer(background, place).grid_scores(grid.encoded)
-    curves = np.stack([background.predicted(raw, kind) for raw in scores], axis=1)
-    mean = background.mean(curves)
-    values = curves[:, : len(grid.positions)]
-    if values.shape[-1] == 1:
-        values, mean = values[..., 0], mean[..., 0]
-    effect = effect_of_grid(background, place, grid, mean)
-    return IndividualCurves(effect, values, own_values(background, place), kind)
-
-
-def own_values(background: Background, column: int) -> AnyArray:
-    """Return the values of a column as in the user's table: numbers or levels."""
-    cells = user_cells(background, column)
-    values = background.values[:, column]
-    if not cells.is_category:
-        return floats_of(values[:, None], [cells.column.kind])[:, 0]
-    codes = cells.cell_of(values)
-    names = np.array([*cells.column.levels, None, None], dtype=object)
-    return names[codes]
+    curves = np.concatenate([background.curves(raw) for raw in scores])
+    effect = effect_of_grid(background, place, grid, background.mean(curves))
+    values = single_output(curves[: len(grid.positions)].swapaxes(0, 1))
+    own = background.values[:, place]
+    if grid.column.kind == "category":
+        levels = np.array([*grid.column.levels, None, None], dtype=object)
+        own = levels[codes_of(own, len(grid.column.levels))]
+    else:
+        own = floats_of_column(own, grid.column.kind).astype(np.float64)
+    return IndividualCurves(effect, values, own, background.kind)
 
 
 def accumulated_effects(
@@ -191,77 +180,51 @@ def accumulated_effects(
     >>> accumulated_effects(booster.model, X)["x0"].values.round(6).tolist()
     [-0.833333, 0.166667, 1.166667]
     """
-    kind = check_kind(kind, model)
-    check_model(model)
+    chosen = positions_of(columns, model)
     check_points(n_points)
     kinds = model.schema.kinds
     if columns is None:
-        chosen = [j for j, own in enumerate(kinds) if own != "category"]
-    else:
-        chosen = positions_of(columns, model.schema)
+        chosen = [column for column in chosen if kinds[column] != "category"]
     for column in chosen:
         if kinds[column] == "category":
             raise ParameterError(
                 f"column {model.schema.names[column]!r} holds categories, which have no order: "
                 "use partial_dependence."
             )
-    background = read_background(model, X, sample_weight, offset, n_jobs)
-    effects = [_accumulated(background, column, kind, n_points) for column in chosen]
+    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
+    effects = [_accumulated(background, column, n_points) for column in chosen]
     n_outputs = effects[0].n_outputs if effects else 1
-    return PartialDependence(
-        tuple(effects), kind, np.squeeze(np.zeros(n_outputs)),
-        named_outputs(output_names, n_outputs), is_accumulated=True,
-    )  # fmt: skip
+    names = named_outputs(output_names, n_outputs)
+    mean = np.squeeze(np.zeros(n_outputs))
+    return PartialDependence(tuple(effects), background.kind, mean, names, is_accumulated=True)
 
 
-def _accumulated(background: Background, column: int, kind: Kind, n_points: int) -> Effect:
-    described = background.schema.columns[column]
-    own = background.values[:, column]
-    numbers = floats_of(own[:, None], [described.kind])[:, 0]
-    quantiles = quantiles_of(own, described)
+def _accumulated(background: Background, column: int, n_points: int) -> Effect:
+    """Return the accumulated effect of one column of numbers."""
+    described, own = background.schema.columns[column], background.values[:, column]
+    numbers, quantiles = floats_of_column(own, described.kind), quantiles_of(own, described.kind)
     positions = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
     edges = distinct(quantiles[positions]) if len(quantiles) else np.zeros(1)
-    rows = np.isfinite(numbers)
-    weight = np.where(rows, 1.0 if background.weight is None else background.weight, 0.0)
-    step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, max(1, len(edges) - 1))
-    low, high = edges[step - 1], edges[np.minimum(step, len(edges) - 1)]
-    rescorer = Rescorer(background, column)
-    upper, lower = (
-        background.predicted(rescorer.scores(_as_held(ends, background, described.kind)), kind)
-        for ends in (high, low)
-    )
-    change = np.where(rows[:, None], upper - lower, 0.0)
     n_steps = max(1, len(edges) - 1)
+    step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, n_steps)
+    rescorer = Rescorer(background, column)
+    lower, upper = (
+        background.predicted(rescorer.scores(held_as(ends, own.dtype, described.kind)))
+        for ends in (edges[step - 1], edges[np.minimum(step, len(edges) - 1)])
+    )
+    present = np.isfinite(numbers)
+    weight = np.where(present, 1.0 if background.weight is None else background.weight, 0.0)
     mass = np.bincount(step - 1, weights=weight, minlength=n_steps)
+    change = np.where(present[:, None], upper - lower, 0.0)
     sums = np.stack(
         [np.bincount(step - 1, weights=weight * c, minlength=n_steps) for c in change.T], axis=1
     )
     local = np.divide(sums, mass[:, None], out=np.zeros_like(sums), where=mass[:, None] > 0.0)
     curve = np.concatenate((np.zeros((1, local.shape[1])), np.cumsum(local, axis=0)))[: len(edges)]
-    middle = (curve[:-1] + curve[1:]) / 2 if len(edges) > 1 else curve
-    curve = curve - (mass @ middle) / mass.sum() if mass.sum() > 0.0 else curve
-    counted = np.concatenate(([0.0], mass))[: len(edges)]
-    values = curve[:, 0] if curve.shape[1] == 1 else curve
-    return Effect(
-        name=described.name,
-        kind=described.kind,
-        positions=edges,
-        levels=(),
-        values=values,
-        missing=np.full(values.shape[1:], np.nan),
-        unknown=None,
-        rows=counted,
-        missing_rows=0.0,
-        unknown_rows=0.0,
-        quantiles=quantiles,
-        is_exact=False,
-        temporal=described.temporal,
-        zero_missing_up_to=background.schema.zero_missing_up_to,
-    )
-
-
-def _as_held(numbers: FloatArray, background: Background, kind: str) -> AnyArray:
-    """Return numbers in the form in which the background's table holds the column."""
-    if background.values.dtype != np.int64:
-        return numbers
-    return numbers.astype(np.int64) if kind == "int" else keys_of_floats(numbers)
+    if mass.any():
+        middle = (curve[:-1] + curve[1:]) / 2 if len(edges) > 1 else curve
+        curve = curve - (mass @ middle) / mass.sum()
+    grid = Grid(described, edges, np.append(edges, np.nan), quantiles, False)
+    effect = effect_of_grid(background, column, grid, np.append(curve, np.nan * curve[:1], axis=0))
+    rows = np.append(0.0, mass)[: len(edges)]
+    return replace(effect, rows=rows, missing_rows=0.0)

@@ -1,30 +1,28 @@
-"""Mean prediction as a function of a column: step functions, or values at points.
+"""Effects: the mean prediction of a background, with a column set to each value in turn.
 
 Glossary
 --------
-cell    values of a column that no split separates: numbers between two cuts,
-        or categories of one bin; missing values are a separate cell
-effect  mean prediction of a background, with the column set to each value in turn
-steps   an effect with constant leaves: exact for every value, because it is constant in a cell
+step    numbers between two neighbouring cuts: constant leaves do not separate them
+steps   an effect of constant leaves, evaluated in every step: exact for every value
 points  an effect evaluated at some values only
 """
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.columns import Encoded, Ticks, rounded_categories
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.reading.temporal import as_trained
-from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema, Temporal
+from hedgerow.data.schema import Column, ColumnKind, Rounding, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 
 
@@ -37,18 +35,18 @@ class Effect:
     name : str
     kind : {"float", "int", "category"}
     positions : float64 or int64, shape (n,)
-        For steps, the largest number of each cell, and infinity for the last; for points,
+        For steps, the largest number of each step, and infinity for the last; for points,
         the evaluated numbers.  For categories 0, 1, ...: positions in ``levels``.
     levels : tuple
         The categories.
     values : float64, shape (n,) or (n, n_outputs)
-        Mean prediction in each cell, at each point, or for each category.
+        Mean prediction in each step, at each point, or for each category.
     missing : float64, shape () or (n_outputs,)
         Mean prediction for missing values.
     unknown : float64 or None
         Mean prediction for unknown categories, if these are not treated as missing.
     rows : float64 (n,)
-        Weight of the background rows in each cell, between the previous point and this one, or of
+        Weight of the background rows in each step, between the previous point and this one, or of
         each category.
     missing_rows, unknown_rows : float
         Weight of the rows with missing and with unknown values.
@@ -87,38 +85,6 @@ class Effect:
     left_out: tuple[Level, ...] = ()
     output_names: tuple[str, ...] = ()
 
-    @staticmethod
-    def of_curve(
-        schema: Schema,
-        place: int,
-        positions: AnyArray,
-        levels: tuple[Level, ...],
-        curve: FloatArray,
-        rows: FloatArray,
-        quantiles: FloatArray,
-        is_exact: bool,
-    ) -> Effect:
-        """Make an effect from its values; ``curve`` and ``rows`` end with missing and unknown."""
-        n, column = len(positions), schema.columns[place]
-        knows_unknown = len(curve) > n + 1
-        return Effect(
-            name=column.name,
-            kind=column.kind,
-            positions=positions,
-            levels=levels,
-            values=curve[:n],
-            missing=np.asarray(curve[n]),
-            unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
-            rows=rows[:n],
-            missing_rows=float(rows[n]),
-            unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
-            quantiles=quantiles,
-            is_exact=is_exact,
-            temporal=column.temporal,
-            zero_missing_up_to=schema.zero_missing_up_to,
-            rounding=column.rounding,
-        )
-
     @property
     def n_outputs(self) -> int:
         """Number of predicted numbers per row."""
@@ -126,9 +92,9 @@ class Effect:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean of the effect over the background's values; unweighted over cells without rows."""
+        """Mean of the effect over the background's values; without rows, over all values."""
         every, weights = self._with_others()
-        return np.asarray(np.tensordot(weights, every, axes=1))
+        return np.asarray(np.average(every, axis=0, weights=weights))
 
     @property
     def strength(self) -> FloatArray:
@@ -138,19 +104,18 @@ class Effect:
         interactions.
         """
         every, weights = self._with_others()
-        squares = np.tensordot(weights, (every - self.mean) ** 2, axes=1)
-        return np.sqrt(squares)
+        return np.asarray(np.sqrt(np.average((every - self.mean) ** 2, axis=0, weights=weights)))
 
     def _with_others(self) -> tuple[FloatArray, FloatArray]:
-        """Return effects and shares of rows of all cells, with missing and unknown values last."""
+        """Return all values that have rows, missing and unknown ones too, and their rows."""
         values, rows = [self.values, self.missing[None]], [*self.rows, self.missing_rows]
         if self.unknown is not None:
             values.append(self.unknown[None])
             rows.append(self.unknown_rows)
-        counted = np.array(rows, dtype=np.float64)
-        total = counted.sum()
-        shares = counted / total if total > 0.0 else np.full(len(rows), 1.0 / len(rows))
-        return np.concatenate(values), shares
+        every, counted = np.concatenate(values), np.array(rows, dtype=np.float64)
+        if not counted.any():
+            return every, np.ones(len(rows))
+        return every[counted > 0.0], counted[counted > 0.0]
 
     def at(self, values: Any) -> FloatArray:
         """Return the effect at some values.
@@ -164,14 +129,18 @@ class Effect:
         Returns
         -------
         float64, shape (n_values,) or (n_values, n_outputs)
-            Interpolated between points; constant outside the points.
+            In steps, the effect of the step; between points, interpolated; constant beyond.
 
         Raises
         ------
         ParameterError
             For a category in ``left_out``.
         """
-        given = as_objects(values)
+        if hasattr(values, "dtype"):
+            values = np.asarray(values)
+            if values.dtype.kind in "mM":  # NumPy converts nanoseconds to integers
+                values = values.astype(f"{values.dtype.kind}8[us]")
+        given = np.array(values, dtype=object).reshape(-1)
         absent = np.array([value is None or value != value for value in given], dtype=np.bool_)
         if self.temporal is not None or self.rounding != "none" or self.kind != "category":
             given[~absent] = self._as_numbers(given[~absent])
@@ -182,10 +151,9 @@ class Effect:
         present = given[~absent]
         if self.kind == "category":
             found[~absent] = self._of_levels(present)
-        elif self.is_exact:
-            number = whole_above(present) if self.kind == "int" else present.astype(np.float64)
-            cell = np.searchsorted(self.positions[:-1], number, side="left")
-            found[~absent] = self.values[cell]
+        elif self.is_exact:  # Python compares wide integers and floats without rounding
+            cuts = self.positions[:-1].tolist()
+            found[~absent] = self.values[[bisect_left(cuts, number) for number in present]]
         else:
             found[~absent] = self._between(present.astype(np.float64))
         return found
@@ -310,25 +278,6 @@ class PartialDependence:
         return make_frame(columns, backend)
 
 
-def as_objects(values: Any) -> AnyArray:
-    """Return values as Python objects, shape (n_values,)."""
-    if hasattr(values, "dtype"):
-        values = np.asarray(values)
-        if values.dtype.kind in "mM":  # NumPy converts nanoseconds to integers
-            values = values.astype(f"{values.dtype.kind}8[us]")
-    return np.array(values, dtype=object).reshape(-1)
-
-
-def whole_above(numbers: AnyArray) -> IntArray:
-    """Return the least integer of 64 bits that is not below each number."""
-    limits = np.iinfo(np.int64)
-    found = [
-        math.ceil(number) if math.isfinite(number) else math.copysign(2.0**63, number)
-        for number in numbers.tolist()
-    ]
-    return np.array([min(max(limits.min, int(each)), limits.max) for each in found], np.int64)
-
-
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
     for k, position in enumerate(effect.positions.tolist()):
         label = str(effect.levels[k]) if effect.kind == "category" else repr(position)
@@ -339,10 +288,7 @@ def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
 
 
 def place_of_name(key: str | int, names: Sequence[str]) -> int:
-    """Return the position of a name, or a number unchanged.
-
-    Raise ``ParameterError`` if there is no such column.
-    """
+    """Return the position of a name, or a number unchanged; raise for an unknown name."""
     if isinstance(key, str):
         if key not in names:
             raise ParameterError(f"there is no column {brief(key)}.{did_you_mean(key, names)}")
@@ -352,14 +298,14 @@ def place_of_name(key: str | int, names: Sequence[str]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class JointEffect:
-    """Mean prediction as a function of two columns, for every pair of cells.
+    """Mean prediction as a function of two columns, for every pair of their values.
 
     Attributes
     ----------
     first, second : Effect
-        Effect of each column alone.
+        Effect of each column alone, at the same values.
     values : float64, shape (n_first, n_second) or (n_first, n_second, n_outputs)
-        Cells of missing values (and of unknown categories, if they have a cell) come last.
+        Missing values (and unknown categories, if these are not missing) come last.
     rows : float64 (n_first, n_second)
         Weight of the background rows in each pair.
     kind : str

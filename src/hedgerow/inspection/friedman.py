@@ -4,9 +4,7 @@ Friedman and Popescu (2008), section 8.1.  With centred partial dependences ``F`
 
     H(j, k)^2 = mean (F_jk - F_j - F_k)^2  /  mean F_jk^2        over the rows
 
-With constant leaves, one pass over the background gives H over all rows, and H is 0 for pairs
-of columns that share no path.  Otherwise partial dependences are evaluated at some of the
-rows.
+The partial dependences are means over some of the rows, at the values of these rows.
 """
 
 from __future__ import annotations
@@ -17,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.inspection.background import Background, Kind, check_kind, read_background
-from hedgerow.inspection.exact import ExactEffects
-from hedgerow.inspection.partial import Columns, input_of, is_exact, is_plain, positions_of
-from hedgerow.inspection.rescoring import Rescorer
-from hedgerow.model.model import Model, check_model
+from hedgerow.inspection.background import Columns, Kind, positions_of, read_background
+from hedgerow.inspection.partial import single_output
+from hedgerow.inspection.rescoring import Rescorer, inputs_of_column, rounds_with
+from hedgerow.model.model import Model
 
-ROWS_LOOKED_AT = 200
-"""Rows at which joint effects are evaluated if they are not exact; work grows quadratically."""
+MAX_ROWS = 200
+"""Rows over which and at which joint effects are evaluated: the work grows quadratically."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +80,8 @@ def interactions(
     kind: Kind = "raw",
     sample_weight: Any = None,
     offset: Any = None,
+    max_rows: int | None = MAX_ROWS,
+    random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Interactions:
     """Return Friedman's H of all pairs of columns.
@@ -91,6 +90,9 @@ def interactions(
     ----------
     columns : names or positions, optional
         All by default.
+    max_rows : int or None, default=200
+        Maximum number of rows, drawn from X if it has more; the work for each pair grows with
+        their square.
 
     The other parameters and errors are the same as for
     :func:`hedgerow.inspection.partial_dependence`.
@@ -111,90 +113,35 @@ def interactions(
     >>> float(found.strength[0, 1]), float(found.h[0, 1].round(6))
     (1.0, 0.57735)
     """
-    check_model(model)
-    chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
-    background = read_background(model, X, sample_weight, offset, n_jobs)
-    if is_exact(model, background, kind) and all(is_plain(model, j) for j in chosen):
-        parts = _exact_parts(model, background, chosen)
-        n_rows = background.n_rows
-    else:
-        background = _some_rows(background)
-        parts = _looked_at_parts(background, chosen, kind)
-        n_rows = background.n_rows
-    names = tuple(model.schema.names[j] for j in chosen)
-    own, joint = parts
-    ratio = np.divide(own, joint, out=np.zeros_like(own), where=joint > 0.0)
-    h, strength = np.sqrt(ratio), np.sqrt(own)
-    if h.shape[-1] == 1:
-        h, strength = h[..., 0], strength[..., 0]
-    return Interactions(names, h, strength, n_rows)
-
-
-def _exact_parts(
-    model: Model, background: Background, chosen: list[int]
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean squares of the interactions of pairs, and of their joint effects."""
-    exact_effects = ExactEffects(model, background, pairs=True)
-    inputs = [input_of(model, j) for j in chosen]
-    n, n_outputs = len(chosen), len(exact_effects.mean)
-    own, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
-    cells = [exact_effects.cells(j) for j in inputs]
-    curves = [exact_effects.curve(j, c) for j, c in zip(inputs, cells, strict=True)]
-    cell_of_row = [
-        c.cell_of(background.inputs[:, j]).astype(np.int64)
-        for j, c in zip(inputs, cells, strict=True)
-    ]
-    for a, b in combinations(range(n), 2):
-        if not exact_effects.meet(inputs[a], inputs[b]):
-            continue
-        size = cells[b].n_cells
-        pair = cell_of_row[a] * size + cell_of_row[b]
-        rows = np.bincount(pair, weights=background.weight, minlength=cells[a].n_cells * size)
-        found = np.flatnonzero(rows)
-        weight = rows[found] / background.mass
-        together = exact_effects.together(inputs[a], inputs[b]).reshape(-1, n_outputs)[found]
-        alone = curves[a][found // size] + curves[b][found % size]
-        own[a, b] = own[b, a] = _variance(together, weight)
-        both[a, b] = both[b, a] = _variance(together + alone, weight)
-    return own, both
-
-
-def _variance(values: FloatArray, weight: FloatArray) -> FloatArray:
-    weight = weight[:, None]
-    centred = values - (weight * values).sum(axis=0)
-    return np.asarray((weight * centred**2).sum(axis=0))
-
-
-def _some_rows(background: Background) -> Background:
-    """Return ``ROWS_LOOKED_AT`` of the rows, drawn with a fixed seed."""
-    if background.n_rows <= ROWS_LOOKED_AT:
-        return background
-    drawn: IntArray = np.random.default_rng(0).choice(
-        background.n_rows, ROWS_LOOKED_AT, replace=False
-    )
-    return background.take(np.sort(drawn))
-
-
-def _looked_at_parts(
-    background: Background, chosen: list[int], kind: Kind
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean squares from partial dependences at the values of the rows."""
-    values = background.values
+    chosen = positions_of(columns, model)
+    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = background.sample(max_rows, random_state)
+    values, forest = background.values, model.forest
     if values.dtype == np.float32:
         values = values.astype(np.float64)
-    weight = np.ones(background.n_rows) if background.weight is None else background.weight
-    weight = weight / weight.sum()
 
-    def dependence(*columns: int) -> FloatArray:
-        rescorer = Rescorer(background, *columns)
-        scores = rescorer.grid_scores(*(values[:, j] for j in columns))
-        return np.array([background.mean(background.predicted(raw, kind)) for raw in scores])
+    def dependence(*places: int) -> FloatArray:
+        """Return the partial dependence at the values of each row."""
+        scores = Rescorer(background, *places).grid_scores(*(values[:, j] for j in places))
+        return background.means(scores)
 
     alone = [dependence(j) for j in chosen]
+    asks = [rounds_with(forest, inputs_of_column(model, j)) for j in chosen]
     n, n_outputs = len(chosen), alone[0].shape[1]
     own, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
     for a, b in combinations(range(n), 2):
-        together = dependence(chosen[a], chosen[b])
-        own[a, b] = own[b, a] = _variance(together - alone[a] - alone[b], weight)
-        both[a, b] = both[b, a] = _variance(together, weight)
-    return own, both
+        if background.kind == "raw" and not (asks[a] & asks[b]).any():
+            continue  # no tree has both: a sum of the two effects
+        joint = dependence(chosen[a], chosen[b])
+        own[a, b] = own[b, a] = _variance(joint - alone[a] - alone[b], background.weight)
+        both[a, b] = both[b, a] = _variance(joint, background.weight)
+    ratio = np.divide(own, both, out=np.zeros_like(own), where=both > 0.0)
+    h, strength = single_output(np.sqrt(ratio)), single_output(np.sqrt(own))
+    names = tuple(model.schema.names[j] for j in chosen)
+    return Interactions(names, h, strength, background.n_rows)
+
+
+def _variance(values: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Return the weighted variance of each column."""
+    mean = np.average(values, axis=0, weights=weight)
+    return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weight))

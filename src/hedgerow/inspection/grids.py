@@ -1,4 +1,4 @@
-"""Grids: values of a column at which a model is evaluated if its effect is not a step function."""
+"""Grids: the values of a column at which a model is evaluated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, distinct
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
+from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.schema import Column
 from hedgerow.inspection.background import Background
-from hedgerow.inspection.cells import ColumnCells, cells_of_column, quantiles_of
-from hedgerow.inspection.rescoring import inputs_of_column
-from hedgerow.kernels.tables.keys import keys_of_floats
-from hedgerow.model.cells import Cells
+from hedgerow.inspection.rescoring import is_plain
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
+
+N_QUANTILES = 101
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,110 +23,113 @@ class Grid:
 
     Attributes
     ----------
-    cells : ColumnCells
-        Cells of the user's column, if trees split it directly.
+    column : Column
     positions : float64 or int64 (n,)
         Numbers; for categories, the codes of the evaluated levels.
     encoded : float64 or int64
-        The positions, a missing value, and an unknown value if unknown values have a cell, in
+        The positions, a missing value, and an unknown category unless it counts as missing, in
         the form of the background's table.
+    quantiles : float64 (101,)
+        Of the finite numbers of the background; empty for categories and without such numbers.
     is_exact : bool
-        Whether the positions contain a number of each cell.
+        Whether every value has the prediction of a position: the last number of its step.
     """
 
-    cells: ColumnCells
+    column: Column
     positions: AnyArray
     encoded: AnyArray
+    quantiles: FloatArray
     is_exact: bool
+
+    def place_of(self, values: AnyArray) -> IntArray:
+        """Return where in ``encoded`` the values of a table belong; levels left out: at its end."""
+        n = len(self.positions)
+        if self.column.kind == "category":
+            n_levels = len(self.column.levels)
+            place = np.full(n_levels + 2, len(self.encoded))
+            place[self.positions] = np.arange(n)
+            place[n_levels:] = len(self.encoded) - 1, n  # unknown, missing
+            return place[codes_of(values, n_levels)]
+        if values.dtype == np.int64 and self.column.kind == "int":
+            numbers, missing = values, values == MISSING_KEY
+        else:
+            numbers = floats_of_column(values, self.column.kind)
+            missing = np.isnan(numbers)
+        return np.where(missing, n, np.searchsorted(self.positions[:-1], numbers, side="left"))
 
 
 def grid_of(background: Background, column: int, n_points: int) -> Grid:
-    """Return the values at which a column is evaluated.
-
-    Parameters
-    ----------
-    column : int
-        Position in the user's table.
-    n_points : int
-        Maximum number of numbers or categories; categories with the most rows are kept.
-    """
-    cells = user_cells(background, column)
-    if cells.is_category:
-        places = np.arange(cells.n_present)
-        if len(places) > n_points:
-            rows = cells.rows(background.values[:, column], background.weight)
-            most = np.argsort(-rows[: cells.n_present], kind="stable")[:n_points]
-            places = np.sort(most)
-        exact = len(places) == cells.n_present
-        return Grid(cells, places, _encoded(background, cells, places), exact)
-    steps = background.model.forest.slopes is None and _splits_alone(background, column)
-    if steps and cells.n_present <= n_points:
-        cuts = cells.positions
-        return Grid(cells, cuts, _encoded(background, cells, cuts), True)
-    quantiles = quantiles_of(background.values[:, column], cells.column)
-    numbers = np.concatenate((quantiles, _some_cuts(cells, quantiles)))
-    missing_up_to = background.schema.zero_missing_up_to
-    if missing_up_to is not None:
-        numbers = numbers[np.abs(numbers) > missing_up_to]
-    if len(numbers) == 0:
-        numbers = np.ones(1)
-    positions: AnyArray = _thinned(distinct(numbers), quantiles, n_points)
-    if cells.column.kind == "int":
-        positions = distinct(positions.astype(np.int64))
-    return Grid(cells, positions, _encoded(background, cells, positions), False)
+    """Return at most ``n_points`` values of a column of the user's table."""
+    model, values = background.model, background.values[:, column]
+    described = model.schema.columns[column]
+    if described.kind == "category":
+        n_levels = len(described.levels)
+        codes = codes_of(values, n_levels)
+        rows = np.bincount(codes, weights=background.weight, minlength=n_levels)[:n_levels]
+        most = np.sort(np.argsort(-rows, kind="stable")[:n_points])
+        others = [np.nan, n_levels] if model.schema.unknown in ("backoff", "split") else [np.nan]
+        encoded = held_as(np.append(most, others), values.dtype, "category")
+        return Grid(described, most, encoded, np.zeros(0), len(most) == n_levels)
+    cuts = _cuts_of(background, column)
+    quantiles = quantiles_of(values, described.kind)
+    exact = len(cuts) < n_points and model.forest.slopes is None and is_plain(model, column)
+    if exact:
+        last = np.iinfo(np.int64).max if described.kind == "int" else np.inf
+        positions = np.append(cuts, last)
+    else:
+        positions = _points(cuts.astype(np.float64), quantiles, background, n_points)
+        if described.kind == "int":
+            positions = distinct(positions.astype(np.int64))
+    held = held_as(positions, values.dtype, described.kind)
+    missing = MISSING_KEY if values.dtype == np.int64 else np.nan
+    return Grid(described, positions, np.append(held, missing), quantiles, exact)
 
 
-def _some_cuts(cells: ColumnCells, quantiles: FloatArray) -> FloatArray:
-    """Return cuts within the range of the background; frequent values give few quantiles."""
-    cuts = cells.positions[:-1].astype(np.float64)
+def _cuts_of(background: Background, column: int) -> AnyArray:
+    """Return the largest number of each cell of a column except the last."""
+    inputs, cells = background.model.inputs, background.cells
+    if inputs is not None and column not in inputs.kept:
+        return np.zeros(0)
+    place = column if inputs is None else inputs.kept.index(column)
+    keys = cells.ordered(place)[:-1]
+    return keys if cells.schema.kinds[place] == "int" else floats_of_keys(keys)
+
+
+def _points(
+    cuts: FloatArray, quantiles: FloatArray, background: Background, n_points: int
+) -> FloatArray:
+    """Return points for a curve without steps: half of them by rows, half by cuts."""
     if len(quantiles) > 0:
         cuts = cuts[(cuts > quantiles[0]) & (cuts < quantiles[-1])]
-    return cuts
+    missing_up_to = background.schema.zero_missing_up_to
+    if missing_up_to is not None:
+        quantiles = quantiles[np.abs(quantiles) > missing_up_to]
+        cuts = cuts[np.abs(cuts) > missing_up_to]
+    every = distinct(np.concatenate((quantiles, cuts)))
+    if len(every) <= n_points:
+        return every if len(every) > 0 else np.ones(1)
+    by_rows = _some(quantiles, n_points - n_points // 2)
+    others = every[~np.isin(every, by_rows)]
+    return distinct(np.append(by_rows, _some(others, n_points - len(by_rows))))
 
 
-def _thinned(positions: FloatArray, quantiles: FloatArray, n_points: int) -> FloatArray:
-    """Return at most ``n_points`` of the positions: half of them by rows, half by cuts."""
-    if len(positions) <= n_points:
-        return positions
-
-    def some(numbers: FloatArray, n: int) -> FloatArray:
-        return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]
-
-    half = n_points // 2
-    by_rows = distinct(some(quantiles, n_points - half)) if len(quantiles) else quantiles
-    others = positions[~np.isin(positions, by_rows)]
-    return distinct(np.append(by_rows, some(others, min(len(others), n_points - len(by_rows)))))
+def _some(numbers: FloatArray, n: int) -> FloatArray:
+    """Return at most ``n`` of some numbers, evenly spaced by rank."""
+    n = min(n, len(numbers))
+    return distinct(numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)])
 
 
-def _splits_alone(background: Background, column: int) -> bool:
-    inputs = background.model.inputs
-    return inputs is None or len(inputs_of_column(background.model, column)) <= 1
+def quantiles_of(values: AnyArray, kind: str) -> FloatArray:
+    """Return 101 quantiles of the finite numbers of a column, or none."""
+    numbers = floats_of_column(values, "int" if kind == "int" else "float")
+    finite = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    n = N_QUANTILES if len(finite) > 0 else 0
+    return finite[np.linspace(0, len(finite) - 1, n).round().astype(np.int64)]
 
 
-def user_cells(background: Background, column: int) -> ColumnCells:
-    """Return the cells of a column of the user's table."""
-    model = background.model
-    schema, described = model.schema, model.schema.columns[column]
-    if model.inputs is None:
-        return cells_of_column(Cells(model.forest, schema), column)
-    backs_off = schema.unknown == "backoff"
-    no_cuts, no_bins = np.zeros(0, dtype=np.int64), np.zeros(0, np.uint8)
-    if described.kind == "category":
-        # For a statistic, every level is a separate cell.
-        bins = np.zeros(len(described.levels), dtype=np.uint8)
-        return ColumnCells(described, no_cuts, bins, backs_off)
-    if column not in model.inputs.kept:
-        return ColumnCells(described, no_cuts, no_bins, False)
-    own = model.inputs.kept.index(column)
-    return cells_of_column(Cells(model.forest, model.split_schema), own)
-
-
-def _encoded(background: Background, cells: ColumnCells, positions: AnyArray) -> AnyArray:
-    """Return numbers or codes in the form of the background's table; see :class:`Grid`."""
-    others: list[float] = [np.nan]
-    if cells.n_cells > cells.n_present + 1:
-        others.append(float(cells.n_present))
-    if cells.column.kind == "int":
-        return np.append(positions, np.int64(MISSING_KEY))
-    floats: FloatArray = np.concatenate((positions.astype(np.float64), others))
-    return keys_of_floats(floats) if background.values.dtype == np.int64 else floats
+def held_as(numbers: AnyArray, dtype: np.dtype, kind: str) -> AnyArray:
+    """Return numbers or codes in the form in which a table of a type holds a column."""
+    if dtype == np.int64 and kind == "int":
+        return numbers.astype(np.int64)
+    floats = numbers.astype(np.float64)
+    return keys_of_floats(floats) if dtype == np.int64 else floats

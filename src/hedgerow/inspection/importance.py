@@ -21,19 +21,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import Background, read_background
-from hedgerow.inspection.partial import Columns, positions_of
+from hedgerow.inspection.background import Background, Columns, positions_of, read_background
 from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 from hedgerow.objectives import SeveralTargets
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
@@ -230,82 +228,62 @@ def permutation_importance(
         raise ParameterError(
             f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
         )
-    check_model(model)
-    chosen = positions_of(columns, model.schema)
-    background = read_background(model, X, sample_weight, offset, n_jobs)
-    judge = _Judge(background, y, metric, qid, classes)
-    raw = Rescorer(background).scores()
-    baseline = judge.score(raw)
-    samples = np.zeros((len(chosen), n_repeats))
+    chosen = positions_of(columns, model)
+    background = read_background(model, X, "raw", sample_weight, offset, n_jobs)
+    judge, target = _metric(background, metric, qid), _target(background, y, classes)
+
+    def score(raw: FloatArray) -> float:
+        values = raw if judge.from_raw else background.values_of(raw)
+        return float(judge.function(target, values, background.weight))
+
+    baseline = score(background.raw)
+    samples, sign = np.zeros((len(chosen), n_repeats)), -1.0 if judge.higher_is_better else 1.0
     for place, column in enumerate(chosen):
-        rescorer = Rescorer(background, column, raw=raw)
+        rescorer = Rescorer(background, column)
         if rescorer.n_rounds == 0:
             continue
         for repeat in range(n_repeats):
-            order = np.random.default_rng([random_state, column, repeat]).permutation(len(raw.T))
-            permuted = rescorer.scores(background.values[order, column])
-            samples[place, repeat] = judge.loss(permuted, baseline)
+            rng = np.random.default_rng([random_state, column, repeat])
+            order = rng.permutation(background.n_rows)
+            permuted = score(rescorer.scores(background.values[order, column]))
+            samples[place, repeat] = sign * (permuted - baseline)
     errors = None
     if n_repeats > 1:
         errors = samples.std(axis=1, ddof=1) / np.sqrt(n_repeats)
     names = tuple(model.schema.names[j] for j in chosen)
-    verb = "lost" if judge.metric.higher_is_better else "added"
+    verb = "lost" if judge.higher_is_better else "added"
     return Importances(
-        names, samples.mean(axis=1), errors, "permutation", f"{judge.metric.name} {verb}",
+        names, samples.mean(axis=1), errors, "permutation", f"{judge.name} {verb}",
         samples=samples, baseline=baseline,
     )  # fmt: skip
 
 
-class _Judge:
-    """Metric of the raw scores of some rows, with their targets."""
-
-    def __init__(
-        self,
-        background: Background,
-        y: Any,
-        metric: MetricChoice,
-        qid: Any,
-        classes: AnyArray | None,
-    ) -> None:
-        self._background = background
-        objective, n_rows = background.objective, background.n_rows
-        metrics: Sequence[Metric] = make_metrics(metric, objective)
-        if len(metrics) != 1:
-            raise ParameterError(f"metric must be a single metric; got {brief(metric)}.")
-        is_ranking = scored_as(objective) == "ranking"
-        if is_ranking != (qid is not None):
-            raise ParameterError(
-                "a ranking model needs qid, the query of each row: pass qid."
-                if is_ranking
-                else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
-            )
-        if is_ranking:
-            codes = read_qid(qid, n_rows)
-            assert codes is not None
-            metrics = metrics_of_queries(metrics, objective, query_rows(codes, n_rows))
-        self.metric = metrics[0]
-        self._target = self._read(y, classes)
-
-    def _read(self, y: Any, classes: AnyArray | None) -> FloatArray:
-        n_rows, objective = self._background.n_rows, self._background.objective
-        if classes is not None and not isinstance(objective, SeveralTargets):
-            labels = column_of(y, "y")
-            if len(labels) != n_rows:
-                raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
-            return indices_of(labels, np.asarray(classes), "y", "the model")
+def _target(background: Background, y: Any, classes: AnyArray | None) -> FloatArray:
+    """Read the targets of the rows: labels if there are classes."""
+    n_rows, objective = background.n_rows, background.objective
+    if classes is None or isinstance(objective, SeveralTargets):
         return targets_of_rows(objective, y, n_rows)
+    labels = column_of(y, "y")
+    if len(labels) != n_rows:
+        raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
+    return indices_of(labels, np.asarray(classes), "y", "the model")
 
-    def score(self, raw: FloatArray) -> float:
-        """Return the score of the rows."""
-        background, function = self._background, self.metric.function
-        if self.metric.from_raw:
-            return float(function(self._target, raw, background.weight))
-        values = background.objective.predict(raw)
-        if weights_of(background.model) is not None:
-            values = true_probabilities(background.model, values)
-        return float(function(self._target, values, background.weight))
 
-    def loss(self, raw: FloatArray, baseline: float) -> float:
-        """Return how much a score is worse than the baseline."""
-        change = self.score(raw) - baseline
-        return -change if self.metric.higher_is_better else change
+def _metric(background: Background, metric: MetricChoice, qid: Any) -> Metric:
+    """Return the metric of the rows; for a ranking, of their queries."""
+    objective, n_rows = background.objective, background.n_rows
+    metrics: Sequence[Metric] = make_metrics(metric, objective)
+    if len(metrics) != 1:
+        raise ParameterError(f"metric must be a single metric; got {brief(metric)}.")
+    is_ranking = scored_as(objective) == "ranking"
+    if is_ranking != (qid is not None):
+        raise ParameterError(
+            "a ranking model needs qid, the query of each row: pass qid."
+            if is_ranking
+            else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
+        )
+    if is_ranking:
+        codes = read_qid(qid, n_rows)
+        assert codes is not None
+        metrics = metrics_of_queries(metrics, objective, query_rows(codes, n_rows))
+    return metrics[0]

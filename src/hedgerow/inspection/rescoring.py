@@ -1,8 +1,8 @@
-"""Raw scores of rows with replaced values of a column, from the trees that use it."""
+"""Raw scores of rows with replaced values of some columns, from the trees that use them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 
+_AT_ONCE = 1 << 23
+"""Numbers of changed rows in memory at a time."""
+
 
 def inputs_of_column(model: Model, column: int) -> IntArray:
     """Return the inputs of the trees that depend on a column of the user's table."""
@@ -19,6 +22,14 @@ def inputs_of_column(model: Model, column: int) -> IntArray:
         return np.array([column], dtype=np.int64)
     sources = model.inputs.sources
     return np.array([k for k, made_of in enumerate(sources) if column in made_of], dtype=np.int64)
+
+
+def is_plain(model: Model, column: int) -> bool:
+    """Return whether the trees split the column itself, or do not use it at all."""
+    if model.inputs is None:
+        return True
+    inputs = inputs_of_column(model, column)
+    return len(inputs) == 0 or (len(inputs) == 1 and column in model.inputs.kept)
 
 
 def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
@@ -41,84 +52,45 @@ def some_rounds(forest: Forest, chosen: BoolArray, base: FloatArray) -> Forest:
 
 
 class Rescorer:
-    """Scorer of rows with replaced values of some columns, from the trees that use them.
+    """Scorer of the rows of a background with replaced values of some columns."""
 
-    Parameters
-    ----------
-    background : Background
-        The rows.
-    columns : int
-        Positions in the user's table.
-    raw : float64 (n_outputs, n_rows), optional
-        Raw scores of the unchanged rows, if known.
-    """
-
-    def __init__(
-        self, background: Background, *columns: int, raw: FloatArray | None = None
-    ) -> None:
-        model = background.model
-        forest, kinds = model.forest, model.split_schema.kinds
-        no_input = np.zeros(0, dtype=np.int64)
-        inputs = np.concatenate([no_input, *(inputs_of_column(model, j) for j in columns)])
+    def __init__(self, background: Background, *columns: int) -> None:
+        model, forest = background.model, background.model.forest
+        inputs = np.concatenate([inputs_of_column(model, j) for j in columns])
         asks = rounds_with(forest, inputs)
-        self._background, self._columns = background, columns
-        self.n_rounds = int(asks.sum())
-        self._asking = Predictor(some_rounds(forest, asks, np.zeros(forest.n_outputs)), kinds)
-        if raw is not None:
-            own = self._asking.raw_scores(background.inputs, background.n_threads)
-            self._rest = raw - own
-            return
-        unaffected = Predictor(some_rounds(forest, ~asks, forest.base_score), kinds)
-        self._rest = unaffected.raw_scores(background.inputs, background.n_threads)
-        if background.offset is not None:
-            self._rest = self._rest + background.offset
+        self._background, self._columns, self.n_rounds = background, columns, int(asks.sum())
+        asking = some_rounds(forest, asks, np.zeros(forest.n_outputs))
+        self._asking = Predictor(asking, model.split_schema.kinds)
+        own = self._asking.raw_scores(background.inputs, background.n_threads)
+        self._rest = background.raw - own
 
     def scores(self, *values: AnyArray) -> FloatArray:
-        """Return raw scores, shape (n_outputs, n_rows), with other values of each column.
+        """Return raw scores, (n_outputs, n_rows); ``values`` replace each column of the table."""
+        return self._rest + self._added(np.array(self._background.values, order="F"), values)
 
-        Parameters
-        ----------
-        values : in the form of the table, shape (n_rows,)
+    def grid_scores(self, *values: AnyArray) -> Iterator[FloatArray]:
+        """Yield raw scores of all rows with some of the values, or pairs of values, at a time.
+
+        The values are float64, or int64 if the table holds keys; the scores have the shape
+        (n_outputs, n_some * n_rows), with all rows for the first value first.
         """
-        if self.n_rounds == 0:
-            return self._rest
-        return self._rest + self._added(self._background.values, values)
-
-    def grid_scores(self, *values: AnyArray, rows_at_once: int = 1 << 18) -> FloatArray:
-        """Return raw scores of every row with each of some values, or pairs of values.
-
-        Parameters
-        ----------
-        values : float64, or int64 if the table holds keys, shape (n_values,)
-            For each column.
-        rows_at_once : int
-            Approximate number of rows in memory at a time.
-
-        Returns
-        -------
-        float64, shape (n_values, n_outputs, n_rows)
-        """
-        n_values, n_rows = len(values[0]), self._background.n_rows
-        found = np.repeat(self._rest[None], n_values, axis=0)
-        if self.n_rounds == 0:
-            return found
         rows = self._background.values
         if rows.dtype == np.float32:  # float32 would round the values
             rows = rows.astype(np.float64)
-        step = max(1, rows_at_once // n_rows)
-        for first in range(0, n_values, step):
-            some = [column[first : first + step] for column in values]
+        n_rows = len(rows)
+        step = max(1, _AT_ONCE // max(1, rows.size))
+        for first in range(0, len(values[0]), step):
+            some = [own[first : first + step] for own in values]
+            repeated = [np.repeat(own, n_rows) for own in some]
             n_some = len(some[0])
-            repeated = [np.repeat(column, n_rows) for column in some]
-            added = self._added(np.tile(rows, (n_some, 1)), repeated)
-            shaped = added.reshape(len(added), n_some, n_rows)
-            found[first : first + step] += np.moveaxis(shaped, 0, 1)
-        return found
+            added = self._added(np.tile(rows.T, n_some).T, repeated)
+            yield np.tile(self._rest, n_some) + added
 
-    def _added(self, table: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
-        """Return the contribution of the trees that use the columns, for changed rows."""
-        changed = np.array(table, order="F")
+    def _added(self, changed: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
+        """Return what the trees that use the columns add, after changing the rows in place."""
+        background = self._background
+        if self.n_rounds == 0:
+            return np.zeros((len(self._rest), len(changed)))
         for column, own in zip(self._columns, values, strict=True):
             changed[:, column] = own
-        background = self._background
         return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,35 +17,23 @@ from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
-    from hedgerow.inspection.background import Kind
+    from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.curves import IndividualCurves
     from hedgerow.inspection.effects import JointEffect, PartialDependence
     from hedgerow.inspection.friedman import Interactions
     from hedgerow.inspection.importance import AnyImportance, Importances
-    from hedgerow.inspection.partial import Columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inspected:
-    """A model and the names of its outputs.
-
-    Attributes
-    ----------
-    classes : ndarray or None
-        Labels of the classes, by index.
-    targets : sequence of str, or None
-        Names of several targets.
-    """
+    """A model, the labels of its classes by index, and the names of its targets if several."""
 
     model: Model
     classes: AnyArray | None = None
     targets: Sequence[str] | None = None
 
     def names_of(self, kind: str) -> tuple[str, ...]:
-        """Return the names of predicted numbers, if there are several per row.
-
-        For two classes with one raw score, only the probabilities have names.
-        """
+        """Return the names of the predicted numbers of a row, if there are several."""
         n_outputs = self.model.forest.n_outputs
         classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
         if n_outputs == 1:
@@ -76,12 +64,13 @@ class Inspections(ABC):
         sample_weight: Any = None,
         offset: Any = None,
         n_points: int = 100,
+        max_rows: int | None = 1000,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> PartialDependence:
         """Compute the mean prediction as a function of each column.
 
-        See :func:`hedgerow.inspection.partial_dependence`.  Raw scores are exact, for all
-        columns in one pass over X.
+        See :func:`hedgerow.inspection.partial_dependence`.
 
         Examples
         --------
@@ -96,7 +85,8 @@ class Inspections(ABC):
         own = self._inspected()
         return partial_dependence(
             own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
+            n_points=n_points, max_rows=max_rows, random_state=random_state,
+            output_names=own.names_of(kind), n_jobs=n_jobs,
         )  # fmt: skip
 
     def joint_dependence(
@@ -108,6 +98,8 @@ class Inspections(ABC):
         sample_weight: Any = None,
         offset: Any = None,
         n_points: int = 20,
+        max_rows: int | None = 1000,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> JointEffect:
         """Compute the mean prediction as a function of two columns.
@@ -119,7 +111,7 @@ class Inspections(ABC):
         own = self._inspected()
         found = joint_dependence(
             own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, n_jobs=n_jobs,
+            n_points=n_points, max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
         return replace(found, first=replace(found.first, output_names=own.names_of(kind)))
 
@@ -176,6 +168,8 @@ class Inspections(ABC):
         kind: Kind = "raw",
         sample_weight: Any = None,
         offset: Any = None,
+        max_rows: int | None = 200,
+        random_state: int = 0,
         n_jobs: int | None = None,
     ) -> Interactions:
         """Compute Friedman's H of all pairs; see :func:`hedgerow.inspection.interactions`."""
@@ -184,7 +178,7 @@ class Inspections(ABC):
         own = self._inspected()
         found = interactions(
             own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_jobs=n_jobs,
+            max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
         return replace(found, output_names=own.names_of(kind))
 
@@ -241,30 +235,23 @@ class Inspections(ABC):
                 sample_weight=sample_weight, offset=offset, qid=qid, classes=own.classes,
                 n_jobs=n_jobs,
             )  # fmt: skip
-        _refuse_unused(
-            kind,
-            {"n_repeats": not _is(n_repeats, 5), "random_state": not _is(random_state, 0)},
-            X=X if kind != "shap" else None, y=y, metric=metric, sample_weight=sample_weight,
-            offset=offset, qid=qid,
-        )  # fmt: skip
+        given = {
+            "X": None if kind == "shap" else X, "y": y, "metric": metric,
+            "sample_weight": sample_weight, "offset": offset, "qid": qid,
+        }  # fmt: skip
+        unused = [name for name, value in given.items() if value is not None]
+        numbers = ("n_repeats", n_repeats, 5), ("random_state", random_state, 0)
+        for name, value, default in numbers:
+            if not isinstance(value, int | np.integer) or value != default:
+                unused.append(name)
+        if unused:
+            source = "explains the rows of X" if kind == "shap" else "is read from the trees"
+            raise ParameterError(
+                f"kind={kind!r} {source} and does not use {', '.join(unused)}: leave out what has "
+                "no effect, or use kind='permutation'."
+            )
         if kind == "shap":
             if X is None:
                 raise ParameterError("kind='shap' needs X: rows to explain.")
             return home.explained_importance(self._explained(X, n_jobs))
         return home.model_importance(self._inspected().model, kind)
-
-
-def _is(value: object, default: int) -> bool:
-    return isinstance(value, int | np.integer) and value == default
-
-
-def _refuse_unused(kind: str, changed: Mapping[str, bool], **given: Any) -> None:
-    """Raise an error for arguments that are given or changed, but apply to permutations only."""
-    names = [name for name, value in given.items() if value is not None]
-    names += [name for name, is_changed in changed.items() if is_changed]
-    if names:
-        source = "explains the rows of X" if kind == "shap" else "is read from the trees"
-        raise ParameterError(
-            f"kind={brief(kind)} {source} and does not use {', '.join(names)}: leave out what has "
-            "no effect, or use kind='permutation'."
-        )

@@ -1,4 +1,4 @@
-"""Save a booster as a file, bytes or JSON, and store the user's attributes in it."""
+"""Save a booster as a file or bytes, and store the user's attributes in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from hedgerow.boosting.row_data.classes import classes_of_record, labels_to_record
 from hedgerow.errors import DataTypeError, brief
-from hedgerow.io.json_form import document_text, model_document
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes, save_model
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import objective_of_record
@@ -20,7 +19,7 @@ ATTRIBUTES = "attributes"
 
 
 class ModelForms(BoosterPart):
-    """Mixin of the booster for files, bytes and JSON."""
+    """Mixin of the booster for files and bytes."""
 
     def _record(self) -> dict[str, Any] | None:
         """Return the record to save with the model: class labels, if they are known."""
@@ -75,45 +74,6 @@ class ModelForms(BoosterPart):
         model, record = model_from_bytes(data)
         objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
         return cls(model, classes_of_record(objective, record))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as nested dicts and lists; see :mod:`hedgerow.io.json_form`.
-
-        Raises
-        ------
-        ParameterError
-            For a model with target statistics.
-        """
-        classes = None if self._classes is None else self._classes.tolist()
-        return model_document(self.model, classes)
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return the model as JSON, from which other programs can predict.
-
-        The text has everything that predictions need; see :mod:`hedgerow.io.json_form` for its
-        keys.  Hedgerow does not read it: to load the model again, use :meth:`save` or
-        :meth:`to_bytes`.
-
-        Parameters
-        ----------
-        indent : int, optional
-            Spaces per level; None means no line breaks.
-
-        Raises
-        ------
-        ParameterError
-            For a model with target statistics, whose trees split columns not in the table.
-
-        Examples
-        --------
-        >>> import json
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> json.loads(booster.to_json())["trees"][0]["root"]["threshold"]
-        3.0
-        """
-        return document_text(self.to_dict(), indent)
 
     @property
     def attributes(self) -> Mapping[str, str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, distinct
+from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.booster_part import BoosterPart
@@ -37,6 +35,17 @@ class SplitValues(BoosterPart):
         ------
         ParameterError
             If there is no such column, or it holds categories, which are split by sets.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hedgerow import Dataset, train
+        >>> X = [[float(i)] for i in range(100)]
+        >>> booster = train({"n_estimators": 3}, Dataset(X, [i > 49 for i in range(100)]))
+        >>> thresholds = booster.split_values("x0")
+        >>> counts, edges = np.histogram(thresholds[np.isfinite(thresholds)], bins=5)
+        >>> int(counts.sum()) == len(thresholds)
+        True
         """
         model = self.model
         position = _position_of(column, model)
@@ -54,48 +63,6 @@ class SplitValues(BoosterPart):
         if model.schema.kinds[position] == "int":
             return np.where(keys == HIGHEST_KEY, np.inf, keys.astype(np.float64))
         return floats_of_keys(np.ascontiguousarray(keys))
-
-    def split_value_histogram(
-        self, column: str | int, bins: int | str | None = None
-    ) -> tuple[IntArray, FloatArray]:
-        """Return a histogram of the finite thresholds of a column.
-
-        Parameters
-        ----------
-        column : str or int
-            Name or position of a column of numbers.
-        bins : int, str, or None, default=None
-            As for :func:`numpy.histogram`; None means the number of distinct thresholds.
-
-        Returns
-        -------
-        counts : int64, shape (n_bins,)
-        edges : float64, shape (n_bins + 1,)
-
-        Raises
-        ------
-        ParameterError
-            As for :meth:`split_values`, and for invalid ``bins``.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> X = [[float(i)] for i in range(100)]
-        >>> booster = train({"n_estimators": 3}, Dataset(X, [i > 49 for i in range(100)]))
-        >>> counts, edges = booster.split_value_histogram("x0", bins=5)
-        >>> int(counts.sum()) == len(booster.split_values("x0"))
-        True
-        """
-        values = self.split_values(column)
-        values = values[np.isfinite(values)]
-        n_bins: Any = max(len(distinct(values)), 1) if bins is None else bins
-        try:
-            counts, edges = np.histogram(values, bins=n_bins)
-        except (ValueError, TypeError) as error:
-            raise ParameterError(
-                f"bins={brief(bins)}: {error}; give a number, a rule of numpy.histogram or None."
-            ) from None
-        return counts.astype(np.int64), edges
 
 
 def _position_of(column: str | int, model: Model) -> int:

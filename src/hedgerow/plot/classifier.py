@@ -15,15 +15,15 @@ from hedgerow.plot.importance import checked_most
 from hedgerow.plot.style import (
     COLOURS,
     DASHES,
-    FAINT,
     INK,
     LINE,
     MARKS,
     MEDIUM,
     MOST_LINES,
     PALE,
-    SMALL,
+    draw_cells,
     finish,
+    literal_legend,
     new_axes,
     short,
     short_names,
@@ -67,26 +67,7 @@ class Calibration:
 def calibration_of(
     is_class: Any, probability: Any, n_bins: int = 10, sample_weight: Any = None
 ) -> Calibration:
-    """Compare probabilities of a class with the observed shares.
-
-    Raise ``DataError`` if there are no rows, or the lengths differ, or weights are negative
-    or not finite.
-
-    Parameters
-    ----------
-    is_class : array-like of bool, shape (n_rows,)
-    probability : array-like of shape (n_rows,)
-    n_bins : int, default=10
-        Maximum number of bins; rows with equal probabilities share a bin.
-    sample_weight : array-like of shape (n_rows,), optional
-        Rows of weight 0 are left out.
-
-    Examples
-    --------
-    >>> found = calibration_of([False, True, True, True], [0.2, 0.2, 0.9, 0.9], n_bins=2)
-    >>> found.observed.tolist(), found.rows.tolist()
-    ([0.5, 1.0], [2, 2])
-    """
+    """Compare probabilities of a class with the observed shares in at most ``n_bins`` bins."""
     truth, p = np.asarray(is_class, dtype=np.float64), np.asarray(probability, dtype=np.float64)
     if len(truth) != len(p) or len(p) == 0:
         raise DataError(f"there are {len(truth)} targets for {len(p)} probabilities.")
@@ -182,9 +163,7 @@ def plot_calibration(
     ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
     ax.set_xlabel("predicted probability", color=INK, fontsize=MEDIUM)
     ax.set_ylabel("share that came true", color=INK, fontsize=MEDIUM)
-    legend = ax.legend(frameon=False, fontsize=SMALL, loc="upper left")
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    literal_legend(ax, loc="upper left")
     return ax
 
 
@@ -228,21 +207,9 @@ def plot_confusion(
     n = len(names)
     ax = new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
     shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
-    ax.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
-    for i in range(n):
-        for j in range(n):
-            if table[i, j] > 0:
-                ax.text(
-                    j, i, f"{table[i, j]:,}", ha="center", va="center", fontsize=letters,
-                    color="white" if shares[i, j] < 0.55 else INK,
-                )  # fmt: skip
-    finish(ax)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    steep = max(map(len, names)) > 3
-    ax.set_xticks(range(n), names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL)
-    ax.set_yticks(range(n), names, parse_math=False, fontsize=SMALL)
-    ax.tick_params(length=0, colors=FAINT)
+    texts = np.where(table > 0, [[f"{rows:,}" for rows in line] for line in table.tolist()], "")
+    draw_cells(ax, shares, texts, names, letters, 1.0)
     ax.set_xlabel("predicted class", color=INK, fontsize=MEDIUM)
     ax.set_ylabel("true class", color=INK, fontsize=MEDIUM)
     return ax

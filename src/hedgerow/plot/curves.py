@@ -18,41 +18,26 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model, check_model
+from hedgerow.plot.style import (
+    COLOURS,
+    DASHES,
+    FAINT,
+    INK,
+    MOST_LINES,
+    finish,
+    literal_legend,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INK, _FAINT = "#1f2933", "#4b5763"
-_LINES = {
-    "validation": ("#0072b2", "-"),
-    "train": ("#d55e00", "--"),
-    "out_of_bag": ("#009e73", ":"),
-}
-"""Colour and dashes for each set of rows: colour alone carries no information."""
-
 OF_FOLDS = "cv"
 """Name of the curves of folds."""
 
-_OTHERS = (
-    ("#cc79a7", "-."),
-    ("#e69f00", (0, (5, 1))),
-    ("#56b4e9", (0, (3, 1, 1, 1))),
-    ("#000000", (0, (1, 2))),
-)
-"""Colour and dashes of further named validation sets; the first looks like ``validation``."""
-
 
 def history_columns(model: Model) -> dict[str, list[Any]]:
-    """Return one entry for each round, set of rows, and metric.
-
-    Returns
-    -------
-    dict of lists
-        ``round`` from 1, or from the first round after the initial model in continued
-        training; ``seconds`` from the beginning of the fit to the end of the
-        round, NaN if unknown; ``rows``: ``"validation"`` or the name of a
-        validation set, ``"train"``, ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
-    """
+    """Return one entry for each round, set of rows, and metric; see ``history_frame``."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
     }
@@ -68,10 +53,7 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
 
 
 def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
-    """Return the numbers of rounds for the scores of a curve.
-
-    A round of the folds may stand for several rounds of the model.
-    """
+    """Return the rounds of a curve; one of the folds may stand for several rounds of the model."""
     first = model.training.get("init_rounds", 0)
     stride = model.training.get("folds", {}).get("stride", 1.0) if rows == OF_FOLDS else 1.0
     return [first + round(stride * number) for number in range(1, n_scores + 1)]
@@ -97,17 +79,8 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
 
 def _places(model: Model) -> dict[str, int]:
     """Return the rank of each set of rows: validation sets first, in the user's order."""
-    order = [*model.training.get("validation_sets", ()), *_LINES]
+    order = [*model.training.get("validation_sets", ()), "validation", "train", "out_of_bag"]
     return {rows: place for place, rows in enumerate(dict.fromkeys(order))}
-
-
-def _style(model: Model, rows: str) -> tuple[str, Any]:
-    """Return colour and dashes of the curve of some rows."""
-    sets = list(model.training.get("validation_sets", ()))
-    if rows in _LINES and rows not in sets:
-        return _LINES[rows]
-    place = sets.index(rows) if rows in sets else 1
-    return _LINES["validation"] if place == 0 else _OTHERS[(place - 1) % len(_OTHERS)]
 
 
 def plot_history(
@@ -157,28 +130,17 @@ def plot_history(
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
     name, curves = _curves_of(model, metric)
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_history needs matplotlib: pip install 'hedgerow[plot]'. "
-            "Without it there is history_frame."
-        ) from error
-    if ax is None:
-        ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
-    for rows, scores in curves.items():
-        colour, dashes = _style(model, rows)
-        label = rows.replace("_", " ")
+    ax = new_axes("plot_history", ax, 7.0, 4.2)
+    for line, (rows, scores) in enumerate(curves.items()):
         rounds = _rounds(model, rows, len(scores))
-        ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
+        style: dict[str, Any] = {"color": COLOURS[line % MOST_LINES], "lw": 1.8}
+        style["ls"] = DASHES[line % MOST_LINES]
+        ax.plot(rounds, scores, label=rows.replace("_", " "), **style)
     _mark_best(ax, model, name, *next(iter(curves.items())))
-    ax.set_xlabel("round", color=_INK)
-    ax.set_ylabel(name, color=_INK)
-    ax.tick_params(colors=_FAINT)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#e4e7eb", lw=0.8)
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False)
+    ax.set_xlabel("round", color=INK)
+    ax.set_ylabel(name, color=INK)
+    finish(ax, "y")
+    literal_legend(ax)
     if path is not None:
         ax.figure.canvas.print_figure(os.fspath(path))
     return ax
@@ -205,7 +167,7 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
     best = model.training.get("best_round")
     if best is None:
         return
-    line = ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    line = ax.axvline(best, color=FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
     if "folds" in model.training:  # the curves are from the folds, not from the final model
         line.set_label(f"on all rows: {best} rounds")
         return
@@ -215,17 +177,13 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
         return
     # The text is in the legend, which covers no curve.
     label = f"best: round {best}, {score:.5g}"
-    ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
+    ax.plot([best], [score], "o", ms=7, mfc="white", mec=INK, mew=1.6, zorder=4, label=label)
 
 
 def score_at(
     model: Model, rows: str, metric: str, scores: Sequence[float], number: int
 ) -> float | None:
-    """Return the score of a curve after round ``number`` of the model; None if unknown.
-
-    After continued training, a curve begins after the rounds of the initial model, whose
-    score is stored separately.
-    """
+    """Return the score of a curve after round ``number`` of the model; None if unknown."""
     place = number - model.training.get("init_rounds", 0) - 1
     if place >= 0:
         return scores[place]

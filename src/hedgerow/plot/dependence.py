@@ -10,10 +10,9 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.effects import place_of_name
 from hedgerow.plot.effects import MOST_CATEGORIES
-from hedgerow.plot.explained import plain_values, ranks_of, shade_bar
+from hedgerow.plot.explained import BAR, plain_values, ranks_of
 from hedgerow.plot.style import (
     COLOURS,
-    FAINT,
     INK,
     LINE,
     MARKS,
@@ -25,13 +24,16 @@ from hedgerow.plot.style import (
     finish,
     held_temporal,
     in_numbers,
+    literal_legend,
     new_axes,
+    note,
+    shade_bar,
     short,
     short_names,
+    show_temporal_ticks,
     table_columns,
     title,
 )
-from hedgerow.plot.temporal_axis import show_temporal_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,13 +93,9 @@ def plot_dependence(
     if other is not None:
         label = short(names[other])
         if points is None:
-            legend = ax.legend(
-                frameon=False, fontsize=SMALL, title=label, title_fontsize=SMALL, markerscale=2.0
-            )
-            for text in (legend.get_title(), *legend.get_texts()):
-                text.set_parse_math(False)
+            literal_legend(ax, title=label, markerscale=2.0)
         else:
-            shade_bar(ax, points, label, None)
+            shade_bar(ax, points, label, **BAR)
     return ax
 
 
@@ -163,10 +161,7 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
         at = high + 0.08 * span
         jitter = rng.uniform(-0.02, 0.02, len(own)) * span
         ax.axvline(high + 0.04 * span, color=PALE, lw=0.8)
-        ax.annotate(
-            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
-            textcoords="offset points", ha="center", va="bottom", fontsize=SMALL, color=FAINT,
-        )  # fmt: skip
+        note(ax, "missing", at, data=True)
         return np.where(present, own, at + jitter), np.arange(len(own))
     texts = np.array(["missing" if value is None else str(value) for value in own], dtype=object)
     levels, codes, counts = np.unique(texts.astype(str), return_inverse=True, return_counts=True)
@@ -179,11 +174,7 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
         range(len(names)), names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL
     )
     if len(levels) > len(shown):
-        ax.annotate(
-            f"{len(levels) - len(shown):,} of {len(levels):,} categories not shown", (1, 1),
-            xycoords="axes fraction", xytext=(0, 2), textcoords="offset points", ha="right",
-            fontsize=SMALL - 1, color=FAINT,
-        )  # fmt: skip
+        note(ax, f"{len(levels) - len(shown):,} of {len(levels):,} categories not shown")
     return np.searchsorted(shown, codes[kept]) + rng.uniform(-0.25, 0.25, len(kept)), kept
 
 

@@ -29,11 +29,13 @@ from hedgerow.plot.style import (
     density,
     finish,
     new_axes,
+    note,
     pyplot,
+    shade_bar,
     short,
     short_names,
+    show_temporal_ticks,
 )
-from hedgerow.plot.temporal_axis import show_temporal_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,10 +155,7 @@ def plot_partial_dependence(
 
 
 def checked_output(output: int | str | None, n_outputs: int, names: Sequence[str]) -> list[int]:
-    """Return the outputs to draw: one of them, by number or name, or the first eight.
-
-    Raise ``ParameterError`` if there is no such output.
-    """
+    """Return the outputs to draw: one of them, by number or name, or the first eight."""
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))
     if isinstance(output, str) and output in names:
@@ -261,10 +260,7 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
         at = high + 0.1 * span
         for line, output in enumerate(chosen):
             ax.plot(at, missing[output], "D", color=COLOURS[line], ms=5, mec="white", mew=0.6)
-        ax.annotate(
-            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
-            textcoords="offset points", ha="center", va="bottom", fontsize=SMALL, color=FAINT,
-        )  # fmt: skip
+        note(ax, "missing", at, data=True)
         ax.axvline(high + 0.05 * span, color=PALE, lw=0.8)
         right = high + 0.16 * span
     ax.set_xlim(low - 0.03 * span, right)
@@ -306,11 +302,7 @@ def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     ax.set_xlim(-0.6, max(len(names) - 0.4, 0.6))
     left_out = len(effect.levels) - len(positions)
     if left_out > 0:
-        ax.annotate(
-            f"{left_out:,} of {len(effect.levels):,} categories not shown", (1, 1),
-            xycoords="axes fraction", xytext=(0, 2), textcoords="offset points", ha="right",
-            va="bottom", fontsize=SMALL - 1, color=FAINT,
-        )  # fmt: skip
+        note(ax, f"{left_out:,} of {len(effect.levels):,} categories not shown")
 
 
 def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = False) -> None:
@@ -436,10 +428,7 @@ def plot_joint_dependence(
     mesh = ax.pcolormesh(
         first, second, values[at_first][:, at_second].T, cmap="cividis", rasterized=True
     )
-    bar = ax.figure.colorbar(mesh, ax=ax)
-    bar.outline.set_visible(False)
-    bar.set_label(f"mean {_UNITS[joint.kind]}", color=INK, fontsize=MEDIUM)
-    bar.ax.tick_params(colors=FAINT, labelsize=SMALL)
+    shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
     finish(ax)
     for effect, axis, places, edges in (
         (joint.first, ax.xaxis, at_first, first),

@@ -17,7 +17,6 @@ from hedgerow.inspection.friedman import Interactions
 from hedgerow.plot.effects import checked_output
 from hedgerow.plot.importance import checked_most
 from hedgerow.plot.style import (
-    FAINT,
     INK,
     LINE,
     LOWERS,
@@ -26,11 +25,13 @@ from hedgerow.plot.style import (
     SHADES,
     SMALL,
     cell_text,
+    draw_cells,
     finish,
     in_numbers,
     named_rows,
     new_axes,
     rounded,
+    shade_bar,
     short,
     short_names,
     signed,
@@ -41,6 +42,9 @@ from hedgerow.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BAR: dict[str, Any] = {"aspect": 40, "pad": 0.02, "fraction": 0.03}
+"""Size and place of a colour bar beside points."""
+
 _BINS = 120
 """Number of parts of the axis within which a beeswarm stacks points."""
 
@@ -48,11 +52,7 @@ _BINS = 120
 def values_of_output(
     explanation: Any, output: int | str | None
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Return SHAP values of one output, the base value of each row, and the output's name.
-
-    Raise ``ParameterError`` if there are several outputs and none is chosen, or there is no
-    such output.
-    """
+    """Return SHAP values of one output, the base value of each row, and the output's name."""
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     if not names:
@@ -141,7 +141,7 @@ def plot_beeswarm(
     if output_name:
         title(ax, short(output_name))
     if points is not None and len(values) > 1:  # one row has no rank
-        shade_bar(ax, points, "value of the column", ("low", "high"))
+        shade_bar(ax, points, "value of the column", ("low", "high"), **BAR)
     return ax
 
 
@@ -190,16 +190,6 @@ def ranks_of(values: FloatArray) -> FloatArray:
     from scipy.stats import rankdata  # takes a second to import
 
     return np.asarray((rankdata(values) - 1.0) / (len(values) - 1.0))
-
-
-def shade_bar(ax: Axes, points: Any, label: str, ends: tuple[str, str] | None) -> None:
-    """Draw a colour bar: with words at the ends, or with numbers."""
-    bar = ax.figure.colorbar(points, ax=ax, aspect=40, pad=0.02, fraction=0.03)
-    bar.outline.set_visible(False)
-    bar.set_label(label, color=INK, fontsize=SMALL, labelpad=0 if ends else 4, parse_math=False)
-    bar.ax.tick_params(colors=FAINT, labelsize=SMALL, length=0)
-    if ends is not None:
-        bar.set_ticks([0.0, 1.0], labels=list(ends))
 
 
 def plot_waterfall(
@@ -337,27 +327,12 @@ def plot_interactions(
     n = len(order)
     ax = new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
     below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
-    mesh = ax.imshow(
-        np.ma.masked_where(~below, table), cmap=SHADES, vmin=0.0, vmax=float(table.max()) or 1.0
-    )
-    for i, j in zip(*np.nonzero(below), strict=True):
-        dark = table[i, j] < 0.55 * table.max()
-        text = f"{table[i, j]:.2g}" if table[i, j] > 0.0 else "0"
-        ax.text(
-            j, i, text, ha="center", va="center", fontsize=SMALL - 1.5,
-            color="white" if dark else INK,
-        )  # fmt: skip
-    finish(ax)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_xticks(range(n), shown, rotation=90, parse_math=False, fontsize=SMALL)
-    ax.set_yticks(range(n), shown, parse_math=False, fontsize=SMALL)
+    texts = np.where(below, [[f"{size:.2g}" for size in row] for row in table], "")
+    shades = np.ma.masked_where(~below, table)
+    mesh = draw_cells(ax, shades, texts, shown, SMALL - 1.5, float(table.max()) or 1.0)
     ax.set_xlim(-0.5, max(n - 1.5, 0.5))
     ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    ax.tick_params(length=0)
-    bar = ax.figure.colorbar(mesh, ax=ax, aspect=30, pad=0.02, shrink=0.8)
-    bar.outline.set_visible(False)
-    bar.set_label(unit, color=INK, fontsize=SMALL)
-    bar.ax.tick_params(colors=FAINT, labelsize=SMALL)
+    shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
     return ax
 
 

@@ -33,12 +33,7 @@ _HATCHES = ("", "///", "\\\\\\", "...", "xxx", "---", "ooo", "|||")
 
 
 def checked_most(most: object, name: str = "most") -> int:
-    """Check a maximum number of rows to draw.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Return a maximum number of rows to draw; raise ``ParameterError`` unless it is above 0."""
     is_whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
     if not is_whole or int(most) < 1:  # type: ignore[call-overload]
         raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")

@@ -29,12 +29,12 @@ from hedgerow.plot.layout import (
     Layout,
     lay_out,
 )
-from hedgerow.plot.style import check_axes
+from hedgerow.plot.style import FAINT, INK, LINE, check_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INK, _FAINT, _LINE, _BOX = "#1f2933", "#4b5763", "#8d99a5", "#f5f7fa"
+_BOX = "#f5f7fa"
 
 _HEAD = 0.6
 """Height in inches above the axes, for title and legend."""
@@ -106,13 +106,7 @@ def plot_tree(
     'tree 1 of 2'
     >>> axes.figure.savefig("tree.png")  # doctest: +SKIP
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot_tree needs matplotlib: pip install 'hedgerow[plot]'. "
-            "Without it there are tree_text and tree_dot."
-        ) from error
+    plt = pyplot("plot_tree (unlike tree_text and tree_dot)")
     chosen = pick_tree(model, schema, tree)
     layout = lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
     width, height, scale = layout.width, layout.height, 1.0
@@ -148,7 +142,7 @@ def _text_width(text: str, size: float) -> float:
 
 
 def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
-    ax.set_title(tree.title(), loc="left", fontsize=FONT_SIZE + 2, color=_INK, pad=20, x=0.005)
+    ax.set_title(tree.title(), loc="left", fontsize=FONT_SIZE + 2, color=INK, pad=20, x=0.005)
     legend = "condition true: upper branch    ● missing values    line width: rows"
     if layout.n_panels > 1:
         legend += "    → A: continued at A"
@@ -159,7 +153,7 @@ def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
         xytext=(0, 6),
         textcoords="offset points",
         fontsize=SMALL_SIZE,
-        color=_FAINT,
+        color=FAINT,
     )
 
 
@@ -177,10 +171,10 @@ def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
         points = [(start, parent.y), (middle, parent.y), (middle, child.y), (end, child.y)]
         share = min(1.0, int(tree.nodes.count[child.node]) / total)
         width = (0.8 + 4.2 * share**0.5) * scale
-        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=_LINE))
+        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=LINE))
         if edge.takes_missing:
             at = _bezier(points, 0.72)
-            ax.plot(*at, "o", ms=5.5 * scale, mfc=_INK, mec="white", mew=0.8 * scale, zorder=3)
+            ax.plot(*at, "o", ms=5.5 * scale, mfc=INK, mec="white", mew=0.8 * scale, zorder=3)
 
 
 def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
@@ -210,7 +204,7 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
             lw=0.8 * scale,
             ls="--" if box.kind in ("cut", "stub") else "-",
             fc=fill,
-            ec=_LINE,
+            ec=LINE,
             zorder=2,
         )
         ax.add_patch(patch)
@@ -222,9 +216,9 @@ def _write(ax: Axes, box: Box, scale: float) -> None:
     common: dict[str, Any] = {"va": "center", "zorder": 4, "parse_math": False}
     x, y = box.x + PADDING, box.y - box.height / 2 + PADDING / 2
     for row in box.heading:
-        ax.text(x, y + ROW / 2, row, fontsize=FONT_SIZE * scale, color=_INK, ha="left", **common)
+        ax.text(x, y + ROW / 2, row, fontsize=FONT_SIZE * scale, color=INK, ha="left", **common)
         y += ROW
-    colour = _INK if box.kind == "leaf" else _FAINT
+    colour = INK if box.kind == "leaf" else FAINT
     for row in box.facts:
         at = (x, y + SMALL_ROW / 2)
         ax.text(*at, row, fontsize=SMALL_SIZE * scale, color=colour, ha="left", **common)
@@ -232,4 +226,4 @@ def _write(ax: Axes, box: Box, scale: float) -> None:
     if box.mark:
         size = (FONT_SIZE + 2) * scale
         at = (box.x - PADDING, box.y)
-        ax.text(*at, f"{box.mark}:", fontsize=size, color=_INK, ha="right", **common)
+        ax.text(*at, f"{box.mark}:", fontsize=size, color=INK, ha="right", **common)

@@ -6,6 +6,7 @@ markers.  The user's texts are drawn literally, never as formulas.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,11 +16,13 @@ from hedgerow.arrays import FloatArray
 from hedgerow.data.categories.columns import plain_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.objects import read_objects, sort_of
+from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Temporal
 from hedgerow.errors import ParameterError, brief, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 INK, FAINT, LINE, GRID, PALE = "#1f2933", "#4b5763", "#8d99a5", "#e4e7eb", "#cbd2d9"
 RAISES, LOWERS = "#d55e00", "#0072b2"
@@ -41,11 +44,13 @@ SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
 """Font sizes in points."""
 
 
-def pyplot(what: str) -> Any:
-    """Import ``matplotlib.pyplot``.
+_MOST_TICKS = 5
+_UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
+"""Days, hours, minutes, seconds, milliseconds and microseconds."""
 
-    Raise ``ImportError`` if matplotlib is not installed.
-    """
+
+def pyplot(what: str) -> Any:
+    """Import ``matplotlib.pyplot``, or raise ``ImportError`` with what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -85,6 +90,57 @@ def finish(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:
 def title(ax: Axes, text: str) -> None:
     """Write a title above the left edge."""
     ax.set_title(text, loc="left", fontsize=TITLE, color=INK, parse_math=False)
+
+
+def note(ax: Axes, text: str, x: float = 1.0, *, data: bool = False) -> None:
+    """Write a remark above the axes, at their right end or at a number of the x axis."""
+    ax.annotate(
+        text, (x, 1.0), xycoords=("data" if data else "axes fraction", "axes fraction"),
+        xytext=(0, 2), textcoords="offset points", ha="center" if data else "right",
+        va="bottom", fontsize=SMALL, color=FAINT,
+    )  # fmt: skip
+
+
+def literal_legend(ax: Axes, **options: Any) -> None:
+    """Draw a legend whose texts are not read as formulas."""
+    legend = ax.legend(frameon=False, fontsize=SMALL, title_fontsize=SMALL, **options)
+    for text in (legend.get_title(), *legend.get_texts()):
+        text.set_parse_math(False)
+
+
+def shade_bar(
+    ax: Axes, shades: Any, label: str, ends: tuple[str, str] | None = None, **options: Any
+) -> None:
+    """Draw a colour bar, with numbers or with words at its ends."""
+    bar = ax.figure.colorbar(shades, ax=ax, **options)
+    bar.outline.set_visible(False)
+    bar.set_label(label, color=INK, fontsize=SMALL, labelpad=0 if ends else 4, parse_math=False)
+    bar.ax.tick_params(colors=FAINT, labelsize=SMALL, length=0)
+    if ends is not None:
+        bar.set_ticks([0.0, 1.0], labels=list(ends))
+
+
+def draw_cells(
+    ax: Axes,
+    shades: Any,
+    texts: FloatArray | Any,
+    names: Sequence[str],
+    fontsize: float,
+    top: float,
+) -> Any:
+    """Draw a square table of shades from 0 to ``top``, with a text in each cell that has one."""
+    mesh = ax.imshow(shades, cmap=SHADES, vmin=0.0, vmax=top)
+    for i, j in zip(*np.nonzero(texts != ""), strict=True):
+        colour = "white" if shades[i, j] < 0.55 * top else INK
+        ax.text(j, i, texts[i, j], ha="center", va="center", fontsize=fontsize, color=colour)
+    finish(ax)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    steep = max(map(len, names)) > 3
+    places = range(len(names))
+    ax.set_xticks(places, names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL)
+    ax.set_yticks(places, names, parse_math=False, fontsize=SMALL)
+    ax.tick_params(length=0, colors=FAINT)
+    return mesh
 
 
 def named_rows(ax: Axes, names: Sequence[str]) -> None:
@@ -219,19 +275,7 @@ def _as_plain(column: Any) -> Any:
 
 
 def in_numbers(column: Any) -> Any:
-    """Return dates, times and durations as float64 microseconds, and other columns as they are.
-
-    Parameters
-    ----------
-    column : array
-        Result of :func:`table_columns`.
-
-    Examples
-    --------
-    >>> days = table_columns(np.array([["1970-01-02"], ["NaT"]], "M8[D]"), ["when"])
-    >>> in_numbers(days[0]).tolist()
-    [86400000000.0, nan]
-    """
+    """Return dates, times and durations as float64 microseconds, other columns as they are."""
     if held_temporal(column) is None:
         return column
     return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
@@ -248,3 +292,40 @@ def held_temporal(column: Any) -> Temporal | None:
 
 def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def show_temporal_ticks(axis: Axis, temporal: Temporal, low: float, high: float) -> None:
+    """Put ticks at full days, hours or other units from ``low`` to ``high``, with their text."""
+    first, last = _as_datetime(low), _as_datetime(high)
+    if temporal == "durations" or first is None or last is None:
+        places = _in_units(low, high)
+    else:
+        places = _of_calendar(first, last)
+    shown = [place for place in places if low <= place <= high]
+    from matplotlib.axis import XAxis
+
+    slanted: dict[str, Any] = {"rotation": 35, "ha": "right"} if isinstance(axis, XAxis) else {}
+    texts = [text_of_ticks(place, temporal) for place in shown]
+    axis.set_ticks(shown, texts, fontsize=SMALL, **slanted)
+
+
+def _of_calendar(first: dt.datetime, last: dt.datetime) -> list[int]:
+    from matplotlib.dates import AutoDateLocator
+
+    days = AutoDateLocator(minticks=2, maxticks=_MOST_TICKS).tick_values(first, last)
+    return [1000 * round(day * 86_400_000) for day in days]  # days are not exact in float64
+
+
+def _in_units(low: float, high: float) -> list[int]:
+    from matplotlib.ticker import MaxNLocator
+
+    unit = next((unit for unit in _UNITS if 2 * unit <= high - low), 1)
+    return [
+        round(at * unit) for at in MaxNLocator(_MOST_TICKS).tick_values(low / unit, high / unit)
+    ]
+
+
+def _as_datetime(value: float) -> dt.datetime | None:
+    """Return the date of a number of microseconds; None outside the years 1 to 9999."""
+    found = np.datetime64(round(value), "us").astype(object)
+    return found if isinstance(found, dt.datetime) else None

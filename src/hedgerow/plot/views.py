@@ -1,12 +1,13 @@
-"""Views of the trees of a model as methods of a booster: frames, text, pictures, importance."""
+"""Views of a model as methods: its trees as frames, text, rules, pictures; plots of its columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
+from hedgerow.inspection.views import Inspections
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.notebook import html_table, most_used
@@ -14,6 +15,10 @@ from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hedgerow.inspection.background import Columns, Kind
+    from hedgerow.inspection.importance import AnyImportance
 
 
 class TreeViews(BoosterPart):
@@ -29,57 +34,6 @@ class TreeViews(BoosterPart):
             "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
         }
         return html_table(type(self).__name__, facts)
-
-    def split_table(
-        self,
-        tree: int,
-        node: int,
-        dataset: Dataset,
-        backend: FrameLibrary = "pandas",
-    ) -> Any:
-        """Return every candidate split of a node, a cut or a set of levels, with its gain.
-
-        Parameters
-        ----------
-        tree, node : int
-            As in :meth:`to_frame`; the node may be a leaf.
-        dataset : Dataset
-            The rows that the model was trained on, with ``y``.  If the rows are exactly those
-            of the training (none held out for early stopping, none sampled), the best allowed
-            candidate is the split of the node.  ``tree_method="approx"`` considers some of the
-            candidates only.
-        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
-            lists.
-
-        Returns
-        -------
-        data frame
-            One row for each feature, cut or set, and side of missing values, with the columns
-            of :func:`hedgerow.boosting.inspect.split_table.split_table`.
-
-        Raises
-        ------
-        ParameterError
-            If there is no such tree or node, or the trees were rescaled (DART).
-        DataError
-            If the rows do not fit the model.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
-        >>> table = train(params, data).split_table(0, 0, data)
-        >>> table["threshold"].tolist(), table["gain"].tolist()
-        ([1.5, 3.0], [0.75, 3.0])
-        """
-        from hedgerow.boosting.inspect.split_table import split_table
-
-        table = dataset.table(self._schema)
-        target = dataset.target(table.n_rows, self.model.objective)
-        sample = dataset.sample(table, target, self._objective.n_outputs)
-        return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all nodes of all trees as a data frame, one row for each node.
@@ -198,3 +152,53 @@ class TreeViews(BoosterPart):
         float64, shape (n_features,)
         """
         return feature_importance(self.model, kind)
+
+
+class InspectionPictures(Inspections):
+    """Inspection of a model's columns, with plots."""
+
+    def plot_importance(
+        self,
+        kind: AnyImportance = "gain",
+        X: Any = None,
+        y: Any = None,
+        ax: Axes | None = None,
+        *,
+        most: int = 20,
+        metric: MetricChoice = None,
+        n_repeats: int = 5,
+        random_state: int = 0,
+        sample_weight: Any = None,
+    ) -> Axes:
+        """Plot the importance of each column.
+
+        ``ax`` and ``most`` are described in :func:`hedgerow.plot.plot_importance`, the other
+        parameters in :meth:`importance`.
+        """
+        from hedgerow.plot.importance import plot_importance
+
+        found = self.importance(
+            kind, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
+            sample_weight=sample_weight,
+        )  # fmt: skip
+        return plot_importance(found, ax, most=most)
+
+    def plot_partial_dependence(
+        self,
+        X: Any = None,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        most: int = 12,
+        output: int | str | None = None,
+        sample_weight: Any = None,
+    ) -> Figure:
+        """Plot partial dependence, one panel for each column.
+
+        ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
+        other parameters in :meth:`partial_dependence`.
+        """
+        from hedgerow.plot.effects import plot_partial_dependence
+
+        found = self.partial_dependence(X, columns, kind=kind, sample_weight=sample_weight)
+        return plot_partial_dependence(found, most=most, output=output)

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 import hedgerow
+from tests.peers.nested import roots_of
 
 
 def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
     """Return the trees."""
-    document = model.to_dict()
     each, base = model.model.forest.trees_per_round, model.model.forest.base_score
     return {
         "name": "tree",
@@ -26,8 +26,8 @@ def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
             if count
         },
         "tree_info": [
-            _tree(number, tree["root"], float(base[number]) if number < each else 0.0)
-            for number, tree in enumerate(document["trees"])
+            _tree(number, root, float(base[number]) if number < each else 0.0)
+            for number, root in enumerate(roots_of(model))
         ],
     }
 
@@ -51,7 +51,7 @@ def _node(node: dict[str, Any], counts: dict[str, int], depth: int, base: float)
         counts["leaf"] += 1
         return {
             "leaf_index": counts["leaf"] - 1,
-            "leaf_value": base + float(np.ravel(node.get("value", node.get("values", 0.0)))[0]),
+            "leaf_value": base + float(np.ravel(node["value"])[0]),
             "leaf_weight": node.get("cover", 0.0),
             "leaf_count": node.get("count", 0),
         }
@@ -76,7 +76,7 @@ def _node(node: dict[str, Any], counts: dict[str, int], depth: int, base: float)
 def _mean(node: dict[str, Any]) -> tuple[float, float]:
     """Return the mean of the leaves below a node, and their weight."""
     if "left" not in node:
-        value = float(np.ravel(node.get("value", node.get("values", 0.0)))[0])
+        value = float(np.ravel(node["value"])[0])
         return value, float(node.get("cover", 1.0))
     (left, some), (right, others) = _mean(node["left"]), _mean(node["right"])
     whole = some + others

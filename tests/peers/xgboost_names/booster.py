@@ -221,10 +221,10 @@ class Booster:
         theirs = self.feature_names or [f"f{k}" for k in range(len(ours))]
         column = dict(zip(theirs, ours, strict=True)).get(feature, "")
         if column and len(self.ours.split_values(column)):
-            most = len(np.unique(self.ours.split_values(column)))
-            counts, edges = self.ours.split_value_histogram(
-                column, most if bins is None else max(min(most, bins), 1)
-            )
+            values = self.ours.split_values(column)
+            most = len(np.unique(values))
+            n_bins = most if bins is None else max(min(most, bins), 1)
+            counts, edges = np.histogram(values[np.isfinite(values)], n_bins)
             found = np.column_stack([edges[1:], counts])[counts > 0]
         if not as_pandas:
             return found

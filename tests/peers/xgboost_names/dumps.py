@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 
 import hedgerow
+from tests.peers.nested import roots_of
 
 
 def trees_of(model: hedgerow.Booster, names: list[str]) -> list[dict[str, Any]]:
     """Return the trees as nested dicts with the keys of XGBoost's JSON."""
     found = []
-    for tree in model.to_dict()["trees"]:
-        queue = [(tree["root"], 0, 0)]
+    for root in roots_of(model):
+        queue = [(root, 0, 0)]
         count = 1
         known: dict[int, dict[str, Any]] = {}
         children: dict[int, tuple[int, int]] = {}
@@ -39,8 +40,7 @@ def trees_of(model: hedgerow.Booster, names: list[str]) -> list[dict[str, Any]]:
 
 def _node(node: dict[str, Any], number: int, depth: int, names: list[str]) -> dict[str, Any]:
     if "left" not in node:
-        value = node.get("value", node.get("values"))
-        return {"nodeid": number, "leaf": value, "cover": node.get("cover", 0.0)}
+        return {"nodeid": number, "leaf": node["value"], "cover": node.get("cover", 0.0)}
     levels = node.get("left_levels")
     return {
         "nodeid": number,

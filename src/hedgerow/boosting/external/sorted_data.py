@@ -6,13 +6,13 @@
     pass two    values, targets, weights, offsets of each row --> memory-mapped files
     rounds      the loop of rows in memory, on these arrays    boosting.loop.fit
                 statistics, crosses --> another file           dataset.encoded
-                values --> sorted columns on disk              data.external.column_files
-                trees                                          growing.exact.external
+                values --> sorted columns                      data.external.blocks
+                trees                                          growing.exact.grower
 
-Columns are read from disk in order, and rows for tree traversal (validation rows, rows
-outside a sample).  The other arrays of a fit are in memory: raw scores and
-arrays of the loss, see :func:`bytes_of_a_row`.  The loop is the one of rows in memory, so
-the model has the same bytes, also with row sampling, DART and random forests.
+Sorted columns, and the lists that trees divide, are in mapped files if they take more than a part
+of the memory (:meth:`hedgerow.data.reading.mapped_table.RowSpace.lists`); they are read from front
+to back.  The arrays of a row are in memory, see :func:`bytes_of_a_row`.  Everything else is as for
+rows in memory, so the model has the same bytes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.statistics import copies_of, kept_columns
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.row_sets import stacked
+from hedgerow.data.external.blocks import ENTRY_BYTES, SORT_BYTES
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
@@ -47,13 +48,16 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sources import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
-from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.growing.sampling.goss import weighs_sample
 from hedgerow.objectives import RANKING, Objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.params import BoostParams
 
 _ROW_SHARE = 0.75
+_GROWER_BYTES = 17
+"""Integer gradients, row ids and room to move them, and the side of a split."""
+
 _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
 _FOLD_BYTES = 24
@@ -105,20 +109,20 @@ def sorted_rows(
         yield train, stacked(given) if given else aside
 
 
-def bytes_of_a_row(objective: Objective, params: BoostParams, n_vectors: int = 1) -> int:
+def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) -> int:
     """Return the memory in bytes that exact growth needs for each row, for any limit.
 
-    It covers raw scores, arrays of the loss, one temporary float64, the queries of a ranking and,
-    for a line search, the rows by leaf, with the weights of a sample that follows gradients.
-    A tree is for ``n_vectors`` outputs.
+    It covers raw scores, arrays of the loss and of the grower, one temporary float64, the queries
+    of a ranking and, for a line search, the rows by leaf, with the weights of a sample that follows
+    gradients; and before that the sorting of a column.
     """
     prepared = prepared_shape(objective, 1)[0]
-    if prepared == 2:  # g and h of each output that a tree is for
-        prepared = 2 * n_vectors
     searches = params.leaf_estimation == "line_search" or not objective.second_order
     needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
     needed += RANKING_BYTES * (objective.name in RANKING)
-    return needed + _SAMPLE_WEIGHT_BYTES * weighs_rows(params, n_vectors)
+    needed += _GROWER_BYTES + ENTRY_BYTES * n_threads
+    needed += _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
+    return max(needed, SORT_BYTES + 8)
 
 
 class _RowFiles:
@@ -202,7 +206,7 @@ def _check_sortable(table: AnyTable, groups: list[tuple[int, ...]], tree_method:
 def _check_room(data: FileDataset, plan: StorePlan, n_copies: int, n_folds: int) -> None:
     objective = plan.objective
     assert objective is not None
-    each = n_copies * bytes_of_a_row(objective, plan.params, plan.work.n_vectors)
+    each = n_copies * bytes_of_a_row(objective, plan.params, plan.n_threads)
     each += 8 * objective.n_outputs * (plan.start is not None)  # its scores
     if n_folds > 0:  # they grow side by side
         each = max(DRAW_BYTES, n_folds * (each + _FOLD_BYTES + 8 * objective.n_outputs))

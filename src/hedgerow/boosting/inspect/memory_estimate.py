@@ -37,7 +37,7 @@ from hedgerow.boosting.loop.setup.strategy import holds_vectors, resolve_strateg
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
 from hedgerow.data.binning.matrix import PAD, tile_shape
-from hedgerow.data.external.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
+from hedgerow.data.external.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES, SORT_BYTES
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
@@ -57,9 +57,6 @@ _ROW_BYTES = 24
 
 _NODE_BYTES = 150
 """Bytes of a node in its tree and in the model."""
-
-_SORT_BYTES = 48
-"""Bytes of a value during sorting: keys, rows and both as one number, before and after."""
 
 _CODE_BYTES = 13
 """Bytes of a category during reading: codes in the frame's order and in sorted order."""
@@ -237,9 +234,8 @@ class _Outputs:
         if not holds_vectors(trees):
             return cls(_ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs)
         width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
-        weights, bins = 8 * follows_gradients(trees), trees.tree_method == "hist"
         return cls(
-            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width * bins + weights,
+            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width + 8 * follows_gradients(trees),
             cell_bytes=4 * (width + 1),
             node_bytes=_NODE_BYTES + 16 * n_outputs,  # in the tree and in the model
         )
@@ -271,9 +267,9 @@ def _sorted(shape: _TableShape, n_train: int, leaves: int, n_threads: int) -> di
     """Return the memory of sorting, sorted columns and, in place of histograms, node offsets."""
     entries = ENTRY_BYTES * n_train * shape.n_features
     at_once = min(COLUMNS_AT_ONCE, -(-shape.n_features // n_threads))
-    sorting = n_threads * n_train * (at_once * shape.item + _SORT_BYTES)
+    sorting = n_threads * n_train * (at_once * shape.item + SORT_BYTES)
     return {
-        "cuts": entries + max(sorting, entries),
+        "cuts": entries + sorting,
         "matrix": 2 * entries + n_threads * ENTRY_BYTES * n_train,
         "histograms": 16 * leaves * shape.n_features,
     }

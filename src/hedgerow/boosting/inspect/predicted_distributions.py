@@ -52,8 +52,7 @@ class DistributionPredictions(BoosterPart):
             known = ", ".join(map(repr, DISTRIBUTIONAL))
             raise ParameterError(
                 f"a model of objective {self._objective.name!r} predicts no distribution: train "
-                f"with one of {known}, or wrap the model in hedgerow.ConformalRegressor for "
-                "intervals."
+                f"with one of {known}, or calibrate intervals of this one with MAPIE."
             )
         return make(self.raw_scores(X, n_jobs=n_jobs))
 
@@ -63,7 +62,7 @@ class DistributionPredictions(BoosterPart):
         """Return the central interval of the distribution of each row.
 
         It contains the target with probability ``level`` if the distribution is correct;
-        :class:`hedgerow.ConformalRegressor` calibrates intervals for exchangeable rows.
+        MAPIE calibrates intervals for exchangeable rows.
 
         Parameters
         ----------

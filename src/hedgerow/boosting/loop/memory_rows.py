@@ -31,12 +31,11 @@ from hedgerow.boosting.loop.setup.strategy import holds_vectors, is_symmetric
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable
-from hedgerow.growing.exact.grower import ExactGrower, ExactVectorGrower
+from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds
@@ -356,17 +355,8 @@ def _make_grower(
         kind = _kind_of_grower(params)
         sums = data.sums if kind.shares_histograms else None
         return kind(data.matrix, *shared, data.n_copies, data.numbers, sums)
-    if isinstance(data.matrix, MappedTable):
-        # Imported here: few trainings use columns on disk.
-        from hedgerow.growing.exact.external import ExternalExactGrower
-        from hedgerow.growing.exact.external_vectors import ExternalVectorGrower
-
-        columns, limit = data.matrix.columns, data.matrix.space.memory_limit
-        assert columns is not None
-        on_disk = ExternalVectorGrower if holds_vectors(params) else ExternalExactGrower
-        return on_disk(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
-    return (ExactVectorGrower if holds_vectors(params) else ExactGrower)(data.matrix, *shared)
+    return ExactGrower(data.matrix, *shared)
 
 
 def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hedgerow.arrays import FloatArray
@@ -24,7 +23,6 @@ from hedgerow.peer_arguments import OF_DATASET, advised
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-    from hedgerow.boosting.inspect.memory_estimate import MemoryEstimate
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -113,12 +111,6 @@ class Dataset:
         fields = ("y", "weight", "offset", "qid", "position", "groups")
         present = [name for name in fields if getattr(self, name) is not None]
         return f"<Dataset: {type(self.X).__name__}{size}; {', '.join(present) or 'no target'}>"
-
-    def _repr_html_(self) -> str:
-        # Notebooks show this, and Python's own repr elsewhere.
-        from hedgerow.boosting.row_data.dataset_view import view_of_rows
-
-        return view_of_rows(self)
 
     @staticmethod
     def from_files(
@@ -300,60 +292,6 @@ cache_dir, memory_limit
     def _features(self) -> Any:
         names = self.offset_names
         return take_offset(self.X, names)[0] if names else self.X
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the dataset to a file, for :meth:`load`.
-
-        X is saved as parsed, so text, dates and categories need no second parsing.
-        Bins are not saved: each training computes them from its parameters.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A NumPy file (``.npz``); an existing file is replaced atomically.
-
-        Raises
-        ------
-        DataError, DataTypeError
-            For rows that cannot be used in training, and for a target that is not numeric.
-        OSError
-            If the file cannot be written; an old file then stays intact.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib
-        >>> from hedgerow import Dataset
-        >>> path = pathlib.Path(tempfile.mkdtemp(), "people.npz")
-        >>> Dataset({"age": [31, 45], "city": ["Ulm", "Bonn"]}, [1.5, 2.5]).save(path)
-        >>> Dataset.load(path).feature_names
-        ('age', 'city')
-        """
-        from hedgerow.boosting.row_data.saved_dataset import save_dataset
-
-        save_dataset(self, path)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Dataset:
-        """Read a file that :meth:`save` wrote.  Files from any source are safe: no code runs.
-
-        Models trained on it have the same bytes as models trained on the original rows.
-
-        Raises
-        ------
-        DataError
-            If the file is not a saved dataset, or is damaged.
-        """
-        from hedgerow.boosting.row_data.saved_dataset import load_dataset
-
-        return load_dataset(path)
-
-    def estimate_memory(
-        self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
-    ) -> MemoryEstimate:
-        """Estimate the memory use of a training; see :func:`hedgerow.estimate_memory`."""
-        from hedgerow.boosting.inspect.memory_estimate import estimate_memory
-
-        return estimate_memory(self.X, params, n_outputs=n_outputs)
 
     def table(
         self,

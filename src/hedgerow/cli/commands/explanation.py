@@ -43,16 +43,17 @@ def add_command(commands: Any) -> None:
         metavar="OUT",
         help="table to write (.csv, .tsv, .parquet, .arrow)",
     )
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--background",
         metavar="DATA",
         help="a table whose rows replace unknown columns (default: the training "
         "rows that reached each node)",
     )
-    parser.add_argument(
+    either.add_argument(
         "--interactions",
         action="store_true",
-        help="also write values of pairs of columns, each pair once",
+        help="also write values of pairs of columns, each pair once; not with --background",
     )
     parser.add_argument(
         "--outputs",

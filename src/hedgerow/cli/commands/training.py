@@ -378,13 +378,10 @@ _OWN_OPTIONS = {"callbacks", "progress", "advanced"}
 
 
 def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
-    """Return values by name; an unknown name is an error with a suggestion.
-
-    Advanced parameters are set like the others.
-
-    A value is a Python number, list or quoted text, or ``true``, ``false`` or ``none`` in upper
-    or lower case.  Any other value is plain text.
-    """
+    """Return values by name; an unknown name is an error with a suggestion."""
+    # Advanced parameters are set like the others.
+    # A value is a Python number, list or quoted text, or ``true``, ``false`` or ``none`` in upper
+    # or lower case. Any other value is plain text.
     known = {*inspect.signature(estimator).parameters, *ADVANCED_NAMES} - _OWN_OPTIONS
     settings: dict[str, Any] = {}
     for pair in pairs:

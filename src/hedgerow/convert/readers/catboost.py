@@ -36,11 +36,7 @@ _MOST_OUTPUTS = 2**16
 
 
 def read_catboost(record: dict[str, Any]) -> Imported:
-    """Read a decoded model.
-
-    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
-    message names it.
-    """
+    """Read a decoded model."""
     about = records.member(record, "features_info")
     for name, what in _REFUSED.items():
         if about.get(name):

@@ -93,12 +93,7 @@ def signed(value: int) -> int:
 
 
 def columns_of(about: dict[str, Any]) -> Columns:
-    """Read ``features_info``.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read ``features_info``."""
     numbers = records.objects(about, "float_features", missing=True)
     categories = records.objects(about, "categorical_features", missing=True)
     every = [*numbers, *categories]

@@ -126,11 +126,7 @@ class Ctr:
 
 
 def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
-    """Read the list of CTRs.
-
-    Raise ``ModelFormatError`` if a CTR uses more than two columns, or anything except
-    categories.
-    """
+    """Read the list of CTRs."""
     found = []
     for item in records.objects(about, "ctrs", missing=True):
         kind, identifier = item.get("ctr_type"), item.get("identifier")

@@ -87,11 +87,7 @@ class Splits:
 
 
 def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -> Splits:
-    """Read CTRs, and set the levels that the splits of each category column use.
-
-    Raise ``ModelFormatError`` if the model uses categories and the file does not contain
-    them.
-    """
+    """Read CTRs, and set the levels that the splits of each category column use."""
     ctrs = ctrs_of(about, columns)
     if columns.hashes is None and (columns.one_hot or ctrs):
         raise ModelFormatError(

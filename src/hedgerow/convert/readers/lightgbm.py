@@ -32,19 +32,14 @@ import numpy as np
 
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
 from hedgerow.convert.readers.lightgbm_categories import categories_of
-from hedgerow.convert.readers.lightgbm_nodes import Nodes
-from hedgerow.convert.readers.lightgbm_text import LightGBMText, parse, read_floats, read_int
+from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, parse, read_floats, read_int
 from hedgerow.convert.readers.lightgbm_trees import ZERO, table_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 
 
 def read_lightgbm(data: bytes) -> Imported:
-    """Read the content of a LightGBM text file.
-
-    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
-    message names it.
-    """
+    """Read the content of a LightGBM text file."""
     text = parse(data)
     n_features = read_int(text.header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1
     per_round = read_int(

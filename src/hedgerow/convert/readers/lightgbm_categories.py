@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.convert.readers.lightgbm_nodes import Nodes
-from hedgerow.convert.readers.lightgbm_text import LightGBMText, read_ints
+from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, read_ints
 from hedgerow.convert.sets import CategorySets
 from hedgerow.data.categories.levels import MOST_LEVELS, Level, canonical
 from hedgerow.data.schema import Column, Rounding

@@ -10,8 +10,13 @@ import numpy as np
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.convert.readers.lightgbm_categories import Categories, category_sets
-from hedgerow.convert.readers.lightgbm_nodes import DEFAULT_LEFT, Nodes
-from hedgerow.convert.readers.lightgbm_text import joined, read_floats, read_ints
+from hedgerow.convert.readers.lightgbm_text import (
+    DEFAULT_LEFT,
+    Nodes,
+    joined,
+    read_floats,
+    read_ints,
+)
 from hedgerow.convert.thresholds import keys_up_to
 from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
@@ -79,11 +84,9 @@ def _children(nodes: Nodes, name: str) -> IntArray:
 
 
 def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
-    """Return keys and missing sides of numeric splits, and whether zeros are missing.
-
-    Before the trees, LightGBM sets all values up to ``ZERO`` to 0
-    (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
-    """
+    """Return keys and missing sides of numeric splits, and whether zeros are missing."""
+    # Before the trees, LightGBM sets all values up to ``ZERO`` to 0
+    # (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
     number, kind = ~nodes.is_set, nodes.decision >> 2
     default_left = (nodes.decision & DEFAULT_LEFT) > 0
     cut = _beside_zero(np.where(number, nodes.threshold, 0.0))
@@ -93,8 +96,6 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
         raise ModelFormatError("decision_type has an unknown type of missing values.")
     missing_left = np.where(kind == _NO_MISSING, cut >= 0.0, default_left) & number
     by_zero = number & (kind == _ZERO_MISSING)
-    cut = np.where((cut >= -ZERO) & (cut < 0.0), np.nextafter(-ZERO, -np.inf), cut)
-    cut = np.where((cut >= 0.0) & (cut < ZERO), ZERO, cut)
     if not by_zero.any():
         return keys_up_to(cut), missing_left, False
     if (by_zero == number).all():

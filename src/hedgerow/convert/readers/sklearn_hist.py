@@ -36,11 +36,7 @@ _OURS = {
 
 
 def read_hist(model: Any) -> Imported:
-    """Read a fitted HistGradientBoosting model.
-
-    Raise ``ParameterError`` if this version of scikit-learn stores the model in another
-    way.
-    """
+    """Read a fitted HistGradientBoosting model."""
     predictors = [tree for row in _private(model, "_predictors") for tree in row]
     baseline = np.asarray(_private(model, "_baseline_prediction"), dtype=np.float64).reshape(-1)
     columns, order = _columns(model)
@@ -72,10 +68,8 @@ def _private(model: Any, name: str) -> Any:
 
 
 def _columns(model: Any) -> tuple[dict[int, tuple[Column, IntArray]], IntArray]:
-    """Return the category columns, the position of each of their codes, and the column order.
-
-    The trees see categories first, encoded as whole numbers, then the other columns.
-    """
+    """Return the category columns, the position of each of their codes, and the column order."""
+    # The trees see categories first, encoded as whole numbers, then the other columns.
     n_features = int(model.n_features_in_)
     preprocessor = _private(model, "_preprocessor")
     if preprocessor is None:
@@ -101,11 +95,7 @@ def _column(categories: AnyArray, name: str) -> tuple[Column, IntArray]:
 
 
 def _as_read(categories: AnyArray, name: str) -> tuple[list[Any], Temporal | None]:
-    """Return categories as a table is read, and what they are if they are microseconds.
-
-    Raise ``ModelFormatError`` if a table cannot hold such categories; the message names the
-    column.
-    """
+    """Return categories as a table is read, and what they are if they are microseconds."""
     plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
     kinds = {type(item) for item in plain if item is not None}
     if categories.dtype.kind not in "mM" and kinds <= {str, bool, int, float}:

@@ -45,10 +45,7 @@ def source_of(model: Any) -> dict[str, Any]:
 
 
 def read_tree_model(model: Any) -> Imported:
-    """Read a fitted tree, or a forest, which is the mean of its trees.
-
-    Raise ``ParameterError`` if the model is a classifier with several targets.
-    """
+    """Read a fitted tree, or a forest, which is the mean of its trees."""
     trees = [model] if type(model).__name__ in TREES else list(model.estimators_)
     table = table_of([tree.tree_ for tree in trees])
     if hasattr(model, "classes_"):
@@ -76,10 +73,7 @@ def read_tree_model(model: Any) -> Imported:
 
 
 def read_boosted(model: Any) -> Imported:
-    """Read a fitted GradientBoosting model.
-
-    Raise ``ParameterError`` if the model starts from another model (``init``).
-    """
+    """Read a fitted GradientBoosting model."""
     table = table_of([tree.tree_ for row in model.estimators_ for tree in row])
     table.value = float(model.learning_rate) * table.value[:, 0, 0]
     n_outputs = model.estimators_.shape[1]

@@ -26,10 +26,7 @@ _LENGTHS = frozenset({b"i", b"U", b"I", b"l", b"L"})
 
 
 def decode(data: bytes) -> Any:
-    """Decode a document.
-
-    Raise ``ModelFormatError`` if the document is malformed, too deep or too large.
-    """
+    """Decode a document."""
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
     if reader.at != len(data):

@@ -41,21 +41,12 @@ _MOST_PARALLEL = 2**30
 
 
 def read_ubjson(data: bytes) -> Imported:
-    """Read the content of a UBJSON file.
-
-    Raises
-    ------
-    ModelFormatError
-    """
+    """Read the content of a UBJSON file."""
     return read_record(ubjson.decode(data))
 
 
 def read_record(record: Any) -> Imported:
-    """Read a decoded model.
-
-    Raise ``ModelFormatError`` if the model is damaged, or has an unsupported feature; the
-    message names it.
-    """
+    """Read a decoded model."""
     learner = records.member(record, "learner")
     about = records.member(learner, "learner_model_param")
     n_features = records.text_integer(about, "num_feature", 1, 2**24)

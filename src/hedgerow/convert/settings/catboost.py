@@ -5,33 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.catboost_others import OTHERS
+from hedgerow.convert.settings import rules as r
+from hedgerow.convert.settings import values as v
 from hedgerow.convert.settings.metrics import catboost_metrics
 from hedgerow.convert.settings.options import LOSS_NOTES, catboost_loss, read_options
-from hedgerow.convert.settings.rules import (
-    OFF,
-    Library,
-    Rule,
-    Translation,
-    Values,
-    by_canonical_name,
-    united,
-)
-from hedgerow.convert.settings.rules import translate as _translate
-from hedgerow.convert.settings.values import (
-    MOST_LEVELS,
-    above,
-    at_most,
-    bins,
-    choice,
-    class_weights,
-    columns,
-    device,
-    directions,
-    limit,
-    patience,
-    whole,
-)
+from hedgerow.convert.settings.rules import Library, Rule, Translation, Values
 from hedgerow.errors import ParameterError, brief
 
 
@@ -46,119 +24,158 @@ def _detector(value: Any) -> Any:
 _GROW = {"symmetrictree": "symmetric", "depthwise": "depthwise", "lossguide": "leafwise"}
 _SAMPLING = {"bernoulli": "uniform", "mvs": "mvs", "no": "uniform"}
 _BALANCED = {"balanced": "balanced", "none": None}
+_STEPS = {"newton": "newton", "gradient": "gradient", "exact": "line_search"}
+_OF_CLASSES = ("softmax", "one_vs_all")
+_NOTHING: tuple[Any, ...] = ("", [], {})
 _WEIGHTS = (
     "probabilities stay calibrated, while those of CatBoost follow the weights; for hedgerow.train "
     "use weight of Dataset."
 )
+_ONE_STEP = "leaf values take one Newton step, or a line search."
+_NOT_PLAIN = "it concerns boosting_type='Ordered', which Hedgerow does not have."
+_COUNTERPARTS: dict[str, tuple[str, Any]] = {
+    "iterations": ("n_estimators", 1000),
+    "l2_leaf_reg": ("reg_lambda", 3.0),
+    "min_data_in_leaf": ("min_samples_leaf", 1),
+    "subsample": ("subsample", None),
+    "rsm": ("colsample_bylevel", 1.0),
+    "one_hot_max_size": ("max_cat_to_onehot", 2),
+    "cat_features": ("categorical_features", None),
+    "monotone_constraints": ("monotone_constraints", None),
+    "random_seed": ("random_state", None),
+    "thread_count": ("n_jobs", None),
+    "task_type": ("device", None),
+}
 _RULES: dict[str, Rule] = {
     "loss_function": Rule(convert=catboost_loss),
-    "iterations": Rule("n_estimators", 1000),
+    "eval_metric": Rule("eval_metric", convert=catboost_metrics),
+    "od_type": Rule(convert=_detector),
+    "early_stopping_rounds": Rule(convert=v.patience),
+    "grow_policy": Rule("grow_policy", "SymmetricTree", convert=v.choice("grow_policy", _GROW)),
+    "depth": Rule("max_depth", 6),
+    "max_leaves": Rule("max_leaves", convert=v.limit),
+    "leaf_estimation_method": Rule(
+        "leaf_estimation", convert=v.choice("leaf_estimation_method", _STEPS)
+    ),
     "learning_rate": Rule(
         "learning_rate", note="without a value, CatBoost and Hedgerow choose a rate from the data."
     ),
-    "depth": Rule("max_depth", 6),
-    "l2_leaf_reg": Rule("reg_lambda", 3.0),
-    "grow_policy": Rule("grow_policy", "SymmetricTree", convert=choice("grow_policy", _GROW)),
-    "max_leaves": Rule("max_leaves", convert=limit),
-    "min_data_in_leaf": Rule("min_samples_leaf", 1),
-    "subsample": Rule("subsample"),
     "bootstrap_type": Rule(
         "sampling",
-        convert=choice("bootstrap_type", _SAMPLING),
         note="Hedgerow has no Bayesian bootstrap.",
+        convert=v.choice("bootstrap_type", _SAMPLING),
     ),
-    "bagging_temperature": Rule(note="Hedgerow has no Bayesian bootstrap."),
-    "random_strength": Rule(
-        note="gains get no noise; target statistics of a training row come from other rows."
-    ),
-    "rsm": Rule("colsample_bylevel", 1.0),
     "border_count": Rule(
         "max_bins",
         254,
         "a column has at most 254 borders.",
-        lambda value: bins(whole(value) + 1),
-        when=above(254),
-    ),
-    "feature_border_type": Rule(note="bins are quantiles of the column."),
-    "one_hot_max_size": Rule(
-        "max_cat_to_onehot", 2, "it is at most 254.", at_most(MOST_LEVELS), when=above(MOST_LEVELS)
+        lambda value: v.bins(v.whole(value) + 1),
+        when=v.above(254),
     ),
     "max_ctr_complexity": Rule(
         "statistics_order",
-        convert=at_most(2),
         note="target statistics use one column or two.",
-        when=above(2),
+        convert=v.at_most(2),
+        when=v.above(2),
     ),
-    "simple_ctr": Rule(note="Hedgerow has one kind of target statistic."),
-    "combinations_ctr": Rule(note="Hedgerow has one kind of target statistic."),
-    "cat_features": Rule(
-        "categorical_features",
-        note="for hedgerow.train it is a parameter of Dataset.",
-        convert=columns,
-    ),
-    "nan_mode": Rule(
-        harmless=("Min", "Max", "Forbidden"),
-        note="each split sends missing values to the better side.",
-    ),
-    "leaf_estimation_method": Rule(
-        "leaf_estimation",
-        convert=choice(
-            "leaf_estimation_method",
-            {"newton": "newton", "gradient": "gradient", "exact": "line_search"},
-        ),
-    ),
-    "leaf_estimation_iterations": Rule(note="leaf values take one Newton step, or a line search."),
-    "boosting_type": Rule(
-        note="trees are grown on all rows ('Plain'); target statistics of a training row never "
-        "hold its own target."
-    ),
-    "boost_from_average": Rule(harmless=(True,), note="the model starts from the best constant."),
     "class_weights": Rule(
         "class_weight",
-        convert=class_weights,
         note="a list has the weights of the classes 0, 1, ...: use a mapping for others; "
         f"{_WEIGHTS}",
+        convert=v.class_weights,
     ),
     "auto_class_weights": Rule(
-        "class_weight", convert=choice("auto_class_weights", _BALANCED), note=_WEIGHTS
+        "class_weight", note=_WEIGHTS, convert=v.choice("auto_class_weights", _BALANCED)
     ),
-    "scale_pos_weight": Rule(
-        harmless=(1, 1.0), note="use class_weight, which keeps probabilities calibrated."
+}
+_REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "nan_mode": (
+        "each split sends missing values to the better side.",
+        ("Min", "Max", "Forbidden"),
     ),
-    "monotone_constraints": Rule("monotone_constraints", convert=directions),
-    "feature_weights": Rule(harmless=(None,), note="use feature_penalties."),
-    "random_seed": Rule(
-        "random_state", note="the random numbers differ, so models differ in detail."
+    "boost_from_average": (r.FROM_BEST, (True,)),
+    "scale_pos_weight": (r.CLASS_WEIGHT, (1,)),
+    "feature_weights": ("use feature_penalties.", ()),
+    "first_feature_use_penalties": ("use feature_penalties.", _NOTHING),
+    "per_object_feature_penalties": ("use feature_penalties.", _NOTHING),
+    "penalties_coefficient": ("use feature_penalties.", (1,)),
+    "model_shrink_rate": ("Hedgerow does not shrink earlier trees.", (0,)),
+    "langevin": ("gradients get no noise.", (False,)),
+    "posterior_sampling": ("gradients get no noise.", (False,)),
+    "text_features": ("turn texts into numbers first.", ([],)),
+    **dict.fromkeys(
+        ("tokenizers", "dictionaries", "feature_calcers", "text_processing"),
+        ("turn texts into numbers first.", ([], {})),
     ),
-    "thread_count": Rule("n_jobs", convert=limit),
-    "task_type": Rule("device", convert=device),
-    "od_type": Rule(convert=_detector),
-    "early_stopping_rounds": Rule(convert=patience),
-    "eval_metric": Rule("eval_metric", convert=catboost_metrics),
-    "classes_count": Rule(note="the number of classes comes from y."),
-    "use_best_model": Rule(note="a model ends at its best round only with early stopping."),
-    "model_shrink_rate": Rule(harmless=(0, 0.0), note="Hedgerow does not shrink earlier trees."),
-    "langevin": Rule(harmless=(False,), note="gradients get no noise."),
-    "posterior_sampling": Rule(harmless=(False,), note="gradients get no noise."),
-    "text_features": Rule(harmless=(None, []), note="turn texts into numbers first."),
-    "embedding_features": Rule(harmless=(None, []), note="make a column for each number."),
+    "embedding_features": ("make a column for each number.", ([],)),
+    "sampling_unit": ("sampling draws rows, not groups.", ("Object",)),
+    "sampling_frequency": ("rows are drawn once for each tree.", ("PerTree",)),
+    "mvs_reg": ("MVS finds its regularisation from the gradients.", ()),
+    "has_time": ("target statistics use a random order of the rows.", (False,)),
+    "approx_on_full_history": (_NOT_PLAIN, (False,)),
+    "fold_len_multiplier": (_NOT_PLAIN, (2,)),
+    "fold_permutation_block": (
+        "target statistics use an order of single rows, not of blocks.",
+        (0, 1),
+    ),
+    "per_float_feature_quantization": ("use max_bins_by_feature or forced_bins.", _NOTHING),
+    "input_borders": ("use forced_bins.", ("", [])),
+    "fixed_binary_splits": ("use forced_bins.", ("", [])),
+    "sparse_features_conflict_fraction": ("use bundle_features and max_conflict_rate.", (0,)),
+    "ignored_features": ("leave these columns out of the data.", ([],)),
+    "target_border": ("make two classes of y first.", ()),
+    "od_pval": ("use early_stopping_rounds, a number of rounds.", (0,)),
+    "best_model_min_trees": ("a model may end at any round.", (1,)),
+    "eval_fraction": ("use early_stopping=True, which holds out validation_fraction.", (0,)),
+    "callback": ("callbacks receive a Round (training-control.md).", ()),
+}
+_WITHOUT: dict[str, str] = {
+    r.SPEED: "verbose logging_level devices device_config allow_writing_files train_dir "
+    "metric_period used_ram_limit gpu_ram_part save_snapshot snapshot_file snapshot_interval name "
+    "metadata output_borders pinned_memory_size gpu_cat_features_storage data_partition "
+    "dev_score_calc_obj_block_size dev_efb_max_buckets",
+    "Hedgerow has one kind of target statistic.": "simple_ctr combinations_ctr counter_calc_method "
+    "ctr_leaf_count_limit store_all_simple_ctr per_feature_ctr ctr_description "
+    "ctr_target_border_count final_ctr_computation_mode ctr_history_unit",
+    "Hedgerow has no Bayesian bootstrap.": "bagging_temperature",
+    "gains get no noise; target statistics of a training row come from other rows.": (
+        "random_strength"
+    ),
+    "gains get no noise.": "random_score_type",
+    "gains are those of Newton steps, CatBoost's 'NewtonL2'; its default is 'Cosine'.": (
+        "score_function"
+    ),
+    "bins are quantiles of the column.": "feature_border_type",
+    _ONE_STEP: "leaf_estimation_iterations leaf_estimation_backtracking",
+    "trees are grown on all rows ('Plain'); target statistics of a training row never hold its own "
+    "target.": "boosting_type",
+    r.CLASSES_OF_Y: "classes_count",
+    "the names of the classes come from y.": "class_names",
+    "a constant target is allowed.": "allow_const_label",
+    "a model ends at its best round only with early stopping.": "use_best_model",
+    "target statistics of many levels have no penalty.": "model_size_reg",
+    "Hedgerow does not shrink earlier trees.": "model_shrink_mode",
+    "it concerns langevin, which Hedgerow does not have.": "diffusion_temperature",
+    "give all metrics in eval_metric.": "custom_metric custom_loss",
 }
 _ALIASES: dict[str, str] = {
-    "objective": "loss_function",
-    **dict.fromkeys(("num_boost_round", "n_estimators", "num_trees"), "iterations"),
-    "eta": "learning_rate",
-    "max_depth": "depth",
-    "reg_lambda": "l2_leaf_reg",
-    "num_leaves": "max_leaves",
-    "min_child_samples": "min_data_in_leaf",
-    "colsample_bylevel": "rsm",
-    "max_bin": "border_count",
-    "random_state": "random_seed",
-    "od_wait": "early_stopping_rounds",
-    "silent": "verbose",
-    "verbose_eval": "verbose",
+    "loss_function": "objective",
+    "iterations": "num_boost_round n_estimators num_trees",
+    "learning_rate": "eta",
+    "depth": "max_depth",
+    "l2_leaf_reg": "reg_lambda",
+    "max_leaves": "num_leaves",
+    "min_data_in_leaf": "min_child_samples",
+    "rsm": "colsample_bylevel",
+    "border_count": "max_bin",
+    "random_seed": "random_state",
+    "early_stopping_rounds": "od_wait",
+    "verbose": "silent verbose_eval",
 }
-CATBOOST = Library("CatBoost", united(_RULES, OTHERS), _ALIASES)
+_METRIC_NOTES = {
+    "recallat": "the recall of a query without relevant rows is 1 in CatBoost and 0 here.",
+    "err": "chances of CatBoost's ERR are the labels; here they are (2**label - 1) / 2**largest.",
+}
 
 
 def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
@@ -189,17 +206,26 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     >>> from_catboost_params({"depth": 4, "l2_leaf_reg": 5}, defaults=False).params
     {'max_depth': 4, 'reg_lambda': 5}
     """
-    given = by_canonical_name(CATBOOST, params)
+    return r.translate(CATBOOST, params, defaults)
+
+
+def _arrange(given: Values) -> list[str]:
+    """Let a number of rounds stand for its detector."""
     if "early_stopping_rounds" in given:
         _detector(given.pop("od_type", "Iter"))
-    found = _translate(CATBOOST, given, defaults)
-    said, notes = dict(found.params), list(found.differences)
+    return []
+
+
+def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
+    """Add defaults, and leave out what a kind of tree ignores."""
+    notes: list[str] = []
     if defaults:
-        said = {**_defaults_of(said, given), **said}
+        r.add_defaults(said, _defaults_of(said, given))
         if said.get("objective") in _OF_CLASSES and "bootstrap_type" not in given:
-            notes.append(_OF_BOOTSTRAP)
-    if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
-        del said["sampling"]  # all rows are in the sample
+            notes.append(
+                "bootstrap_type: CatBoost's default for several classes is 'Bayesian', which "
+                "Hedgerow does not have: each tree takes all rows, unless subsample is given."
+            )
     if said.get("grow_policy") == "symmetric":
         said.pop("max_leaves", None)
         if said.get("min_samples_leaf", 1) != 1:
@@ -207,27 +233,23 @@ def from_catboost_params(params: Mapping[str, Any], *, defaults: bool = True) ->
             notes.append("min_data_in_leaf: it has no effect on symmetric trees and is left out.")
     elif said.get("grow_policy") == "depthwise":
         said["max_leaves"] = None
-    return Translation(said, (*notes, *_notes_of(given)))
+    name, _ = read_options("loss_function", str(given.get("loss_function", "")))
+    if name.lower() in LOSS_NOTES:
+        notes.append(f"loss_function: {LOSS_NOTES[name.lower()]}")
+    name, options = read_options("eval_metric", str(given.get("eval_metric", "")))
+    if name.lower() == "ndcg" and options.get("type", "Base").lower() != "exp":
+        notes.append(
+            "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "
+            "2**label - 1 unless label_gain is set."
+        )
+    if name.lower() in _METRIC_NOTES:
+        notes.append(f"eval_metric: {_METRIC_NOTES[name.lower()]}")
+    return notes
 
 
-_OF_GAINS = (
-    "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "
-    "2**label - 1 unless label_gain is set."
-)
-_METRIC_NOTES = {
-    "recallat": "the recall of a query without relevant rows is 1 in CatBoost and 0 here.",
-    "err": "chances of CatBoost's ERR are the labels; here they are (2**label - 1) / 2**largest.",
-}
-_OF_BOOTSTRAP = (
-    "bootstrap_type: CatBoost's default for several classes is 'Bayesian', which Hedgerow does not "
-    "have: each tree takes all rows, unless subsample is given."
-)
-_OF_CLASSES = ("softmax", "one_vs_all")
-
-
-def _defaults_of(said: Values, given: Mapping[str, Any]) -> Values:
+def _defaults_of(said: Values, given: Values) -> Values:
     """Return CatBoost's defaults that have no rule of their own."""
-    found = {**OFF, "colsample_bynode": 1.0, "min_child_weight": 0.0}
+    found = {**r.OFF, "colsample_bynode": 1.0, "min_child_weight": 0.0}
     if said.get("categorical_features"):
         found["target_statistics"] = True
     if said.get("grow_policy") == "leafwise":
@@ -237,20 +259,13 @@ def _defaults_of(said: Values, given: Mapping[str, Any]) -> Values:
         found["multi_strategy"] = "multi_output_tree"
     # The bootstrap of several classes is Bayesian, which Hedgerow does not have.
     takes_all = str(given.get("bootstrap_type", "no" if several else "mvs")).lower() == "no"
-    if takes_all:
-        return found | {"subsample": 1.0}
-    return found | {"subsample": 0.8, "sampling": "mvs"}
+    return found | ({"subsample": 1.0} if takes_all else {"subsample": 0.8, "sampling": "mvs"})
 
 
-def _notes_of(given: Mapping[str, Any]) -> list[str]:
-    """Return the differences of the loss and of the metric."""
-    notes = []
-    name, _ = read_options("loss_function", str(given.get("loss_function", "")))
-    if name.lower() in LOSS_NOTES:
-        notes.append(f"loss_function: {LOSS_NOTES[name.lower()]}")
-    name, options = read_options("eval_metric", str(given.get("eval_metric", "")))
-    if name.lower() == "ndcg" and options.get("type", "Base").lower() != "exp":
-        notes.append(_OF_GAINS)
-    if name.lower() in _METRIC_NOTES:
-        notes.append(f"eval_metric: {_METRIC_NOTES[name.lower()]}")
-    return notes
+CATBOOST = Library(
+    "CatBoost",
+    r.united(r.counterparts(_COUNTERPARTS), _RULES, r.refused(_REFUSED), r.without(_WITHOUT)),
+    r.by_alias(_ALIASES),
+    _arrange,
+    _adjust,
+)

@@ -42,20 +42,7 @@ def _one_or_all(found: Collection[Any]) -> Any:
 
 
 def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
-    """Translate LightGBM's ``metric``.
-
-    Parameters
-    ----------
-    value : str or sequence of str
-        Names may have a number of ranks, as in ``"ndcg@3"``.
-    given : mapping
-        All parameters: ``eval_at`` and ``alpha`` belong to metrics.
-
-    Examples
-    --------
-    >>> lightgbm_metrics("ndcg,auc", {"eval_at": "1,3"})
-    ['ndcg@1', 'ndcg@3', 'auc']
-    """
+    """Translate LightGBM's ``metric``."""
     listed = value.split(",") if isinstance(value, str) else value
     found: list[str] = []
     for each in _names("metric", listed):
@@ -85,13 +72,7 @@ def _at_alpha(known: str, given: Mapping[str, Any]) -> str:
 
 
 def xgboost_metrics(value: Any) -> Any:
-    """Translate XGBoost's ``eval_metric``: its last metric decides early stopping, here the first.
-
-    Examples
-    --------
-    >>> xgboost_metrics(["error@0.7", "ndcg@5-", "auc"])
-    ['auc', 'error_at@0.7', 'ndcg@5-']
-    """
+    """Translate XGBoost's ``eval_metric``, whose last metric decides early stopping."""
     found = [_xgboost_metric(str(name)) for name in _names("eval_metric", value)]
     return _one_or_all([*found[-1:], *found[:-1]])
 
@@ -110,13 +91,7 @@ def _xgboost_metric(name: str) -> str:
 
 
 def catboost_metrics(value: Any) -> Any:
-    """Translate CatBoost's ``eval_metric``.
-
-    Examples
-    --------
-    >>> catboost_metrics(["NDCG:top=5;type=Exp", "MAP:top=5", "Quantile:alpha=0.9"])
-    ['ndcg@5', 'map@5-', 'pinball@0.9']
-    """
+    """Translate CatBoost's ``eval_metric``."""
     return _one_or_all([_catboost_metric(str(each)) for each in _names("eval_metric", value)])
 
 

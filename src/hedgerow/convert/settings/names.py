@@ -75,18 +75,9 @@ _MESSAGES = ("verbose", "verbosity", "verbose_eval", "silent", "logging_level")
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with a leading space, or an empty text.
-
-    The sentence has Hedgerow's name for a parameter of LightGBM, XGBoost, CatBoost or
-    scikit-learn, the reason why there is no such parameter, or the nearest name.
-
-    Examples
-    --------
-    >>> name_hint("num_leaves", ["max_leaves", "max_depth"])
-    " LightGBM's 'num_leaves' is 'max_leaves' here."
-    >>> name_hint("verbose", ["max_leaves", "progress"])
-    " In place of 'verbose', progress=True shows a bar, and callbacks get each round."
-    """
+    """Return a sentence with a leading space, or an empty text."""
+    # It has Hedgerow's name for a parameter of another library, the reason why there is no such
+    # parameter, or the nearest name.
     every = list(known)
     if name in _MESSAGES:
         return f" In place of {name!r}, progress=True shows a bar, and callbacks get each round."
@@ -130,22 +121,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:
-    """Return the result of :func:`name_hint` for an argument of ``fit``.
-
-    Parameters
-    ----------
-    known : iterable of str
-        The arguments of ``fit``.
-    parameters : iterable of str
-        Parameters of the constructor.
-
-    Examples
-    --------
-    >>> argument_hint("eval_set", ["X_val", "y_val"], ["max_leaves"])
-    " In place of 'eval_set', give X_val and y_val, or X_val={'name': (X, y)} for several sets."
-    >>> argument_hint("max_leaves", ["X_val", "y_val"], ["max_leaves"])
-    " 'max_leaves' is a parameter of the constructor."
-    """
+    """Return the result of :func:`name_hint` for an argument of ``fit``."""
     if name in _OF_FIT:
         return f" In place of {name!r}, {_OF_FIT[name]}"
     if name in parameters:
@@ -155,22 +131,7 @@ def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) ->
 
 
 def unknown_names(names: Iterable[object], known: Iterable[str], where: str) -> str:
-    """Return one message for all unknown parameters.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The unknown names, at least one.
-    known : iterable of str
-    where : str
-        The function or class without these parameters.
-
-    Examples
-    --------
-    >>> print(unknown_names(["num_leaves", "eta"], ["max_leaves", "learning_rate"], "train"))
-    train has no parameter 'num_leaves', 'eta'. LightGBM's 'num_leaves' is 'max_leaves' here. \
-LightGBM's 'eta' is 'learning_rate' here. hedgerow.from_lightgbm_params translates a whole dict.
-    """
+    """Return one message for all unknown parameters."""
     every, wrong = list(known), [str(name) for name in names]
     hints = "".join(name_hint(name, every) for name in wrong)
     if len(wrong) > 1:

@@ -69,15 +69,7 @@ def _one_or_all(levels: list[float]) -> Any:
 
 
 def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the options of ``"Name:option=value;option=value"``.
-
-    Raise ``ParameterError`` if a part has no equals sign.
-
-    Examples
-    --------
-    >>> read_options("loss_function", "Quantile:alpha=0.9")
-    ('Quantile', {'alpha': '0.9'})
-    """
+    """Return the name and the options of ``"Name:option=value;option=value"``."""
     name, _, rest = text.partition(":")
     found: dict[str, str] = {}
     for part in filter(None, rest.split(";")):
@@ -89,13 +81,7 @@ def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:
 
 
 def catboost_loss(value: Any) -> Mapping[str, Any]:
-    """Translate CatBoost's ``loss_function``.
-
-    Examples
-    --------
-    >>> catboost_loss("Quantile:alpha=0.9")
-    {'objective': 'quantile', 'quantile': 0.9}
-    """
+    """Translate CatBoost's ``loss_function``."""
     if not isinstance(value, str):
         raise ParameterError(
             f"loss_function must be text; got {brief(value)}: for a function of your own see "

@@ -1,4 +1,17 @@
-"""Translation of parameters of another library, with notes on differences."""
+"""Translation of parameters of another library, with notes on differences.
+
+A library is a few tables of its parameters, by its own names::
+
+    counterparts    Hedgerow's name, and the default that is translated (None: no default is)
+    rules           parameters with values of their own
+    refused         what to use instead, and the only values without effect
+    without         names by the reason why Hedgerow has no such parameter; no value has an effect
+    aliases         other names of a parameter
+
+and two functions for what depends on several parameters: ``arrange(given)`` changes the given
+parameters before they are translated, ``adjust(said, given, defaults)`` the translated ones.  Both
+return notes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +22,7 @@ from typing import Any, TypeVar
 
 from hedgerow.advanced import grouped
 from hedgerow.argument_types import check_bool, check_mapping
-from hedgerow.convert.settings.values import flag, number
+from hedgerow.convert.settings import values as v
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.objectives import PARAMETERS, RANKING
 
@@ -18,8 +31,39 @@ Value = TypeVar("Value")
 
 SPEED = "it affects only speed, memory or messages, so it has no counterpart."
 IMPORTANCE = "it does not change the model: give kind to importance or feature_importance."
+UNLIKE = "the random numbers differ, so models differ in detail."
+CLASS_WEIGHT = "use class_weight, which keeps probabilities calibrated."
+FROM_BEST = "the model starts from the best constant."
+CLASSES_OF_Y = "the number of classes comes from y."
 OFF: Values = {"early_stopping": False, "linear_leaves": False, "feature_crosses": None}
 """Parameters that Hedgerow may enable by ``"auto"``, and other libraries only on request."""
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("max_depth", "n_jobs"), v.limit),
+    **dict.fromkeys(("max_cat_threshold", "max_cat_to_onehot"), v.at_most(v.MOST_LEVELS)),
+    **dict.fromkeys(("zero_as_missing", "linear_leaves", "extra_trees"), v.flag),
+    **dict.fromkeys(("normalize_pairs", "train_scores"), v.flag),
+    **dict.fromkeys(("feature_weights", "label_gain"), v.as_numbers),
+    "max_bins": v.bins,
+    "gamma": v.half,
+    "device": v.device,
+    "categorical_features": v.columns,
+    "monotone_constraints": v.directions,
+    "interaction_constraints": v.as_lists,
+    "class_weight": v.class_weights,
+    "max_bins_by_feature": v.as_list,
+}
+"""How values of other libraries are read, by Hedgerow's name; the others are numbers."""
+
+_REMARKS: dict[str, tuple[str, Callable[[Any], bool] | None]] = {
+    "max_bins": ("a column has at most 255 bins.", v.above(v.MOST_BINS)),
+    **dict.fromkeys(
+        ("max_cat_threshold", "max_cat_to_onehot"), ("it is at most 254.", v.above(v.MOST_LEVELS))
+    ),
+    "random_state": (UNLIKE, None),
+    "categorical_features": ("for hedgerow.train it is a parameter of Dataset.", None),
+}
+"""Notes that hold for every library, and for which values (None: all), by Hedgerow's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +102,7 @@ class Rule:
             return True
         value = value.tolist() if hasattr(value, "tolist") else value
         spelled = [value]
-        for read in (number, flag):
+        for read in (v.number, v.flag):
             with suppress(ValueError):
                 spelled.append(read(value))
         texts = [each.lower() for each in self.harmless if isinstance(each, str)]
@@ -83,31 +127,55 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The parameters of a library.
-
-    Attributes
-    ----------
-    rules : mapping from canonical name to Rule
-    aliases : mapping from other name to canonical name
-    """
+    """The parameters of a library: rules by canonical name, and canonical names by other name."""
 
     name: str
     rules: Mapping[str, Rule]
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str]
+    arrange: Callable[[Values], list[str]]
+    adjust: Callable[[Values, Values, bool], list[str]]
+    loss_notes: Mapping[str, str] = field(default_factory=dict)
 
     def canonical(self, name: str) -> str | None:
         """Return the name that the rules use; None for an unknown name."""
-        if name in self.rules:
-            return name
-        return self.aliases.get(name)
+        return name if name in self.rules else self.aliases.get(name)
+
+    def of(self, ours: str) -> str:
+        """Return the library's name of one of Hedgerow's parameters."""
+        return {rule.ours: name for name, rule in self.rules.items()}.get(ours, ours)
+
+
+def counterparts(table: Mapping[str, tuple[str, Any]]) -> dict[str, Rule]:
+    """Return the rules of parameters that every library reads alike."""
+    return {
+        name: Rule(
+            ours,
+            default,
+            _REMARKS.get(ours, ("", None))[0],
+            _READERS.get(ours),
+            when=_REMARKS.get(ours, ("", None))[1],
+        )
+        for name, (ours, default) in table.items()
+    }
+
+
+def refused(table: Mapping[str, tuple[str, tuple[Any, ...]]]) -> dict[str, Rule]:
+    """Return the rules of parameters that Hedgerow has at one value only."""
+    return {name: Rule(note=note, harmless=known) for name, (note, known) in table.items()}
+
+
+def without(table: Mapping[str, str]) -> dict[str, Rule]:
+    """Return the rules of parameters that Hedgerow does not have."""
+    return united(*(dict.fromkeys(names.split(), Rule(note=why)) for why, names in table.items()))
+
+
+def by_alias(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the canonical name of each alias."""
+    return united(*(dict.fromkeys(others.split(), name) for name, others in table.items()))
 
 
 def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
-    """Join several tables.
-
-    Raise ``ValueError`` if two tables have the same name: the second entry would hide the
-    first.
-    """
+    """Join tables; raise ``ValueError`` for a name in two, of which one would hide the other."""
     found: dict[str, Value] = {}
     for table in tables:
         twice = sorted(found.keys() & table.keys())
@@ -118,33 +186,29 @@ def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
-    """Translate the parameters of another library; None means that a parameter is not given.
-
-    Raise ``ParameterError`` for an unknown name, two names of one parameter with different
-    values, or a value that Hedgerow does not support.
-    """
+    """Translate the parameters of another library; None means that a parameter is not given."""
     check_bool(defaults, "defaults")
-    given = by_canonical_name(library, params)
-    found: Values = {}
+    given = _by_canonical_name(library, params)
+    arranged = library.arrange(given)
+    said: Values = {}
     notes: list[str] = []
     for name, value in given.items():
-        _say(library, name, value, found, notes)
+        _say(library, name, value, said, notes)
     if defaults:
         for name, rule in library.rules.items():
-            if name in given or rule.default is None or not rule.ours:
-                continue
-            said: Values = {}
-            _say(library, name, rule.default, said, [])
-            found = {**said, **found}
-    return Translation(grouped(found), tuple(notes))
+            if rule.ours not in said and name not in given and rule.default is not None:
+                _say(library, name, rule.default, said, [])
+    notes += [*arranged, *library.adjust(said, given, defaults)]
+    if said.get("sampling") == "mvs" and said.get("subsample", 0.0) >= 1.0:
+        del said["sampling"]  # all rows are in the sample
+    loss = str(said.get("objective"))
+    if loss in library.loss_notes:
+        notes.append(f"objective: {library.loss_notes[loss]}")
+    notes += _leave_out_others(library, said)
+    return Translation(grouped(said | _in_its_units(said)), tuple(notes))
 
 
-def by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
-    """Return the given parameters by the names of the rules, without those that are None.
-
-    Raise ``ParameterError`` for an unknown name, or two names of one parameter with
-    different values.
-    """
+def _by_canonical_name(library: Library, params: Mapping[str, Any]) -> Values:
     given: Values = {}
     check_mapping(params)
     for name, value in params.items():
@@ -169,7 +233,7 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
         raise ParameterError(
             f"{library.name}'s {name}={brief(value)} is not supported: {rule.note}"
         )
-    convert = rule.convert or (number if rule.ours else None)
+    convert = rule.convert or (v.number if rule.ours else None)
     try:
         said = value if convert is None else convert(value)
         applies = bool(rule.note) and (rule.when is None or rule.when(value))
@@ -185,6 +249,12 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
         notes.append(f"{name}: {rule.note}")
 
 
+def add_defaults(said: Values, defaults: Mapping[str, Any]) -> None:
+    """Add parameters that are not said."""
+    for name, value in defaults.items():
+        said.setdefault(name, value)
+
+
 _USED_WITH: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("drop_rate", "skip_drop", "max_drop"), ("boosting", "dart")),
     **dict.fromkeys(("goss_top_rate", "goss_other_rate"), ("sampling", "goss")),
@@ -193,58 +263,30 @@ _USED_WITH: dict[str, tuple[str, Any]] = {
 """Parameters that have an effect only with a value of another one, here and in the libraries."""
 
 
-def of_the_kind(library: Library, said: Values) -> tuple[Values, list[str]]:
-    """Return the parameters without those of other kinds of models, and notes on these.
-
-    The library ignores them; Hedgerow would raise an error.
-    """
-    name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
-    unused = {
-        name: f"{other}={brief(value)}"
-        for name, (other, value) in _USED_WITH.items()
-        if name in said and said.get(other) != value
-    }
-    notes = [
-        f"{name_of.get(name, name)}: it has no effect without {other} and is left out."
-        for name, other in unused.items()
-    ]
-    return {name: value for name, value in said.items() if name not in unused}, notes
-
-
-def of_the_loss(library: Library, said: Values, differences: Iterable[str]) -> Translation:
-    """Return the translation without parameters of other objectives.
-
-    The library ignores them; Hedgerow would raise an error.  Without an objective, parameters of
-    rankings are kept: the libraries' rankers have an objective of their own.
-    """
-    objective = said.get("objective", "squared_error")
-    others = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]
-    of_rankers = [
-        name for name in others if "objective" not in said and set(PARAMETERS[name]) <= {*RANKING}
-    ]
-    unused = [name for name in others if name not in of_rankers]
-    name_of = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
-    notes = (
-        *(
-            f"{name_of.get(name, name)}: it has no effect with objective {objective!r} and is left "
-            "out."
-            for name in unused
-        ),
-        *(
-            f"{name_of.get(name, name)}: it is for a HedgerowRanker; {library.name} ignores it for "
-            "other objectives, and Hedgerow refuses it."
-            for name in of_rankers
-        ),
-    )
-    kept = {name: value for name, value in said.items() if name not in unused}
-    return Translation(kept | _in_its_units(kept), (*differences, *notes))
+def _leave_out_others(library: Library, said: Values) -> Iterable[str]:
+    """Remove parameters of other kinds of models and of other objectives; yield notes on them."""
+    # The library ignores them; Hedgerow would raise an error. Without an objective, parameters of
+    # rankings are kept: the libraries' rankers have an objective of their own.
+    for name, (other, value) in _USED_WITH.items():
+        if name in said and said.get(other) != value:
+            del said[name]
+            without = f"{other}={brief(value)}"
+            yield f"{library.of(name)}: it has no effect without {without} and is left out."
+    loss = said.get("objective", "squared_error")
+    for name in [name for name in said if loss not in PARAMETERS.get(name, (loss,))]:
+        if "objective" not in said and set(PARAMETERS[name]) <= {*RANKING}:
+            yield (
+                f"{library.of(name)}: it is for a HedgerowRanker; {library.name} ignores it for "
+                "other objectives, and Hedgerow refuses it."
+            )
+        else:
+            del said[name]
+            yield f"{library.of(name)}: it has no effect with objective {loss!r} and is left out."
 
 
 def _in_its_units(said: Values) -> Values:
-    """Return penalties on gains and gradients in the units of the objective.
-
-    Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
-    """
+    """Return penalties on gains and gradients in the units of the objective."""
+    # Hedgerow's gradients of the absolute error are -1/2 and 1/2, those of the libraries -1 and 1.
     if said.get("objective") != "absolute_error":
         return {}
     factors = {"gamma": 0.25, "reg_alpha": 0.5}

@@ -23,13 +23,7 @@ MOST_LEVELS = 254
 
 
 def number(value: Any) -> Any:
-    """Return a number, also from text; values of other types are unchanged.
-
-    Examples
-    --------
-    >>> number("31"), number("0.5"), number(3)
-    (31, 0.5, 3)
-    """
+    """Return a number, also from text; values of other types are unchanged."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):
@@ -49,13 +43,7 @@ def whole(value: Any) -> int:
 
 
 def flag(value: Any) -> bool:
-    """Return a truth value from a boolean, 0, 1 or text.
-
-    Examples
-    --------
-    >>> flag("false"), flag("+"), flag(1)
-    (False, True, True)
-    """
+    """Return a truth value from a boolean, 0, 1 or text."""
     key = str(value).strip().lower()
     if key not in _WORDS:
         raise ValueError("it must be true or false")
@@ -145,13 +133,7 @@ def as_numbers(value: Any) -> Any:
 
 
 def directions(value: Any) -> Any:
-    """Return monotone directions, from text for all columns or for some.
-
-    Examples
-    --------
-    >>> directions("(1,0,-1)"), directions("0:1,age:-1"), directions("")
-    ([1, 0, -1], {0: 1, 'age': -1}, None)
-    """
+    """Return monotone directions, from text for all columns or for some."""
     if not isinstance(value, str):
         return value
     if ":" not in value:
@@ -168,13 +150,7 @@ def _column(text: str) -> int | str:
 
 
 def columns(value: Any) -> Any:
-    """Return columns, from text with positions, or with names after ``name:``.
-
-    Examples
-    --------
-    >>> columns("0,2"), columns("name:age,sex"), columns("auto")
-    ([0, 2], ['age', 'sex'], 'auto')
-    """
+    """Return columns, from text with positions, or with names after ``name:``."""
     if not isinstance(value, str) or value == "auto":
         return value
     if value.startswith("name:"):

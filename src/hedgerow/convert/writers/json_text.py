@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.categories.statistics import Statistic
 
 VERSION = 1

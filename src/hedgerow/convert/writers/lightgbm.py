@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.readers.lightgbm_trees import ZERO
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.errors import ParameterError
 
 _TARGET = "LightGBM's text"
@@ -43,11 +43,7 @@ _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid
 
 
 def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the text of a model.
-
-    Raise ``ParameterError`` if LightGBM's format cannot express the model; the message
-    names the feature.
-    """
+    """Return the text of a model."""
     schema = plain.schema
     check_names(plain, _TARGET, "\0")
     if schema.zero_missing and schema.zero_band != ZERO:

@@ -20,16 +20,17 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.convert.writers.onnx_graph import Graph, tensor
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.onnx_inputs import (
+    Graph,
     add_codes_for_sets,
     add_computed,
     is_text,
     missing_text,
+    tensor,
 )
 from hedgerow.convert.writers.onnx_lines import add_leaves
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
-from hedgerow.convert.writers.report import Notes
 
 _TARGET = "ONNX"
 _AT_MOST, _MEMBER = 0, 6
@@ -38,11 +39,7 @@ _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
 
 def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the content of a file.
-
-    Raise ``ParameterError`` if ONNX cannot express the model; the message names the
-    feature. Raise ``ImportError`` if onnx is not installed.
-    """
+    """Return the content of a file."""
     import onnx
     from onnx import helper
 

@@ -1,4 +1,4 @@
-"""Inputs of the trees in ONNX: columns, target statistics and crosses of columns.
+"""A graph of ONNX, and the inputs of its trees: columns, target statistics and crosses.
 
 ::
 
@@ -13,13 +13,68 @@ statistics start from it, and their codes for sets follow all other inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from hedgerow.convert.writers.onnx_graph import INT64, Graph, tensor
-from hedgerow.convert.writers.plain import PlainTree
+from hedgerow.arrays import AnyArray
+from hedgerow.convert.writers.plain import PlainModel, PlainTree
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.schema import Column, Rounding
+
+INT64 = 7
+"""Number of the type in ONNX."""
+
+
+class Graph:
+    """Parts of a graph during construction.
+
+    Attributes
+    ----------
+    plain : PlainModel
+    nodes, inputs, outputs, constants : list
+        As in ``GraphProto`` of ONNX.
+    known : set of str
+        Outputs of the nodes.
+    """
+
+    def __init__(self, plain: PlainModel) -> None:
+        self.plain = plain
+        self.nodes: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.constants: list[Any] = []
+        self.known: set[str] = set()
+
+    def node(self, kind: str, given: list[str], out: str, domain: str = "", **options: Any) -> str:
+        """Add an operator with one output, and return the output's name."""
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, given, [out], domain=domain, **options))
+        self.known.add(out)
+        return out
+
+    def constant(self, name: str, values: AnyArray) -> str:
+        """Add a constant."""
+        self.constants.append(tensor(values, name))
+        return name
+
+    def number(self, name: str, value: float) -> str:
+        """Add a constant number of shape (1, 1)."""
+        return self.constant(name, np.array([[value]]))
+
+    def output(self, name: str, kind: int, shape: list[Any]) -> None:
+        """Declare an output."""
+        from onnx import helper
+
+        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+
+def tensor(values: AnyArray, name: str) -> Any:
+    """Return an array as a tensor; texts have the dtype object."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(values, name)
 
 
 def add_computed(graph: Graph, features: str) -> str:
@@ -50,10 +105,8 @@ def missing_text(column: Column) -> str:
 
 
 def _add_codes(graph: Graph, features: str, j: int) -> str:
-    """Return the codes of a column of categories as int64, (rows, 1).
-
-    An unknown category has the number of levels as code, and a missing one the next number.
-    """
+    """Return the codes of a column of categories as int64, (rows, 1)."""
+    # An unknown category has the number of levels as code, and a missing one the next number.
     column, name = graph.plain.columns[j], f"hedgerow_category_{j}"
     n_levels = len(column.levels)
     if is_text(column):
@@ -76,18 +129,9 @@ def _add_codes(graph: Graph, features: str, j: int) -> str:
 def add_codes_for_sets(
     graph: Graph, features: str, inputs: str, trees: Sequence[PlainTree]
 ) -> tuple[str, dict[int, int]]:
-    """Append the codes of numbers that are categories to the inputs of the trees.
-
-    ONNX Runtime converts the values that it looks up in sets to int32: it would take 1.5 for 1.
-    Codes are small whole numbers, and an unknown number has the code -1.
-
-    Returns
-    -------
-    str
-        Name of all inputs.
-    dict from int to int
-        For each such column of the table that a set tests, the position of its codes.
-    """
+    """Append the codes of numbers that are categories to the inputs of the trees."""
+    # ONNX Runtime converts the values that it looks up in sets to int32: it would take 1.5 for 1.
+    # Codes are small whole numbers, and an unknown number has the code -1.
     tested = {int(tree.column[node]) for tree in trees for node in tree.members}
     numbers = sorted(j for j in tested if not is_text(graph.plain.columns[j]))
     if not numbers:

@@ -18,22 +18,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.convert.writers.onnx_graph import INT64, Graph
+from hedgerow.convert.writers.onnx_inputs import INT64, Graph
 from hedgerow.convert.writers.plain import Line, PlainTree
 
 
 def add_leaves(graph: Graph, features: str, reached: str, trees: Sequence[PlainTree]) -> str:
-    """Add the sums of the leaves with their terms; return the name, (rows, outputs).
-
-    Parameters
-    ----------
-    features : str
-        Inputs of the trees.
-    reached : str
-        Number of the leaf that each row reaches in each tree, as double, (rows, trees).
-    trees : sequence of PlainTree
-        Leaves are numbered tree after tree, in the order of their nodes.
-    """
+    """Add the sums of the leaves with their terms; return the name, (rows, outputs)."""
     leaves = _Leaves(graph, graph.node("Cast", [reached], "hedgerow_leaf", to=INT64), trees)
     terms = [leaves.add_term(features, k) for k in range(leaves.n_terms)]
     total = leaves.add_bounds(graph.node("Sum", terms, "hedgerow_sum_of_terms"))

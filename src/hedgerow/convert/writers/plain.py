@@ -298,18 +298,7 @@ class PlainModel:
 
 
 def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
-    """Prepare a model for a writer.
-
-    Raise ``ParameterError`` if no other format can express the model.
-
-    Parameters
-    ----------
-    classes : ndarray, optional
-    raw : bool
-        Write raw scores instead of predictions.
-    target : str
-        Name of the format, for messages.
-    """
+    """Prepare a model for a writer."""
     _check(model, target)
     link = None if raw else _link(model, target)
     return PlainModel(model, without_vectors(model.forest), classes, link, raw)

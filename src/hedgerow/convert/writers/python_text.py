@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.external.scratch import scratch_folder
 
@@ -24,10 +24,7 @@ _MOST_DEPTH = 80
 
 
 def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the text of a module.
-
-    Raise ``ParameterError`` if a tree is too deep for Python.
-    """
+    """Return the text of a module."""
     trees = plain.trees()
     lines = _head(plain)
     for number, tree in enumerate(trees):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "treelite"
@@ -27,11 +27,7 @@ _POSTPROCESSORS = {
 
 
 def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the content of a checkpoint.
-
-    Raise ``ParameterError`` if treelite cannot express the model; the message names the
-    feature. Raise ``ImportError`` if treelite is not installed.
-    """
+    """Return the content of a checkpoint."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     builder = _builder(plain)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.exports import Notes
 from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
-from hedgerow.convert.writers.report import Notes
 from hedgerow.data.schema import Column
 from hedgerow.kernels.tables.keys import floats_of_keys
 
@@ -103,11 +103,7 @@ class _Rounding:
 
 
 def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
-    """Return the text of a model.
-
-    Raise ``ParameterError`` if XGBoost cannot express the model; the message names the
-    feature.
-    """
+    """Return the text of a model."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     for column in plain.columns:

@@ -13,9 +13,11 @@ the process.  :func:`fetch` therefore checks with the system before a mapping is
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import io
+import math
 import mmap
 import os
 import sys
@@ -27,8 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import BinArray, aligned_empty
+from hedgerow.arrays import AnyArray, BinArray, aligned_empty
 from hedgerow.data.external.scratch import explained, storage_error
 from hedgerow.errors import StorageError
 
@@ -173,6 +176,27 @@ class BlockFile:
     def close(self) -> None:
         """Close the file; mappings stay."""
         self._close()
+
+
+def mapped_array(
+    path: str | os.PathLike[str], shape: int | tuple[int, ...], dtype: npt.DTypeLike
+) -> AnyArray:
+    """Return an array in a new file, whose values are not set.
+
+    Its disk space is reserved: a full disk raises an error here and does not kill the process
+    later.  Where the system can, the file is deleted at once and its space is free when nothing
+    refers to the array any more; elsewhere the owner of its folder deletes it.
+    """
+    file = BlockFile(path)
+    try:
+        file.reserve(math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize)
+        with explained("map", path):
+            return np.memmap(path, dtype, "r+", shape=shape).view(np.ndarray)
+    finally:
+        file.close()
+        if os.name != "nt":
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:

@@ -18,16 +18,19 @@ per entry.  Growth needs to know where values differ, which the bit tells.  It l
 in the table only for the threshold of a final split.  Missing values have no entry, so memory
 and time are linear in the number of present values.
 
-Columns are sorted once per fit, and every node of every tree reuses the blocks.
+Columns are sorted once per fit, and every node of every tree reuses the blocks.  Where they do not
+fit into memory, the blocks, and the lists of nodes that trees make of them, are mapped files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, RowArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, RowArray, aligned_empty
 from hedgerow.data.reading.table import Table
 from hedgerow.errors import DataError
 from hedgerow.kernels.tables.keys import keys_of_floats
@@ -44,7 +47,19 @@ COLUMNS_AT_ONCE = 16
 """Columns that a thread copies together from a table in C order: a cache line of float32."""
 
 ENTRY_BYTES = 4
+SORT_BYTES = 41
+"""Bytes of a value during sorting: keys, rows, their order, and numbers in place of keys."""
+
 _VALUES_PER_THREAD = 10_000
+_ROWS_AT_ONCE = 1 << 16
+
+Empty: TypeAlias = Callable[[int], RowArray]
+"""Returns space for this many entries."""
+
+
+def in_memory(n_entries: int) -> RowArray:
+    """Return space for entries in memory."""
+    return aligned_empty(n_entries, np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +75,14 @@ class ColumnBlocks:
         The block of column ``j`` is ``entries[starts[j] : starts[j + 1]]``.
     table : Table
         The table with the values.
+    empty : callable
+        Returns space for the lists of nodes, where that for the blocks came from.
     """
 
     entries: RowArray
     starts: IntArray
     table: Table
+    empty: Empty = in_memory
 
     @property
     def n_rows(self) -> int:
@@ -87,7 +105,9 @@ class ColumnBlocks:
         return rows
 
 
-def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
+def sort_columns(
+    table: Table, n_threads: int = 1, empty: Empty = in_memory, memory: int | None = None
+) -> ColumnBlocks:
     """Sort every column of ``table`` once.
 
     Raise ``DataError`` if the table has more rows than 31 bits can number.
@@ -98,6 +118,10 @@ def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
         Values of any type and strides; at most 2**31 - 1 rows.
     n_threads : int, default=1
         Number of threads, which share the columns; the blocks do not depend on it.
+    empty : callable, optional
+        Returns space for entries.  Default: memory.
+    memory : int, optional
+        Bytes for sorting.  Within them columns are sorted side by side, but at least one is.
 
     Examples
     --------
@@ -112,55 +136,71 @@ def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
             f"the table has {table.n_rows} rows; sorted columns number at most {_MOST_ROWS - 1}: "
             "use tree_method='hist'."
         )
-    values = table.values
-    blocks: list[RowArray] = [np.zeros(0, np.uint32)] * table.n_features
+    values, at_once = table.values, COLUMNS_AT_ONCE
+    if memory is not None:
+        sorting, column = SORT_BYTES * table.n_rows, values.itemsize * table.n_rows
+        n_threads = max(1, min(n_threads, memory // (sorting + column)))
+        at_once = max(1, min(at_once, (memory // n_threads - sorting) // column))
+    starts = np.zeros(table.n_features + 1, dtype=np.int64)
+    np.cumsum(_count_present(values), out=starts[1:])
+    entries = empty(int(starts[-1]) + PADDING)
+    entries[-PADDING:] = 0
 
     def sort(start: int, stop: int) -> None:
-        for first in range(start, stop, COLUMNS_AT_ONCE):
-            last = min(first + COLUMNS_AT_ONCE, stop)
+        for first in range(start, stop, at_once):
+            last = min(first + at_once, stop)
             columns = np.ascontiguousarray(values[:, first:last].T)
             for j, column in enumerate(columns, first):
-                blocks[j] = sort_column(column)
+                entries[starts[j] : starts[j + 1]] = sort_column(column)
 
     run_blocks(sort, table.n_features, n_threads, -(-_VALUES_PER_THREAD // table.n_rows))
-    starts = np.concatenate(([0], np.cumsum([len(block) for block in blocks], dtype=np.int64)))
-    entries = np.concatenate([*blocks, np.zeros(PADDING, np.uint32)])
-    return ColumnBlocks(entries, starts, table)
+    return ColumnBlocks(entries, starts, table, empty)
+
+
+def _count_present(values: AnyArray) -> IntArray:
+    """Return the number of values in each column."""
+    counts = np.zeros(values.shape[1], dtype=np.int64)
+    for start in range(0, len(values), _ROWS_AT_ONCE):
+        part = values[start : start + _ROWS_AT_ONCE]
+        counts += np.count_nonzero(
+            part != MISSING_KEY if part.dtype == np.int64 else part == part, axis=0
+        )
+    return counts
 
 
 def sort_column(column: AnyArray) -> RowArray:
     """Return the entries of a contiguous column, sorted by value and then by row."""
     if column.dtype == np.float32:
-        present = np.flatnonzero(~np.isnan(column))
-        keys = _keys_of_float32(column[present])
-        ordered, rows = _sort_pairs(keys, present)
+        rows = np.flatnonzero(~np.isnan(column))
+        pairs = _keys_of_float32(column[rows])
+        is_sorted = False
     else:
-        long_keys = keys_of_floats(column) if column.dtype.kind == "f" else column
-        present = np.flatnonzero(long_keys != MISSING_KEY)
-        long_keys = long_keys[present]
-        order = np.argsort(long_keys)
-        sorted_keys = long_keys[order]
+        keys = keys_of_floats(column) if column.dtype.kind == "f" else column
+        present = np.flatnonzero(keys != MISSING_KEY)
+        keys = keys[present]
+        rows = np.argsort(keys)
+        keys = keys[rows]
+        rows = present[rows]
         # The fast sort is not stable: number the values and sort again.
-        rank = np.zeros(len(order), dtype=np.int64)
-        np.cumsum(sorted_keys[1:] != sorted_keys[:-1], out=rank[1:])
-        ordered, rows = rank, present[order]
-        if len(rank) > 0 and rank[-1] + 1 < len(rank):
-            ordered, rows = _sort_pairs(rank, rows)
-    entries = rows.astype(np.uint32)
+        pairs = np.zeros(len(rows), dtype=np.int64)
+        np.cumsum(keys[1:] != keys[:-1], out=pairs[1:])
+        del keys, present
+        is_sorted = len(rows) == 0 or pairs[-1] + 1 == len(rows)
+    # By key (32 bits) and then by row, as one number: faster than by index.
+    pairs <<= np.int64(32)
+    pairs |= rows
+    del rows
+    if not is_sorted:
+        pairs.sort()
+    entries = pairs.astype(np.uint32)
+    pairs >>= np.int64(32)
     entries[:1] |= RUN_BIT
-    entries[1:][ordered[1:] != ordered[:-1]] |= RUN_BIT
+    entries[1:][pairs[1:] != pairs[:-1]] |= RUN_BIT
     return entries
 
 
 def _keys_of_float32(values: AnyArray) -> IntArray:
     """Return 32-bit integers in the order of the values; both zeros are equal."""
     bits = (values + np.float32(0.0)).view(np.int32)
-    keys = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
-    return keys.astype(np.int64)
-
-
-def _sort_pairs(keys: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Sort by key (32 bits) and then by row, as one number: faster than by index."""
-    pairs = (keys << np.int64(32)) | rows
-    pairs.sort()
-    return pairs >> np.int64(32), pairs & np.int64(0xFFFFFFFF)
+    bits ^= (bits >> np.int32(31)) & np.int32(0x7FFFFFFF)
+    return bits.astype(np.int64)

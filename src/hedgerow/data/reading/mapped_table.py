@@ -1,23 +1,26 @@
 """Tables in memory-mapped files.
 
-Exact growth on disk reads columns sorted by value (:mod:`hedgerow.data.external.column_files`).
-Prediction during training reads rows in their original order, from the mapped file of this
-module, which occupies memory only as long as there is enough.
+Exact growth sorts their columns (:mod:`hedgerow.data.external.blocks`), and prediction during
+training reads rows in their original order.  Mapped files occupy memory only as long as there is
+enough.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 from weakref import WeakSet
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.external.column_files import LEAST_MEMORY, ColumnFiles, sort_to_files
+from hedgerow.arrays import AnyArray, FloatArray, RowArray
+from hedgerow.data.external.block_files import mapped_array
+from hedgerow.data.external.blocks import ENTRY_BYTES, ColumnBlocks, in_memory, sort_columns
 from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.reading.table import Table
@@ -27,6 +30,8 @@ BLOCK_ROWS = 1 << 16
 """Rows copied at a time."""
 
 _SORT_SHARE = 0.5
+_LIST_SHARE = 0.125
+"""Part of the memory for the sorted columns, and again for the lists that a tree divides."""
 
 
 class RowSpace:
@@ -37,7 +42,7 @@ class RowSpace:
     Parameters
     ----------
     folders : sequence of str
-        Rows go to the first; sorted columns are distributed over all.
+        Rows go to the first; sorted lists go to each in turn.
     memory_limit : int
     n_parts : int, default=1
         Number of selections of rows (:meth:`MappedTable.take`) that share the memory.
@@ -45,27 +50,32 @@ class RowSpace:
 
     def __init__(self, folders: Sequence[str], memory_limit: int, n_parts: int = 1) -> None:
         self._folders, self.memory_limit, self._n_parts = folders, memory_limit, n_parts
-        self._open: WeakSet[ScratchFolder | ColumnFiles] = WeakSet()
+        self._open: WeakSet[ScratchFolder] = WeakSet()
+        self._own: dict[int, ScratchFolder] = {}
+        self._turns = count(1)  # the rows are in the first folder
 
     def part(self) -> RowSpace:
         """Return the space of one selection."""
         found = RowSpace(self._folders, self.memory_limit // self._n_parts)
-        found._open = self._open
+        found._open, found._turns = self._open, self._turns
         return found
 
-    def folder(self) -> ScratchFolder:
+    def folder(self, number: int = 0) -> ScratchFolder:
         """Return a new folder."""
-        found = ScratchFolder(self._folders[0])
+        found = ScratchFolder(self._folders[number])
         self._open.add(found)
         return found
 
-    def sort(self, parts: Iterable[Table], n_threads: int) -> ColumnFiles:
-        """Return the sorted columns of a table that is read in parts."""
-        limit = max(LEAST_MEMORY, int(_SORT_SHARE * self.memory_limit))
-        found = sort_to_files(parts, list(self._folders), limit, n_threads)
-        self._open.add(found)
-        give_back_memory()
-        return found
+    def lists(self, n_entries: int) -> RowArray:
+        """Return space for sorted lists: memory, or a mapped file if they take more than a part."""
+        if ENTRY_BYTES * n_entries <= _LIST_SHARE * self.memory_limit:
+            return in_memory(n_entries)
+        turn = next(self._turns) % len(self._folders)
+        if turn not in self._own:
+            self._own[turn] = self.folder(turn)
+        return mapped_array(
+            self._own[turn].path / f"lists-{secrets.token_hex(8)}", n_entries, np.uint32
+        )
 
     def close(self) -> None:
         """Delete all files; a second call does nothing."""
@@ -82,13 +92,10 @@ class MappedTable(Table):
     space : RowSpace
     folder : ScratchFolder
         It has the file.
-    columns : ColumnFiles or None
-        The same table as columns sorted by value; None if no trees are grown on it.
     """
 
     space: RowSpace = field(kw_only=True)
     folder: ScratchFolder = field(kw_only=True)
-    columns: ColumnFiles | None = None
 
     def ranges(self) -> Iterator[slice]:
         """Yield the ranges of rows that are copied at a time."""
@@ -114,14 +121,14 @@ class MappedTable(Table):
 
     def empty(self, name: str, shape: tuple[int, ...]) -> FloatArray:
         """Return a float64 array in a file beside the table; its values are not set."""
-        path = self.folder.path / name
-        with explained("make", path):
-            return np.memmap(path, np.float64, "w+", shape=shape).view(np.ndarray)
+        return mapped_array(self.folder.path / name, shape, np.float64)
 
-    def with_columns(self, n_threads: int) -> MappedTable:
-        """Return the table with its sorted columns."""
-        parts = (Table(self.values[rows], self.schema) for rows in self.ranges())
-        return replace(self, columns=self.space.sort(parts, n_threads))
+    def sorted(self, n_threads: int) -> ColumnBlocks:
+        """Return the sorted columns."""
+        memory = int(_SORT_SHARE * self.space.memory_limit)
+        found = sort_columns(self, n_threads, self.space.lists, memory)
+        give_back_memory()
+        return found
 
 
 class RowFile:

@@ -11,40 +11,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks
+from hedgerow.data.categories.columns import Encoded, PlainOrEncoded
 from hedgerow.data.categories.recode import codes_in
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table, check_n_features, with_schema
-from hedgerow.data.reading.temporal import array_of_ticks, with_temporal
+from hedgerow.data.reading.temporal import with_temporal
 from hedgerow.data.schema import Schema, check_same_names, with_more_levels
 from hedgerow.data.sparse import mark_zeros
 
 
 def read_again(table: Table, schema: Schema, *, more_levels: bool = False) -> Table:
-    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``.
-
-    Raise ``DataError`` or ``DataTypeError`` if columns are missing or have another kind.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the training table, or of a model.
-    more_levels : bool, default=False
-        Add new categories to the levels of the schema.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> first = read_table({"size": [1.0, 2.0], "colour": ["red", "blue"]})
-    >>> other = read_table({"colour": ["red", "green"], "size": [3.0, 4.0]})
-    >>> read_again(other, first.schema).values.tolist()
-    [[3.0, 1.0], [4.0, nan]]
-    """
+    """Convert a table as if :func:`hedgerow.data.read_any` had read it with ``schema``."""
     own = table.schema
     check_n_features(table.n_features, schema, "Booster")
     order = list(range(table.n_features))
@@ -73,44 +52,3 @@ def column_of(table: Table, j: int) -> PlainOrEncoded:
     if len(column.levels) and not isinstance(column.levels[0], str):
         return Encoded(np.array(column.levels), codes, column.temporal)
     return Encoded(list(map(str, column.levels)), codes)
-
-
-class ColumnsOf(Mapping[str, AnyArray]):
-    """The columns of a table by name, each built on access.
-
-    Missing values are NaN, None or masked, so the columns can be read again.
-
-    Parameters
-    ----------
-    table : Table
-    """
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    def __getitem__(self, name: str) -> AnyArray:
-        if name not in self._table.schema.names:
-            raise KeyError(name)
-        found = column_of(self._table, self._table.schema.names.index(name))
-        if isinstance(found, Ticks):
-            return array_of_ticks(found.values, found.temporal)
-        if not isinstance(found, Encoded):
-            missing = found == MISSING_KEY
-            if found.dtype != np.int64 or not missing.any():
-                return found
-            return np.asanyarray(np.ma.MaskedArray(np.where(missing, 0, found), mask=missing))
-        if isinstance(found.values, np.ndarray):
-            if found.temporal is not None:
-                return array_of_ticks(
-                    np.append(found.values, MISSING_KEY)[found.codes], found.temporal
-                )
-            known = found.values[np.maximum(found.codes, 0)]
-            return np.asanyarray(np.ma.MaskedArray(known, mask=found.codes < 0))
-        texts = np.array([*found.values, None], dtype=object)
-        return np.asarray(texts[found.codes])  # -1 is the index of the last entry
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.schema.names)
-
-    def __len__(self) -> int:
-        return self._table.n_features

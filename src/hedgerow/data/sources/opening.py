@@ -22,6 +22,22 @@ class Source:
     parts: tuple[Part, ...]
     roles: Roles
 
+    @property
+    def name(self) -> str:
+        """Name of the first part and the number of the others, for error texts."""
+        first, *others = (part.name for part in self.parts) if self.parts else ("no files",)
+        return f"{first} and {len(others)} more" if others else first
+
+    @property
+    def summary(self) -> str:
+        """Number of files and names of the targets, known without reading them."""
+        n_parts = len(self.parts)
+        rows = f"{n_parts:,} {'file' if n_parts == 1 else 'files'}"
+        if any(isinstance(part, FunctionPart) for part in self.parts):
+            rows = "batches"
+        target = ", ".join(map(repr, self.roles.targets)) or "part of the rows"
+        return f"rows of {rows}; target {target}"
+
 
 def open_files(
     paths: PathLike | Sequence[PathLike],
@@ -29,20 +45,7 @@ def open_files(
     *,
     types_known: bool = False,
 ) -> Source:
-    """Find the files and check their columns.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-    types_known : bool, default=False
-        Ignore the types of columns, as in text files.
-
-    Raises
-    ------
-    DataError, ParameterError, StorageError
-        See :mod:`hedgerow.data.sources.paths`.  Also if a file lacks a column, or LibSVM
-        files are mixed with others.
-    """
+    """Find the files and check their columns."""
     files = find_files(paths)
     check_formats(files)
     if files[0].format == "libsvm":

@@ -45,7 +45,7 @@ from hedgerow.model.cart_forest import forest_of
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.model import Model
 from hedgerow.params import Interval, MonotoneConstraints
-from hedgerow.plot.inspections import InspectionPictures
+from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:

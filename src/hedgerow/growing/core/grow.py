@@ -169,18 +169,17 @@ def open_tree(
     thread: int,
     state: State,
     options: Options,
-    vectors: Vectors | None,
     sorted_columns: Sorted | None,
     level: Level | None,
 ) -> None:
     """Empty the tree: the root is the first batch."""
     tree, scalars = state.tree, state.scalars
     if sorted_columns is not None:
-        start_lists(thread, state, sorted_columns, vectors)
+        start_lists(thread, state, sorted_columns)
     if thread == 0:
         start_tree(state.settings, state.rules, tree, scalars, options)
         if sorted_columns is not None:
-            set_root(tree, state.threads.leaf_sums, scalars, vectors)
+            set_root(tree, state.threads.leaf_sums, scalars)
         if level is not None:
             start_levels(level, options.constraints)
 
@@ -268,7 +267,7 @@ def search_batch(
     if bins is not None:
         search_bins(thread, span, state, n_jobs, options, vectors, level, gpu)
     if sorted_columns is not None:
-        search_lists(thread, span, state, options, sorted_columns, vectors)
+        search_lists(thread, span, state, options, sorted_columns)
 
 
 @kernel(inline=True, inner=True)
@@ -297,7 +296,7 @@ def grow_tree(
     team, scalars = state.team, state.scalars
     sum_gradients(thread, state, vectors)
     draw_sample(thread, state, vectors, gpu)
-    open_tree(thread, state, state.options, vectors, sorted_columns, level)
+    open_tree(thread, state, state.options, sorted_columns, level)
     span = own_columns(thread, team, scalars[IS_N_COLUMNS], sorted_columns)
     while True:
         if thread == 0:

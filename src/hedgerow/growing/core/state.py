@@ -374,25 +374,6 @@ class Lists(NamedTuple):
     cuts: CutBuffer
 
 
-class ListOutputs(NamedTuple):
-    """The arrays of the search of sorted lists for several outputs.
-
-    g, h             int64 (threads, n_outputs, size of the buffer of cuts)
-    sums             int64 (threads, OUTPUT_SUMS, n_outputs, 2)
-    scores, weights  float64 (threads, size of the buffer)
-    nodes            int64 (nodes, n_outputs, 2): sums of g and h over the rows of each node
-
-    See :class:`hedgerow.kernels.presorted.cut_scores.OutputCuts`.
-    """
-
-    g: IntArray
-    h: IntArray
-    sums: IntArray
-    scores: FloatArray
-    weights: FloatArray
-    nodes: IntArray
-
-
 class Choice(NamedTuple):
     """Columns that the tree may use, and which of their cuts are scored."""
 
@@ -402,14 +383,10 @@ class Choice(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """The arrays of exact and approximate trees, instead of bins and histograms.
-
-    ``outputs`` is empty for trees of one output.
-    """
+    """The arrays of exact and approximate trees, instead of bins and histograms."""
 
     lists: Lists
     choice: Choice
-    outputs: ListOutputs
 
 
 class Sets(NamedTuple):

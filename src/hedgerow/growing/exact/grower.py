@@ -42,9 +42,6 @@ from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.growing.vectors.grower import with_vectors
-from hedgerow.kernels.histograms.vector_histogram import Sums
-from hedgerow.kernels.presorted.cut_scores import OUTPUT_SUMS
 from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.params import BoostParams
@@ -78,7 +75,8 @@ class ExactGrower(CompiledGrower):
             params, self._blocks.n_rows, self._columns.choice.columns, n_threads, 2 * max_leaves
         )
         state = start_state(fit, options, n_features, max_leaves, 1, PADDING)
-        return state._replace(sorted_columns=self._columns)
+        settings = state.settings._replace(packs_all=0)  # only histograms read packed gradients
+        return state._replace(settings=settings, sorted_columns=self._columns)
 
     def _draw_columns(self, tree: int) -> None:
         draw_columns(self._params, tree, self._columns.choice.columns, self._state.scalars)
@@ -88,26 +86,6 @@ class ExactGrower(CompiledGrower):
         edges = self._columns.lists.edges[:n_nodes]
         threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
         return tree_without_bins(arrays, n_nodes, threshold)
-
-
-class ExactVectorGrower(ExactGrower):
-    """Grows one tree a round for all outputs, on sorted columns.
-
-    Used as :class:`hedgerow.growing.vectors.grower.VectorGrower` is.
-    """
-
-    def _make_state(self, fit: Fit) -> layout.State:
-        state, n_outputs = super()._make_state(fit), len(fit.raw)
-        outputs = _make_outputs(n_outputs, len(state.tree.table), fit.n_threads)
-        self._columns = self._columns._replace(outputs=outputs)
-        state = state._replace(sorted_columns=self._columns)
-        none = np.zeros(0, dtype=np.int32)
-        constant = np.int64(state.settings.constant_hessian)
-        return with_vectors(state, fit, none, Sums(none, none, np.int64(0), constant))
-
-    def grow(self, tree: int, output: int = 0) -> GrownTree:
-        """Grow tree number ``tree`` for all outputs."""
-        return self._grow_for_all(tree)
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
@@ -190,19 +168,6 @@ def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -
             sketch=np.int64(_sketch(params)),
             eps=float(params.sketch_eps),
         ),
-        outputs=_make_outputs(0, 0, n_threads),
-    )
-
-
-def _make_outputs(n_outputs: int, n_nodes: int, n_threads: int) -> layout.ListOutputs:
-    size = CUTS + CHUNK + _LINE
-    return layout.ListOutputs(
-        g=aligned_empty((n_threads, n_outputs, size), np.int64),
-        h=aligned_empty((n_threads, n_outputs, size), np.int64),
-        sums=aligned_zeros((n_threads, OUTPUT_SUMS, n_outputs, 2), np.int64),
-        scores=aligned_empty((n_threads, size), np.float64),
-        weights=aligned_empty((n_threads, size), np.float64),
-        nodes=np.zeros((n_nodes, n_outputs, 2), dtype=np.int64),
     )
 
 
@@ -215,7 +180,7 @@ def _sketch(params: BoostParams) -> int:
 def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> layout.Lists:
     longest = int(np.diff(blocks.starts).max())
     width = -(-(longest + PADDING) // _LINE) * _LINE
-    work = aligned_empty(len(blocks.entries), np.uint32)
+    work = blocks.empty(len(blocks.entries))
     work[-PADDING:] = 0  # read ahead of the last list, as rows
     scratch = aligned_zeros((n_threads, width), np.uint32)
     cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]

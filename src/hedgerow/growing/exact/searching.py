@@ -1,37 +1,28 @@
 """Search of the best cuts of nodes in their sorted lists, each thread in its own columns.
 
 Scans are in :mod:`hedgerow.kernels.presorted.exact`, and the lists in
-:mod:`hedgerow.growing.exact.stages`.  Several outputs have one list, whose scan keeps the sums of
-each.  The sums of a node come from the rows of the smaller child of a split, and the larger one has
-the rest.
+:mod:`hedgerow.growing.exact.stages`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import JOB_LARGE, JOB_PARENT, JOB_SMALL, member, note_split
+from hedgerow.growing.core.batch import member, note_split
 from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.state import (
     FOUND_SET,
     NODE_COUNT,
     NODE_G,
     NODE_H,
-    NODE_START,
     Lists,
     Options,
-    Outputs,
-    Rows,
     Sorted,
     State,
-    Tree,
-    Vectors,
 )
-from hedgerow.growing.exact.stages import LOCAL, open_root, reads_entries, sum_rows
-from hedgerow.growing.vectors.search import keep_own, node_of, prepare_sums
-from hedgerow.kernels.presorted.cut_scores import LEFT, OutputCuts
+from hedgerow.growing.exact.stages import LOCAL, open_root, reads_entries
 from hedgerow.kernels.presorted.exact import (
     NO_CUT,
     CutBuffer,
@@ -39,7 +30,7 @@ from hedgerow.kernels.presorted.exact import (
     search_list,
     thin_runs,
 )
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.monotone import (
     Bounds,
@@ -51,13 +42,10 @@ from hedgerow.kernels.splits.monotone import (
 from hedgerow.kernels.splits.split import (
     Limits,
     NodeSums,
-    SplitRules,
     Units,
     comparable,
     limits_of,
 )
-from hedgerow.kernels.splits.vector_gains import bounds_of_vectors, middle_of_sums
-from hedgerow.kernels.splits.vector_split import VectorNode
 
 
 @kernel(inner=True)
@@ -70,7 +58,6 @@ def search_bounded(
     column: int,
     best: ExactSplit,
     constraints: Constraints | None,
-    outputs: OutputCuts | None,
 ) -> ExactSplit:
     """Return the better of ``best`` and the best cut of a column whose gains are constrained."""
     if constraints is None:
@@ -78,7 +65,7 @@ def search_bounded(
     sums, limits, bounds = node
     factor = factor_of(constraints, column, bounds)
     wanted = ConstrainedColumn(constraints.sign[column], factor, place[1] - place[0], bounds)
-    return search_list(entries, place, quantized, cuts, sums, limits, column, best, wanted, outputs)
+    return search_list(entries, place, quantized, cuts, sums, limits, column, best, wanted)
 
 
 @kernel(inner=True)
@@ -114,7 +101,6 @@ def search_columns(
     aim: tuple[NodeSums, Limits, Bounds],
     constraints: Constraints,
     sorted_columns: Sorted,
-    outputs: OutputCuts | None,
 ) -> ExactSplit:
     """Return the best cut of a node in columns ``span``; ``place``: child (0, 1), number and slot.
 
@@ -138,13 +124,9 @@ def search_columns(
             thin_runs(source, at, quantized, choice.eps, scratch, np.int64(0))
             entries, at = scratch, (np.int64(0), stop - start)
         if constraints.scored == 0:
-            best = search_list(
-                entries, at, quantized, cuts, sums, limits, column, best, None, outputs
-            )
+            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, None)
         else:
-            best = search_bounded(
-                entries, at, quantized, cuts, aim, column, best, constraints, outputs
-            )
+            best = search_bounded(entries, at, quantized, cuts, aim, column, best, constraints)
     return best
 
 
@@ -171,128 +153,17 @@ def search_list_node(
     place: tuple[int, int, int],
     options: Options,
     sorted_columns: Sorted,
-    vectors: Vectors | None,
 ) -> None:
     """Find the best split of a node in columns ``span``; ``place`` as in :func:`search_columns`."""
     child, node, slot = place
     row, constraints = state.tree.table[node], options.constraints
     found, lists = state.search.found[thread, child], sorted_columns.lists
-    if vectors is None:
-        units = units_of(state.scalars, state.settings.constant_hessian, 0)
-        sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-        bounds = bounds_of(constraints, node, sums, units, state.rules)
-        aim = (sums, limits_of(sums, units, state.rules), bounds)
-        best = search_columns(thread, span, state, place, aim, constraints, sorted_columns, None)
-        note_best(found, best, lists, slot, row[NODE_COUNT], units)
-    else:
-        outputs, aim = outputs_of_node(thread, state, place, options, sorted_columns, vectors)
-        best = search_columns(thread, span, state, place, aim, constraints, sorted_columns, outputs)
-        note_best(found, best, lists, slot, row[NODE_COUNT], outputs.node.largest)
-        if best.score >= 0 and outputs.node.ordered == 1:
-            own, left = vectors.trial.own[thread, child], outputs.sums[LEFT]
-            column, n_left = best.feature, best.n_left
-            keep_middles(constraints, column, n_left, left, outputs.node, state.rules, own)
-
-
-@kernel(inline=True, inner=True)
-def outputs_of_node(
-    thread: int,
-    state: State,
-    place: tuple[int, int, int],
-    options: Options,
-    sorted_columns: Sorted,
-    vectors: Vectors,
-) -> tuple[OutputCuts, tuple[NodeSums, Limits, Bounds]]:
-    """Return the data of a node's outputs for the search, and the limits on its cuts.
-
-    ``vectors.trial`` keeps the data for the nodes below it.
-    """
-    child, number, _ = place
-    outputs, trial, space = vectors.outputs, vectors.trial, sorted_columns.outputs
-    count, constraints = state.tree.table[number, NODE_COUNT], options.constraints
-    at = (count, np.int64(0), number)
-    node = node_of(thread, state.settings, at, vectors, constraints)
-    sum_node(state.tree.batch[0], child, outputs.measured, space.nodes, node.totals)
-    limits, parent = prepare_sums(
-        state.settings, state.rules, node, outputs, constraints, state.tree.table
-    )
-    trial.parent[thread, child] = parent
-    if node.smooth > 0.0:
-        keep_own(node, trial.own[thread, child])
-    bounds = bounds_of_vectors(constraints, node, state.rules, parent)
-    nothing = np.int64(0)
-    cuts = OutputCuts(
-        outputs.quantized,
-        space.g[thread],
-        space.h[thread],
-        space.sums[thread],
-        space.scores[thread],
-        space.weights[thread],
-        node,
-        limits,
-    )
-    return cuts, (NodeSums(nothing, nothing, count), limits, bounds)
-
-
-@kernel(inner=True)
-def sum_node(
-    job: IntArray, child: int, measured: IntArray, nodes: IntArray, totals: IntArray
-) -> None:
-    """Sum g and h of each output over a child of the batch.
-
-    ``measured`` has the sums of the rows of the smaller child, by thread; the larger one has the
-    rest of the parent, whose sums are in ``nodes``.
-    """
-    for output in range(measured.shape[1]):
-        for part in range(2):
-            total = np.int64(0)
-            for t in range(len(measured)):
-                total += measured[t, output, part]
-            if child == 1:
-                total = nodes[job[JOB_PARENT], output, part] - total
-            totals[output, part] = total
-
-
-@kernel(inner=True)
-def sum_batch(
-    thread: int, team: ThreadTeam, rows: Rows, tree: Tree, outputs: Outputs, nodes: IntArray
-) -> None:
-    """Sum g and h of each output over the nodes of the batch; all threads together."""
-    job = tree.batch[0]
-    row = tree.table[job[JOB_SMALL]]
-    start, stop = share(row[NODE_COUNT], thread, team.n_threads)
-    start, stop = start + row[NODE_START], stop + row[NODE_START]
-    for output in range(len(outputs.scalars)):
-        g, h = sum_rows(rows.rows, outputs.quantized[output], start, stop)
-        outputs.measured[thread, output, 0] = g
-        outputs.measured[thread, output, 1] = h
-    barrier(team)
-    if thread == 0:
-        sum_node(job, 0, outputs.measured, nodes, nodes[job[JOB_SMALL]])
-        if job[JOB_LARGE] >= 0:
-            sum_node(job, 1, outputs.measured, nodes, nodes[job[JOB_LARGE]])
-
-
-@kernel(inner=True)
-def keep_middles(
-    constraints: Constraints,
-    column: int,
-    n_left: int,
-    left: IntArray,
-    node: VectorNode,
-    rules: SplitRules,
-    values: FloatArray,
-) -> None:
-    """Keep the middle of the sides of each output, behind its own value, of an ordered column.
-
-    ``left`` are the sums of the left side, int64 (n_outputs, 2).
-    """
-    if constraints.sign[column] == 0.0:
-        return
-    n_outputs = len(node.totals)
-    for output in range(n_outputs):
-        g, h = left[output, 0], left[output, 1]
-        values[n_outputs + output] = middle_of_sums(g, h, n_left, node, rules, output)
+    units = units_of(state.scalars, state.settings.constant_hessian, 0)
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    bounds = bounds_of(constraints, node, sums, units, state.rules)
+    aim = (sums, limits_of(sums, units, state.rules), bounds)
+    best = search_columns(thread, span, state, place, aim, constraints, sorted_columns)
+    note_best(found, best, lists, slot, row[NODE_COUNT], units)
 
 
 @kernel(inline=True, inner=True)
@@ -302,13 +173,9 @@ def search_lists(
     state: State,
     options: Options,
     sorted_columns: Sorted,
-    vectors: Vectors | None,
 ) -> None:
     """Find the best splits of the nodes of the batch."""
     lists = sorted_columns.lists
-    if vectors is not None:
-        outputs, nodes = vectors.outputs, sorted_columns.outputs.nodes
-        sum_batch(thread, state.team, state.rows, state.tree, outputs, nodes)
     for child in range(2):
         node, slot, searched = member(state.tree.batch[0], child)
         if searched == 0:
@@ -319,5 +186,5 @@ def search_lists(
             choice = sorted_columns.choice
             open_root(thread, span, state.settings, state.rows, lists, choice, slot)
         place = (np.int64(child), node, slot)
-        search_list_node(thread, span, state, place, options, sorted_columns, vectors)
+        search_list_node(thread, span, state, place, options, sorted_columns)
     barrier(state.team)

@@ -26,8 +26,6 @@ anew (``local``).  The exact ranks along a sorted column are a summary of it
 without error, so the candidates are those of a quantile sketch
 (:mod:`hedgerow.data.binning.sketch`, for data that are not sorted) of error zero.
 
-Ranks of the candidates of several outputs follow the mean of their hessians.
-
 Sums are integers: the trees are the same bytes for any number of threads.
 """
 
@@ -63,9 +61,7 @@ from hedgerow.growing.core.state import (
     State,
     Threads,
     Tree,
-    Vectors,
 )
-from hedgerow.growing.vectors.sampling import join_hessians
 from hedgerow.kernels.presorted.exact import (
     divide_entries,
     mark_sides,
@@ -144,18 +140,15 @@ def open_root(
 
 
 @kernel(inline=True, inner=True)
-def start_lists(thread: int, state: State, sorted_columns: Sorted, vectors: Vectors | None) -> None:
-    """Mark the rows outside the sample; add up g and h of the others, or join all hessians."""
+def start_lists(thread: int, state: State, sorted_columns: Sorted) -> None:
+    """Mark the rows outside the sample; add up g and h of the others."""
     settings, ids, sides = state.settings, state.rows.rows, sorted_columns.lists.sides
     n_sampled, team = state.scalars[IS_N_ROWS], state.team
-    place = share(settings.n_rows, thread, team.n_threads)
     if settings.subsample < 1.0:
+        place = share(settings.n_rows, thread, team.n_threads)
         for i in range(np.uint64(place[0]), np.uint64(place[1])):
             sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
-    if vectors is None:
-        sum_sample(thread, team, state.rows, state.threads, n_sampled)
-    elif sorted_columns.choice.sketch != EVERY_VALUE:
-        join_hessians(vectors.outputs, place, state.rows.quantized)
+    sum_sample(thread, team, state.rows, state.threads, n_sampled)
     barrier(team)
 
 
@@ -163,31 +156,24 @@ def start_lists(thread: int, state: State, sorted_columns: Sorted, vectors: Vect
 def sum_sample(thread: int, team: ThreadTeam, rows: Rows, threads: Threads, n_sampled: int) -> None:
     """Add up g and h of this thread's share of the sample."""
     start, stop = share(n_sampled, thread, team.n_threads)
-    g, h = sum_rows(rows.rows, rows.quantized, start, stop)
-    threads.leaf_sums[thread, 0, 0] = g
-    threads.leaf_sums[thread, 1, 0] = h
-
-
-@kernel(inline=True, inner=True)
-def sum_rows(ids: RowArray, quantized: np.ndarray, start: int, stop: int) -> tuple[int, int]:
-    """Add up g and h of the rows ``ids[start:stop]``."""
+    ids, quantized = rows.rows, rows.quantized
     two, one = np.uint64(2), np.uint64(1)
     g, h = np.int64(0), np.int64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         at = two * np.uint64(ids[i])
         g += np.int64(quantized[at])
         h += np.int64(quantized[at + one])
-    return g, h
+    threads.leaf_sums[thread, 0, 0] = g
+    threads.leaf_sums[thread, 1, 0] = h
 
 
 @kernel(inline=True, inner=True)
-def set_root(tree: Tree, sums: IntArray, scalars: IntArray, vectors: Vectors | None) -> None:
+def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
     """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
     scalars[IS_DROPPED_BITS] = 0
-    if vectors is None:
-        for t in range(sums.shape[0]):
-            tree.table[0, NODE_G] += sums[t, 0, 0]
-            tree.table[0, NODE_H] += sums[t, 1, 0]
+    for t in range(sums.shape[0]):
+        tree.table[0, NODE_G] += sums[t, 0, 0]
+        tree.table[0, NODE_H] += sums[t, 1, 0]
 
 
 @kernel(inner=True)

@@ -9,9 +9,8 @@ tree has::
     open_children           their children; the learner divides the rows and searches the splits
     finish                  nodes of the tree, numbered and valued as in growth in memory
 
-How splits are searched and rows are divided is up to the learner: on histograms of chunks
-(:mod:`hedgerow.growing.chunks.tree`) or on sorted columns on disk
-(:mod:`hedgerow.growing.exact.external`).
+How splits are searched and rows are divided is up to the learner
+(:mod:`hedgerow.growing.chunks.tree`).
 """
 
 from __future__ import annotations

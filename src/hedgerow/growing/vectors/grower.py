@@ -61,7 +61,7 @@ class VectorGrower(TreeGrower):
             constant=np.int64(settings.constant_hessian),
         )
         words = aligned_zeros(fit.raw.shape[1] * width, np.int32)
-        return with_vectors(state, fit, words, sums)
+        return _with_vectors(state, fit, words, sums)
 
     def joiner(
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
@@ -130,20 +130,17 @@ def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> l
     return state._replace(options=state.options._replace(sampler=sampler))
 
 
-def with_vectors(
+def _with_vectors(
     state: layout.State, fit: Fit, words: npt.NDArray[np.int32], sums: Sums
 ) -> layout.State:
-    """Return the state of a single output, extended for several outputs.
-
-    ``words`` and ``sums`` are those of histograms; empty where trees have none.
-    """
+    """Return the state of a single output, extended for several outputs."""
     n_outputs, n_rows = fit.raw.shape
     state = _with_sampler(state, fit.params, n_outputs)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
     sets = make_sets(state.options.categories, n_outputs, n_threads)
     n_kept = numbers_of_node(fit.params, n_outputs)
     outputs = layout.Outputs(
-        target=targets_of(fit.target, fit.objective),
+        target=_targets_of(fit.target, fit.objective),
         quantized=aligned_empty((n_outputs, 2 * n_rows), np.int32),
         words=words,
         sums=sums,
@@ -156,13 +153,13 @@ def with_vectors(
     scalars: IntArray = outputs.scalars[0]
     return state._replace(
         settings=state.settings._replace(packs_all=0),
-        loss_data=with_all_derivatives(state.loss_data, fit.objective),
+        loss_data=_with_all_derivatives(state.loss_data, fit.objective),
         scalars=scalars,
         vectors=layout.Vectors(outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
     )
 
 
-def with_all_derivatives(data: LossData, objective: Objective) -> LossData:
+def _with_all_derivatives(data: LossData, objective: Objective) -> LossData:
     """Add room for the derivatives of all outputs, where they are computed before each tree."""
     if objective.kernel_id != PRECOMPUTED:
         return data
@@ -208,7 +205,7 @@ def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> 
     return layout.VectorSets(categories, groups)
 
 
-def targets_of(target: FloatArray, objective: Objective) -> FloatArray:
+def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
     """Return one row of targets per output, or one for all; custom losses read none of them."""
     if target.ndim == 1 or objective.kernel_id == PRECOMPUTED:
         first = target if target.ndim == 1 else target[:, 0]

@@ -25,7 +25,6 @@ from hedgerow.growing.core.state import (
     COUNT_H_SUM,
     GOSS,
     IS_G_EXPONENT,
-    IS_H_EXPONENT,
     IS_UNIT_SCALE,
     MVS,
     UNIFORM,
@@ -175,31 +174,10 @@ def draw_vectors(
             numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
             sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
         barrier(team)
-    if len(outputs.words) == 0:
-        return  # sorted columns are searched with the fixed numbers
     if thread == 0:
         choose_dropped(outputs.measured, settings.n_rows, outputs.dropped)
     barrier(team)
     write_words(settings, outputs, place, blocks[0])
-
-
-@kernel(inner=True)
-def join_hessians(outputs: Outputs, place: tuple[int, int], quantized: np.ndarray) -> None:
-    """Write the mean of the fixed hessians of the outputs, for rows ``place``; and 0 for g.
-
-    The unit is the largest one of the outputs.
-    """
-    n_outputs, two, one = len(outputs.scalars), np.uint64(2), np.uint64(1)
-    most = outputs.scalars[0, IS_H_EXPONENT]
-    for output in range(1, n_outputs):
-        most = max(most, outputs.scalars[output, IS_H_EXPONENT])
-    for i in range(np.uint64(place[0]), np.uint64(place[1])):
-        h = 0.0
-        for output in range(n_outputs):
-            share = power_of_two(outputs.scalars[output, IS_H_EXPONENT] - most)
-            h += float(outputs.quantized[output, two * i + one]) * share
-        quantized[two * i] = 0
-        quantized[two * i + one] = np.int32(np.rint(h / n_outputs))
 
 
 def scale_of_vectors(params: BoostParams, n_outputs: int) -> float:

@@ -161,19 +161,6 @@ def prepare_node(
         return start_search(node, rules), 0.0
     at, n_bins = node.start + column * stride, np.int64(bins.n_bins[column])
     sum_totals(outputs.sums, at, n_bins, stride, node)
-    return prepare_sums(settings, rules, node, outputs, constraints, table)
-
-
-@kernel(inline=True, inner=True)
-def prepare_sums(
-    settings: Settings,
-    rules: SplitRules,
-    node: VectorNode,
-    outputs: Outputs,
-    constraints: Constraints,
-    table: IntArray,
-) -> tuple[Limits, float]:
-    """Prepare a node like :func:`prepare_node`, with its sums in ``node.totals``."""
     write_units(settings.constant_hessian, outputs, node.units)
     parent = score_totals(node, rules)
     limits = start_search(node, rules)

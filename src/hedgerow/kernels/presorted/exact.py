@@ -38,14 +38,6 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.presorted.cut_scores import (
-    LIST,
-    OutputCuts,
-    best_of_outputs,
-    cut_score,
-    keep_left,
-    put_before,
-)
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
 from hedgerow.kernels.splits.split import Limits, NodeSums
@@ -70,8 +62,7 @@ class CutBuffer(NamedTuple):
     """Sums of the present rows before some cuts, and the scores of the cuts.
 
     All arrays are int64 (CUTS + CHUNK + 1,).  A score is the bit pattern of a float64, or
-    -1 for a cut that is not allowed; under constraints it is a gain.  Several outputs have their
-    own ``g`` and ``h`` (:class:`hedgerow.kernels.presorted.cut_scores.OutputCuts`).
+    -1 for a cut that is not allowed; under constraints it is a gain.
     """
 
     g: IntArray
@@ -84,8 +75,7 @@ class ExactSplit(NamedTuple):
     """The best cut found so far; ``score`` < 0 means none.
 
     ``score`` is the bit pattern of a float64 in units of the sums; ``n_present``
-    counts the entries before the cut, ``n_left`` the rows on its left.  Of several outputs,
-    ``g_left`` and ``h_left`` are 0.
+    counts the entries before the cut, ``n_left`` the rows on its left.
     """
 
     score: np.int64
@@ -100,6 +90,22 @@ class ExactSplit(NamedTuple):
 NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
 
 
+@kernel(inline=True, inner=True)
+def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
+    """Return the score of both sides, with the arithmetic of ``kernels.splits.split.pass_bin``."""
+    g_right, h_right = limits.g - g_left, limits.h - h_left
+    d_left, d_right = h_left + limits.penalty, h_right + limits.penalty
+    if limits.plain:
+        both = g_left * g_left * d_right + g_right * g_right * d_left
+        return both / (d_left * d_right)
+    size_left = max(abs(g_left) - limits.shrink, 0.0)
+    size_right = max(abs(g_right) - limits.shrink, 0.0)
+    left = min(size_left / d_left, limits.longest)
+    right = min(size_right / d_right, limits.longest)
+    of_left = left * (size_left + size_left - d_left * left)
+    return of_left + right * (size_right + size_right - d_right * right)
+
+
 @kernel(inner=True)
 def best_of_cuts(
     cuts: CutBuffer,
@@ -107,11 +113,8 @@ def best_of_cuts(
     before: NodeSums,
     limits: Limits,
     constraints: ConstrainedColumn | None,
-    outputs: OutputCuts | None,
 ) -> int:
     """Score the cuts with the sums ``before`` added on the left; return the largest score."""
-    if outputs is not None:
-        return best_of_outputs(cuts.n, cuts.score, n_cuts, before.n, outputs, constraints)
     g, h, n, scores = cuts.g, cuts.h, cuts.n, cuts.score
     g_before, h_before, n_before = before.g, before.h, before.n
     most = np.int64(-1)
@@ -142,19 +145,14 @@ def better_cut(
     missing_left: int,
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
-    outputs: OutputCuts | None,
 ) -> ExactSplit:
     """Return the better of ``best`` and the first of the best cuts in the buffer."""
-    score = best_of_cuts(cuts, n_cuts, before, limits, constraints, outputs)
+    score = best_of_cuts(cuts, n_cuts, before, limits, constraints)
     if score <= best.score:
         return best
     k = np.uint64(0)
     while cuts.score[k] != score:
         k += _ONE
-    if outputs is not None:
-        keep_left(k, outputs)
-        nothing, n_left = np.int64(0), cuts.n[k] + before.n
-        return ExactSplit(score, feature, cuts.n[k], missing_left, nothing, nothing, n_left)
     return ExactSplit(
         score,
         feature,
@@ -196,40 +194,6 @@ def scan_chunk(
 
 
 @kernel(inner=True)
-def scan_outputs(
-    entries: RowArray, span: tuple[int, int, int], cut_n: IntArray, k: int, outputs: OutputCuts
-) -> int:
-    """As :func:`scan_chunk` for each output; return the number of cuts in the buffer."""
-    after = k
-    for output in range(len(outputs.g)):
-        sums, quantized = outputs.sums[LIST, output], outputs.quantized[output]
-        buffer = outputs.g[output], outputs.h[output], cut_n
-        after, sums[0], sums[1] = scan_chunk(entries, span, quantized, buffer, k, sums[0], sums[1])
-    return after
-
-
-@kernel(inner=True)
-def begin_outputs(entries: RowArray, place: tuple[int, int], outputs: OutputCuts) -> None:
-    """Set the running sums of each output to the first entry of a list."""
-    for output in range(len(outputs.g)):
-        sums, quantized = outputs.sums[LIST, output], outputs.quantized[output]
-        sums[0] = 0
-        sums[1] = 0
-        if place[0] < place[1]:
-            at = _TWO * np.uint64(entries[place[0]] & _ROW_BITS)
-            sums[0] = np.int64(quantized[at])
-            sums[1] = np.int64(quantized[at + _ONE])
-
-
-@kernel(inner=True)
-def end_outputs(k: int, outputs: OutputCuts) -> None:
-    """Write the sums of the list before cut ``k``, the one after its last entry."""
-    for output in range(len(outputs.g)):
-        outputs.g[output, k] = outputs.sums[LIST, output, 0]
-        outputs.h[output, k] = outputs.sums[LIST, output, 1]
-
-
-@kernel(inner=True)
 def scan_entries(
     entries: RowArray,
     place: tuple[int, int],
@@ -241,7 +205,6 @@ def scan_entries(
     missing_left: int,
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
-    outputs: OutputCuts | None,
 ) -> tuple[ExactSplit, int, NodeSums]:
     """Score the cuts of the list at ``place`` (start, stop) in one direction.
 
@@ -254,35 +217,26 @@ def scan_entries(
     start, stop = np.uint64(place[0]), np.uint64(place[1])
     g, h = np.int64(0), np.int64(0)
     k, overflow, next_one = np.uint64(0), False, start
-    if outputs is not None:
-        begin_outputs(entries, place, outputs)
     if start < stop:
         # No cut before the first entry: it would leave no present row on the left.
-        if outputs is None:
-            at = _TWO * np.uint64(entries[start] & _ROW_BITS)
-            g, h = np.int64(quantized[at]), np.int64(quantized[at + _ONE])
+        at = _TWO * np.uint64(entries[start] & _ROW_BITS)
+        g, h = np.int64(quantized[at]), np.int64(quantized[at + _ONE])
         next_one = start + _ONE
     while next_one < stop:
         first, next_one = next_one, min(next_one + _CHUNK, stop)
         span = (start, first, next_one)
-        if outputs is None:
-            k, g, h = scan_chunk(entries, span, quantized, (cut_g, cut_h, cut_n), k, g, h)
-        else:
-            k = scan_outputs(entries, span, cut_n, k, outputs)
+        k, g, h = scan_chunk(entries, span, quantized, (cut_g, cut_h, cut_n), k, g, h)
         if k > _CUTS:
             best = better_cut(
-                cuts, np.int64(k), before, limits, feature, missing_left, best, constraints, outputs
+                cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
             )
             k, overflow = np.uint64(0), True
     sums = NodeSums(g, h, np.int64(stop) - np.int64(start))
-    if outputs is None:
-        cut_g[k] = g
-        cut_h[k] = h
-    else:
-        end_outputs(k, outputs)
+    cut_g[k] = g
+    cut_h[k] = h
     cut_n[k] = sums.n
     held = np.int64(k) + 1
-    best = better_cut(cuts, held, before, limits, feature, missing_left, best, constraints, outputs)
+    best = better_cut(cuts, held, before, limits, feature, missing_left, best, constraints)
     return best, np.int64(-1) if overflow else held, sums
 
 
@@ -297,7 +251,6 @@ def search_list(
     feature: int,
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
-    outputs: OutputCuts | None,
 ) -> ExactSplit:
     """Return the better of ``best`` and the best cut of one column, in both default directions.
 
@@ -305,20 +258,16 @@ def search_list(
     """
     right, left = np.int64(0), np.int64(1)
     nothing = NodeSums(right, right, right)
-    if outputs is not None:
-        put_before(right, outputs)
     best, held, present = scan_entries(
-        entries, place, quantized, cuts, nothing, limits, feature, right, best, constraints, outputs
+        entries, place, quantized, cuts, nothing, limits, feature, right, best, constraints
     )
     if present.n == 0 or present.n == node.n:
         return best
     absent = NodeSums(node.g - present.g, node.h - present.h, node.n - present.n)
-    if outputs is not None:
-        put_before(left, outputs)
     if held >= 0:  # the buffer still holds all cuts
-        return better_cut(cuts, held, absent, limits, feature, left, best, constraints, outputs)
+        return better_cut(cuts, held, absent, limits, feature, left, best, constraints)
     best, held, present = scan_entries(
-        entries, place, quantized, cuts, absent, limits, feature, left, best, constraints, outputs
+        entries, place, quantized, cuts, absent, limits, feature, left, best, constraints
     )
     return best
 
@@ -374,15 +323,6 @@ def mark_sides(
         sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
 
 
-@kernel(inline=True, inner=True)
-def is_near(h: int, last: int, step: float) -> bool:
-    """Return whether a value's rank is less than ``step`` above that of the last candidate.
-
-    ``h`` and ``last`` are the sums of h before the values.
-    """
-    return float(h - last) < step
-
-
 @kernel(inner=True)
 def thin_runs(
     source: RowArray,
@@ -414,10 +354,10 @@ def thin_runs(
         at = to + (i - start)
         bit = np.uint32(0)
         if entry != row and i != start:
-            if waiting and not is_near(h, last, step):
+            if waiting and not float(h - last) < step:
                 target[at_waiting] |= _RUN_BIT
                 last = h_waiting
-            waiting = is_near(h, last, step)
+            waiting = float(h - last) < step
             if waiting:
                 at_waiting, h_waiting = at, h
             else:

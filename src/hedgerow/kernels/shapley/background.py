@@ -22,8 +22,7 @@ It is computed for all o at once, player by player, as in a fast Fourier transfo
 does not.  A leaf therefore needs only the integrals over p of ``T / p`` and ``T / (1 - p)``, by
 the points of the module ``tree_walk``: ``1 / (p (1 - p))`` is the sum of ``1 / p`` and
 ``1 / (1 - p)``.  The table holds the resulting values for each pattern and player, and
-neighbouring leaves share a table (:mod:`hedgerow.kernels.shapley.leaf_groups`).  Pairs repeat the
-method, with tables of the integrals of ``T / p**2``, ``T / (p (1 - p))`` and ``T / (1 - p)**2``.
+neighbouring leaves share a table (:mod:`hedgerow.kernels.shapley.leaf_groups`).
 
 Leaves of many players, and linear leaves, keep a list of the patterns
 of all rows of the background (:mod:`hedgerow.kernels.shapley.pattern_lists`).
@@ -121,32 +120,26 @@ def expected_values(values: FloatArray, n_players: int, p: float) -> None:
 
 @kernel(inner=True)
 def integrate_leaf(
-    walks: Walks, n_players: int, counts: FloatArray, pairs: bool, values: FloatArray,
-    sums: FloatArray,
-) -> None:  # fmt: skip
-    """Write the integrals over p for each pattern of a leaf to ``sums``, one after the other.
+    walks: Walks, n_players: int, counts: FloatArray, values: FloatArray, sums: FloatArray
+) -> None:
+    """Write both integrals over p for each pattern of a leaf to ``sums``, one after the other.
 
     ``counts`` are shares of the background; ``values`` is scratch space.
     """
     size = _ONE << n_players
     n_points = max(_ONE, (n_players + _ONE) // _TWO)
     rule = n_points * (n_points - _ONE) // _TWO
-    for i in range(size * (_TWO + np.uint64(pairs))):
+    for i in range(size + size):
         sums[i] = 0.0
     for q in range(n_points):
         p, weight = walks.point[rule + q], walks.weight[rule + q]
-        rest = 1.0 - p
         for i in range(size):
             values[i] = counts[i]
         expected_values(values, n_players, p)
-        first = weight / (p * p) if pairs else weight / p
-        last = weight / (rest * rest) if pairs else weight / rest
+        first, last = weight / p, weight / (1.0 - p)
         for i in range(size):
             sums[i] += first * values[i]
             sums[size + i] += last * values[i]
-        if pairs:
-            for i in range(size):
-                sums[size + size + i] += weight / (p * rest) * values[i]
 
 
 class FillSpace(NamedTuple):
@@ -257,7 +250,7 @@ def add_leaf_to_group(
         shares[space.pattern[entry]] += counts[entry]
     for pattern in range(size):
         shares[pattern] /= n_rows
-    integrate_leaf(walks, n_players, shares, False, values, sums)
+    integrate_leaf(walks, n_players, shares, values, sums)
     n_each = numbers_of_player(n_sums)
     first_place = np.uint64(groups.first_place[group])
     line = np.uint64(groups.first_place[group + _ONE]) - first_place

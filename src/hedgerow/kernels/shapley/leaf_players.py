@@ -52,8 +52,7 @@ class Tables(NamedTuple):
     Attributes
     ----------
     table_start : int64, one per leaf
-        Start of its tables, one after the other: one for each player, or three for pairs; -1
-        if the leaf has a list.
+        Start of its table; -1 if the leaf has a list.
     table : float64
     list_start : int64, one per leaf
     patterns : uint64

@@ -18,7 +18,6 @@ from hedgerow.kernels.shapley.tree_walk import WORD, Walks
 
 _WORD = np.uint64(WORD)
 _ONE = np.uint64(1)
-_TWO = np.uint64(2)
 _NOTHING = np.uint64(0)
 
 
@@ -88,44 +87,11 @@ def give_line(
 
 
 @kernel(inner=True)
-def give_line_pairs(
-    slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
-    terms: FloatArray, value: float, gain: FloatArray,
-) -> None:  # fmt: skip
-    """Add half of what each pair of players adds together, like :func:`give_line`.
-
-    The result for i and j, i < j, goes to ``i * n_players + j``.
-    """
-    n = count_bits(needed) + count_bits(other) + count_bits(free)
-    n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
-    row = (n - 1) * (n - 2) // 2
-    every, subset = needed | other | free, free
-    while n > 1:
-        inside = needed | subset
-        size = count_bits(inside)
-        worth = 0.5 * value
-        if paths.node[leaf] >= 0:
-            worth += 0.5 * line_value(slopes, paths, leaf, inside, terms)
-        both = tables.coalition[row + size - 2] * worth if size > 1 else 0.0
-        one = tables.coalition[row + size - 1] * worth if 0 < size < n else 0.0
-        none = tables.coalition[row + size] * worth if size < n - 1 else 0.0
-        for i in range(n_players):
-            for j in range(i + _ONE, n_players):
-                if (every >> i) & (every >> j) & _ONE == _ONE:
-                    n_inside = ((inside >> i) & _ONE) + ((inside >> j) & _ONE)
-                    added = both if n_inside == _TWO else none
-                    gain[i * n_players + j] += -one if n_inside == _ONE else added
-        if subset == _NOTHING:
-            break
-        subset = (subset - _ONE) & free
-
-
-@kernel(inner=True)
 def read_list(
     walks: Walks, slopes: Slopes, numbers: FloatArray, paths: Paths, tables: Tables, leaf: int,
-    row: int, n_background: int, pattern: int, space: FloatArray, gain: FloatArray, pairs: bool,
+    row: int, n_background: int, pattern: int, space: FloatArray, gain: FloatArray,
 ) -> None:  # fmt: skip
-    """Write the values of a leaf's players, or pairs, for a row: means over the leaf's list."""
+    """Write the values of a leaf's players for a row: means over the leaf's list."""
     n_players = np.uint64(paths.first[leaf + _ONE] - paths.first[leaf])
     every = (_ONE << n_players) - _ONE
     start = np.uint64(tables.list_start[leaf])
@@ -138,8 +104,7 @@ def read_list(
         terms_of(slopes, node, numbers, row, space)
         for t in range(np.uint64(slopes.start[node + _ONE] - slopes.start[node])):
             on_line |= _ONE << np.uint64(paths.term[leaf, t])
-    n_gains = n_players * n_players if pairs else n_players
-    for k in range(n_gains):
+    for k in range(n_players):
         gain[k] = 0.0
     behind = space[np.uint64(paths.term.shape[1]) :]
     for z in range(np.uint64(n_background)):
@@ -150,13 +115,8 @@ def read_list(
         if is_line:
             terms_of(slopes, np.uint64(paths.node[leaf]), tables.numbers, z, behind)
         free = pattern & other & on_line
-        if pairs:
-            give_line_pairs(
-                slopes, paths, tables, leaf, needed, other_only, free, space, value, gain
-            )
-        else:
-            give_line(slopes, paths, tables, leaf, needed, other_only, free, space, value, gain)
-    for k in range(n_gains):
+        give_line(slopes, paths, tables, leaf, needed, other_only, free, space, value, gain)
+    for k in range(n_players):
         gain[k] /= n_background
 
 
@@ -173,7 +133,7 @@ def read_lists(
     gain, rest = space[:n_players], space[n_players:]
     for i in range(n_rows):
         read_list(walks, slopes, numbers, paths, tables, leaf, row + i, n_background, found[i],
-                  rest, gain, False)  # fmt: skip
+                  rest, gain)  # fmt: skip
         for k in range(n_players):
             at = np.uint64(paths.player[first + k]) * n_sums * _WORD + i
             for s in range(n_sums):

@@ -188,14 +188,8 @@ def gain_of(score: float, factor: float, bounds: Bounds) -> float:
 @kernel(inline=True, inner=True)
 def factor_of(constraints: Constraints, feature: int, bounds: Bounds) -> float:
     """Return the factor on the gains of a column in a node."""
-    return gain_factor(constraints.sign[feature], constraints.factor[feature], bounds)
-
-
-@kernel(inline=True, inner=True)
-def gain_factor(sign: float, factor: float, bounds: Bounds) -> float:
-    """Return the factor on the gains, in a node, of a column with this sign and factor."""
-    ordered = bounds.ordered if sign != 0.0 else 1.0
-    return factor * ordered
+    ordered = bounds.ordered if constraints.sign[feature] != 0.0 else 1.0
+    return constraints.factor[feature] * ordered
 
 
 class ConstrainedColumn(NamedTuple):
@@ -218,31 +212,6 @@ def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> f
 
 
 @kernel(inline=True, inner=True)
-def bounded_score(
-    g_left: float,
-    h_left: float,
-    n_left: int,
-    n_before: int,
-    limits: Limits,
-    constraints: ConstrainedColumn,
-) -> float:
-    """Return the score of both sides of a cut; minus infinity if it is not allowed.
-
-    ``n_before`` rows with a value are before the cut.
-    """
-    g_right, d_left = limits.g - g_left, h_left + limits.penalty
-    d_right = limits.h - h_left + limits.penalty
-    if d_left <= 0.0 or d_right <= 0.0:
-        return -math.inf
-    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
-    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
-    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
-        return -math.inf
-    score = score_at(g_left, d_left, limits.shrink, left)
-    return score + score_at(g_right, d_right, limits.shrink, right)
-
-
-@kernel(inline=True, inner=True)
 def cut_gain(
     g_left: float,
     h_left: float,
@@ -252,7 +221,16 @@ def cut_gain(
     constraints: ConstrainedColumn,
 ) -> float:
     """Return the gain of a cut with ``n_before`` rows with a value before it, or -1."""
-    score = bounded_score(g_left, h_left, n_left, n_before, limits, constraints)
+    g_right, d_left = limits.g - g_left, h_left + limits.penalty
+    d_right = limits.h - h_left + limits.penalty
+    if d_left <= 0.0 or d_right <= 0.0:
+        return -1.0
+    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
+    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
+    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
+        return -1.0
+    score = score_at(g_left, d_left, limits.shrink, left)
+    score += score_at(g_right, d_right, limits.shrink, right)
     return gain_of(score, constraints.factor, constraints.bounds)
 
 

@@ -200,18 +200,10 @@ def middle_of_sides(
                 h += np.int64(cells[bin_ * sums.width + word + N_LANES])
     if sums.constant == 1:
         h = split.n_left
-    return middle_of_sums(g, h, split.n_left, node, rules, output)
-
-
-@kernel(inner=True)
-def middle_of_sums(
-    g: int, h: int, n_left: int, node: VectorNode, rules: SplitRules, output: int
-) -> float:
-    """Return the middle of the leaf values of both sides, of an output with these sums left."""
     g_unit, h_unit = node.units[output, 0], node.units[output, 1]
-    left = side_value(float(g) * g_unit, float(h) * h_unit, n_left, node, rules, output)
+    left = side_value(float(g) * g_unit, float(h) * h_unit, split.n_left, node, rules, output)
     g, h = node.totals[output, 0] - g, node.totals[output, 1] - h
-    n_right = node.n_rows - n_left
+    n_right = node.n_rows - split.n_left
     right = side_value(float(g) * g_unit, float(h) * h_unit, n_right, node, rules, output)
     return 0.5 * left + 0.5 * right
 

@@ -55,8 +55,6 @@ from hedgerow.kernels.simd.lanes import (
 )
 from hedgerow.kernels.splits.growth import smoothed
 from hedgerow.kernels.splits.monotone import (
-    Bounds,
-    ConstrainedColumn,
     clamp,
     lane_scores,
     lane_steps,
@@ -225,48 +223,6 @@ def restrict_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, pare
 def own_value(node: VectorNode, output: int) -> float:
     """Return the leaf value that :func:`restrict_node` has found."""
     return node.lanes[_OWN * node.size + output] * (node.largest.g / node.largest.h)
-
-
-@kernel(inline=True, inner=True)
-def units_of_output(node: VectorNode, output: int) -> tuple[float, float]:
-    """Return what one counts for in the sums of g and h of an output, in ``node.largest``."""
-    return node.lanes[_G_UNIT * node.size + output], node.lanes[_H_UNIT * node.size + output]
-
-
-@kernel(inline=True, inner=True)
-def limits_of_output(node: VectorNode, limits: Limits, output: int) -> Limits:
-    """Return the limits of :func:`start_search` with the sums of one output."""
-    return Limits(
-        node.lanes[_G * node.size + output],
-        node.lanes[_H * node.size + output],
-        node.n_rows,
-        limits.fewest,
-        limits.lightest,
-        limits.penalty,
-        limits.shrink,
-        limits.longest,
-        limits.plain,
-        False,
-    )
-
-
-@kernel(inline=True, inner=True)
-def column_of_output(node: VectorNode, column: ConstrainedColumn, output: int) -> ConstrainedColumn:
-    """Return the constraints on a column for one output: its bounds, and the value of the node."""
-    lanes, size, whole = node.lanes, node.size, column.bounds
-    bounds = Bounds(
-        lanes[_LOW * size + output],
-        lanes[_HIGH * size + output],
-        whole.score,
-        whole.rounding,
-        whole.gamma,
-        lanes[_OWN * size + output],
-        whole.smooth,
-        whole.ordered,
-        whole.key,
-        whole.forced,
-    )
-    return ConstrainedColumn(column.sign, column.factor, column.n_present, bounds)
 
 
 @kernel(inline=True, inner=True)

@@ -32,7 +32,6 @@ from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.loop.sample import Positions
-from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
@@ -99,7 +98,7 @@ class FileDataset(SourceRows):
                 survey.add(rows.batch, None, None, rows.part.name)
         if facts.finish(self.communicator) == 0:
             what = "weight is zero in all rows" if weighted else "the data have no rows"
-            raise DataError(f"{dataset_view.names_of_parts(self.source)}: {what}.")
+            raise DataError(f"{self.source.name}: {what}.")
         self._counted, self._survey = facts, survey
 
     def _new_survey(

@@ -18,7 +18,6 @@ from hedgerow.boosting.external.dataset.time_columns import (
     column_names,
     find_time_columns,
 )
-from hedgerow.boosting.row_data import dataset_view
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import check_intervals
@@ -80,10 +79,7 @@ class SourceRows(Dataset):
         self._has_types = False
 
     def __repr__(self) -> str:
-        return dataset_view.repr_of_files(self.source)
-
-    def _repr_html_(self) -> str:
-        return dataset_view.view_of_files(self.source, self.feature_names)
+        return f"<Dataset: {self.source.summary}>"
 
     @property
     def feature_names(self) -> tuple[str, ...]:

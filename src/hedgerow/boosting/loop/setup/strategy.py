@@ -3,7 +3,8 @@
 Symmetric trees have one cut for all nodes of a level.  A tree for all outputs has vector leaves.
 ``multi_strategy`` is XGBoost's parameter, with the same values.  ``"auto"`` is
 ``"multi_output_tree"`` for several targets, if the other settings allow it, and
-``"one_output_per_tree"`` for classes, for symmetric trees and for linear leaves.
+``"one_output_per_tree"`` for classes, for symmetric trees, for linear leaves and for sorted columns
+(``tree_method="exact"``, ``"approx"``).
 """
 
 from __future__ import annotations
@@ -103,26 +104,26 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     obstacle = obstacle_to_vectors(params)
     if obstacle is None:
         # Histograms of vectors do not support bundles.
-        bundles: Any = False if params.tree_method == "hist" else params.bundle_features
-        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=bundles)
+        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
+    other = "change that" if params.tree_method == "hist" else "tree_method='hist'"
     raise ParameterError(
         f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
-        "multi_strategy='one_output_per_tree', or change that."
+        f"multi_strategy='one_output_per_tree', or {other}."
     )
 
 
-_OF_LEVELS: Mapping[str, Any] = {"tree_method": "hist"}
+_OF_BINS: Mapping[str, Any] = {"tree_method": "hist"}
 _WITHOUT_BUNDLES: Mapping[str, Any] = {"max_conflict_rate": 0.0, "bundle_order": "count"}
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
     """Return the first setting that symmetric trees do not support, or None."""
-    return params.first_unlike(_OF_LEVELS)
+    return params.first_unlike(_OF_BINS)
 
 
 def obstacle_to_vectors(params: BoostParams) -> str | None:
     """Return the first setting that vector leaves do not support, or None."""
-    return asks_for_bundles(params)
+    return params.first_unlike(_OF_BINS) or asks_for_bundles(params)
 
 
 def may_share_trees(params: BoostParams) -> bool:

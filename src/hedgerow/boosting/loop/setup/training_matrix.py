@@ -54,7 +54,7 @@ def prepare_rows(
     if params.tree_method != "hist":
         table = sortable(train.table, params.tree_method)
         if isinstance(table, MappedTable):
-            seen = data(train, table.with_columns(n_threads))
+            seen = data(train, table.sorted(n_threads))
         else:
             seen = data(train, sort_columns(table, n_threads))
         unseen = None if validation is None else data(validation, validation.table)

@@ -1,1 +1,0 @@
-"""Conformal prediction for any estimator."""

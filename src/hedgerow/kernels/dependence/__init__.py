@@ -1,1 +1,0 @@
-"""Partial dependence of all columns in one pass over the trees."""
