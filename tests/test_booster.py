@@ -49,6 +49,8 @@ def test_kinds_of_prediction_agree_for_three_classes(three) -> None:
     raw = three.predict(X, "raw")
     assert raw.shape == three.predict(X, "probability").shape == (768, 3)
     np.testing.assert_array_equal(three.predict(X), raw.argmax(axis=1))
+    some = three.predict_proba(X, first_round=1, n_rounds=2, n_jobs=1)
+    np.testing.assert_array_equal(some, three.predict(X, "probability", first_round=1, n_rounds=2))
     assert np.mean(three.predict(X) == LEVELS) > 0.8
     assert three.predict(X, "leaf").shape == (768, 18) == (768, three.num_trees)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Never, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from hedgerow.boosting.row_data.classes import classes_of_record
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.convert.exports import Exports
-from hedgerow.convert.reading import load_any
+from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.reading.unseen import UnseenCounts
@@ -39,7 +39,6 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions
 from hedgerow.metrics import task_of
-from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
@@ -48,6 +47,7 @@ from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
+from hedgerow.peer_arguments import OF_BOOSTER, OF_PREDICT, NamesOfPeers, refuse_arguments
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.views import InspectionPictures, TreeViews
 from hedgerow.threads import check_jobs, resolve_threads
@@ -77,6 +77,7 @@ class Booster(
     ModelForms,
     Exports,
     SplitValues,
+    NamesOfPeers,
 ):
     """A trained model, as returned by :func:`train` and :func:`load`.
 
@@ -89,6 +90,8 @@ class Booster(
     classes : ndarray of shape (n_classes,), optional
         Class labels by index, which :meth:`predict` returns.
     """
+
+    _names_of_peers: ClassVar[Mapping[str, str]] = OF_BOOSTER
 
     def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
         self.model = model
@@ -167,6 +170,7 @@ class Booster(
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         offset: Any = None,
+        **others: Never,
     ) -> npt.NDArray[Any]:
         """Predict values, raw scores, probabilities or leaves.
 
@@ -205,6 +209,8 @@ class Booster(
         DataError, DataTypeError
             If X does not have the columns of the model.
         """
+        if others:
+            refuse_arguments(Booster.predict, others, OF_PREDICT)
         self._check_kind(kind)
         if kind == "leaf":
             if offset is not None:
@@ -393,23 +399,6 @@ class Booster(
             return (decisive[0] > 0.0).astype(np.int64)
         return decisive.argmax(axis=0)
 
-    def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
-        """Return the importance of each feature, summed over all splits.
-
-        The importance of a target statistic of two columns is divided equally between them.
-
-        Parameters
-        ----------
-        kind : {"gain", "split", "cover"}, default="gain"
-            ``"gain"``: loss reduction.  ``"split"``: number of splits.  ``"cover"``: sum of
-            hessians of the rows in the split nodes.
-
-        Returns
-        -------
-        float64, shape (n_features,)
-        """
-        return feature_importance(self.model, kind)
-
     def _inspected(self) -> Inspected:
         return Inspected(self.model, self._classes, self.target_names)
 
@@ -441,7 +430,7 @@ def initial_model(init_model: Any) -> tuple[Model, Any]:
         return init_model.model, init_model
     if isinstance(init_model, str | os.PathLike):
         try:
-            return load_any(init_model)
+            return load_any(init_model)[:2]
         except OSError as error:
             raise StorageError(
                 f"init_model names the file {path_repr(init_model)}, which cannot be read "
@@ -480,12 +469,21 @@ def load(path: str | os.PathLike[str]) -> Booster:
         If the file cannot be read.
     ModelFormatError
         If it is not a valid model file.
+
+    Warns
+    -----
+    HedgerowWarning
+        If it is a classifier of LightGBM or XGBoost, whose boosters predict probabilities:
+        :meth:`Booster.predict_proba` does.
     """
-    model, record = load_any(path)
+    model, record, is_foreign = load_any(path)
     try:
-        return Booster(model, classes_of_record(objective_of(model), record))
+        booster = Booster(model, classes_of_record(objective_of(model), record))
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+    if is_foreign:
+        warn_of_classes(model)
+    return booster
 
 
 def _booster_from_bytes(data: bytes) -> Booster:

@@ -88,6 +88,7 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
         If the model has a property that Hedgerow models lack; the message names it.
     """
     from hedgerow.convert.readers.lightgbm import read_lightgbm
+    from hedgerow.convert.reading import warn_of_classes
 
     booster = getattr(model, "booster_", model)
     if not hasattr(booster, "model_to_string"):
@@ -95,7 +96,10 @@ def from_lightgbm(model: Any, n_rounds: int | None = None) -> Booster:
     if n_rounds is not None:  # LightGBM takes 0 and negative numbers for all rounds
         n_rounds = _checked_rounds(n_rounds, booster.current_iteration())
     found = read_lightgbm(booster.model_to_string(num_iteration=n_rounds).encode())
-    return _booster(found, model)
+    converted = _booster(found, model)
+    if booster is model:
+        warn_of_classes(found.model)
+    return converted
 
 
 def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
@@ -120,6 +124,7 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
         If the model has a property that Hedgerow models lack; the message names it.
     """
     from hedgerow.convert.readers.xgboost import read_ubjson
+    from hedgerow.convert.reading import warn_of_classes
 
     booster = model.get_booster() if hasattr(model, "get_booster") else model
     if not hasattr(booster, "save_raw"):
@@ -132,7 +137,10 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
         forest = found.model.forest
         forest = forest.first_rounds(_checked_rounds(n_rounds, forest.n_rounds))
         found = replace(found, model=replace(found.model, forest=forest))
-    return _booster(found, model)
+    converted = _booster(found, model)
+    if booster is model:
+        warn_of_classes(found.model)
+    return converted
 
 
 def from_catboost(model: Any, pool: Any = None) -> Booster:

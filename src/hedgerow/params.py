@@ -18,6 +18,7 @@ import numpy as np
 
 from hedgerow.argument_types import check_bool, is_one_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.peer_words import choice_hint
 from hedgerow.schedules import is_number, is_schedule, rate_at, read_rate
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
@@ -273,7 +274,7 @@ def _check_choice(name: str, choice: object) -> None:
     if not is_one_of(choice, known):
         raise ParameterError(
             f"{name} must be one of {', '.join(map(repr, known))}; got {brief(choice)}."
-            f"{did_you_mean(choice, known)}"
+            f"{choice_hint(name, choice, known)}"
         )
 
 

@@ -134,6 +134,20 @@ CATBOOST_METRICS: dict[str, Any] = {
     "hingeloss": "hinge",
 }
 
+_CHOICES: dict[str, dict[str, str]] = {
+    "device": dict.fromkeys(("gpu", "cuda:0"), "cuda"),
+    "boosting": {**dict.fromkeys(("gbtree", "plain"), "gbdt"), "random_forest": "rf"},
+    "grow_policy": {
+        **dict.fromkeys(("lossguide", "best_first"), "leafwise"),
+        **dict.fromkeys(("symmetrictree", "oblivious"), "symmetric"),
+        "levelwise": "depthwise",
+    },
+    "tree_method": dict.fromkeys(("gpu_hist", "histogram"), "hist"),
+    "sampling": {"gradient_based": "mvs", "bernoulli": "uniform", "bagging": "uniform"},
+    "leaf_estimation": {"exact": "line_search"},
+}
+"""Values of parameters in other libraries, in small letters, and in Hedgerow."""
+
 _OBJECTIVES = {
     "LightGBM": LIGHTGBM_OBJECTIVES,
     "XGBoost": XGBOOST_OBJECTIVES,
@@ -144,6 +158,19 @@ _METRICS = {
     "XGBoost": XGBOOST_METRICS,
     "CatBoost": CATBOOST_METRICS,
 }
+
+
+def choice_hint(name: str, value: object, known: Collection[str]) -> str:
+    """Return a sentence on Hedgerow's word for a value of a parameter, or on the nearest one.
+
+    Examples
+    --------
+    >>> choice_hint("device", "gpu", ["cpu", "cuda"])
+    " In place of 'gpu', give 'cuda'."
+    """
+    word = value.lower() if isinstance(value, str) else ""
+    ours = _CHOICES.get(name, {}).get(word)
+    return did_you_mean(value, known) if ours is None else f" In place of {value!r}, give {ours!r}."
 
 
 def objective_hint(word: object, known: Collection[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,39 @@ def test_scikit_learn(make: Callable[[], Any]) -> None:
     found = ours.explain(table[:20])
     raw = ours.predict(table[:20], "raw")
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, raw, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_boosters_of_peers_that_predict_probabilities_are_said_to_do_so(library, tmp_path) -> None:
+    """A ported script must not take classes for probabilities."""
+    peer = pytest.importorskip(library)
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] > 0) * 1
+    if library == "lightgbm":
+        convert, estimator = hedgerow.from_lightgbm, peer.LGBMClassifier(n_estimators=3, verbose=-1)
+        number, path = peer.LGBMRegressor(n_estimators=3, verbose=-1), tmp_path / "m.txt"
+    else:
+        convert, estimator = hedgerow.from_xgboost, peer.XGBClassifier(n_estimators=3)
+        number, path = peer.XGBRegressor(n_estimators=3), tmp_path / "m.json"
+    estimator.fit(X, y)
+    given = estimator.booster_ if library == "lightgbm" else estimator.get_booster()
+    given.save_model(path)
+    for read in (lambda: convert(given), lambda: hedgerow.load(path)):
+        with pytest.warns(hedgerow.HedgerowWarning, match="predict_proba for prob") as found:
+            booster = read()
+        assert len(found) == 1
+        assert found[0].filename == __file__
+        expected = given.predict(X if library == "lightgbm" else peer.DMatrix(X))
+        np.testing.assert_allclose(booster.predict_proba(X)[:, 1], expected, rtol=1e-5)
+    number.fit(X, X[:, 0])
+    booster.save(tmp_path / "own.hedgerow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", hedgerow.HedgerowWarning)
+        hedgerow.load(tmp_path / "own.hedgerow")
+        if library == "xgboost":
+            convert(peer.train({"objective": "binary:hinge"}, peer.DMatrix(X, y), 2))
+        assert convert(estimator).predict(X).tolist() == estimator.predict(X).tolist()
+        convert(number.booster_ if library == "lightgbm" else number.get_booster())
 
 
 def test_what_is_no_model_of_trees_is_refused() -> None:

@@ -33,7 +33,7 @@ def exported(booster, path, target, X=None, **more):
         more.setdefault("approximate", True)
     report = booster.export(path, target, check=X, **more)
     if X is not None:
-        assert report.rows_checked == len(X)
+        assert report.rows_checked == (len(X) if not isinstance(X, dict) else len(X["c"]))
     return report
 
 
@@ -388,6 +388,60 @@ def test_python_text_cannot_be_escaped(tmp_path) -> None:
     y = np.arange(100.0) % 2
     booster = train({"n_estimators": 2, "min_samples_leaf": 1}, Dataset(X, y))
     booster.export(tmp_path / "model.py", check=X)
+
+
+ODD_NAMES = {
+    **{name: name for name in ("é", "价格", "a b", "[x]", "a<b", "{a,b}", "raw", "X", "")},
+    **{name: name for name in ("'", "a=b", "#", "&", "hedgerow_features")},
+    "quotes": "say \"no\" \\ or 'yes'",
+    "lines": "a\nb\r\tc",
+    "escapes": "\\u00e9 \\n",
+    "controls": "\x01\x1b[31m\b\f\x7f\x85\u2028",
+    "spaces": " \xa0\u3000 ",
+    "null": "a\0b",
+    "half": "\ud800",
+    "emoji": "\U0001f600",
+    "long": "x" * 300,
+    "mark": "\ufeffa",
+}
+REFUSED = {
+    "xgboost": {"[x]", "a<b", "controls", "null", "half"},
+    "lightgbm": {"null", "half"},
+    "onnx": {"null", "half", "", "raw", "hedgerow_features"},
+}
+
+
+@pytest.mark.parametrize("target", FORMATS)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_and_categories(name, target, tmp_path) -> None:
+    """The program of a format reads names and categories as they are, or they are refused."""
+    odd = ODD_NAMES[name]
+    level = "c" if name == "half" else odd  # fit refuses such a category
+    X = {odd: np.arange(120.0) % 7, "c": ["b", level, "a"] * 40}
+    y = (X[odd] > 3) * 1.0 + 2.0 * (np.arange(120) % 3 == 1)
+    params = {**PLAIN, "min_data_per_group": 1, "min_samples_leaf": 1, "objective": "cross_entropy"}
+    booster = train(params, Dataset(X, y / 3.0))
+    path = tmp_path / "model.json"
+    if name in REFUSED.get(target, ()):
+        with pytest.raises(ParameterError, match="cannot be written to") as caught:
+            exported(booster, path, target)
+        assert "column" in str(caught.value)
+        return
+    exported(booster, path, target, X)
+    if target == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        read = lightgbm.Booster(model_file=path)
+        assert read.feature_name() == ["_".join(odd.split()) or "_", "c"]
+        frame = pd.DataFrame({**X, "c": pd.Categorical(X["c"])})
+        np.testing.assert_allclose(read.predict(frame), booster.predict(X), rtol=1e-12)
+    if target == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        pyarrow = pytest.importorskip("pyarrow")  # XGBoost misreads such categories of pandas
+        read = xgboost.Booster(model_file=path)
+        assert read.feature_names == [odd, "c"]
+        table = pyarrow.table({**X, "c": pyarrow.array(X["c"]).dictionary_encode()})
+        own = xgboost.DMatrix(table, enable_categorical=True)
+        np.testing.assert_allclose(read.predict(own), booster.predict(X), rtol=1e-5)
 
 
 def test_json_is_documented(mixed, tmp_path) -> None:

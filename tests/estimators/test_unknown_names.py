@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
+import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +27,7 @@ from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
 from hedgerow.convert.settings.rules import Library
 from hedgerow.convert.settings.xgboost import XGBOOST
+from hedgerow.errors import AbsentAttributeError
 from hedgerow.objectives import OBJECTIVES
 from hedgerow.peer_words import CATBOOST_OBJECTIVES, LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
 
@@ -209,10 +213,35 @@ def test_subclasses_have_the_signature_of_their_constructor() -> None:
 
 
 REGRESSOR = HedgerowRegressor(n_estimators=2).fit(X, Y)
+CLASSIFIER = HedgerowClassifier(n_estimators=2).fit(X, Y > 0.5)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "train": (lambda **more: hedgerow.train({}, DATA, **more), peer_arguments.OF_TRAIN),
     "cv": (lambda **more: hedgerow.cv({}, DATA, **more), peer_arguments.OF_CV),
     "Dataset": (lambda **more: hedgerow.Dataset(X, Y, **more), peer_arguments.OF_DATASET),
+    "Booster.predict": (
+        lambda **more: REGRESSOR.booster_.predict(X, **more),
+        peer_arguments.OF_PREDICT,
+    ),
+    "HedgerowRegressor.predict": (
+        lambda **more: REGRESSOR.predict(X, **more),
+        peer_arguments.OF_ESTIMATORS_PREDICT,
+    ),
+    "HedgerowClassifier.predict_proba": (
+        lambda **more: CLASSIFIER.predict_proba(X, **more),
+        peer_arguments.OF_ESTIMATORS_PREDICT,
+    ),
+    "HedgerowRanker.predict": (
+        lambda **more: HedgerowRanker().predict(X, **more),
+        peer_arguments.OF_ESTIMATORS_PREDICT,
+    ),
+    "predict_one": (
+        lambda **more: REGRESSOR.predict_one(X[0], **more),
+        peer_arguments.OF_PREDICT_ONE,
+    ),
+    "feature_importance": (
+        lambda **more: REGRESSOR.booster_.feature_importance(**more),
+        peer_arguments.OF_IMPORTANCE,
+    ),
 }
 
 
@@ -234,11 +263,71 @@ def test_arguments_of_peers_get_advice(name: str) -> None:
         (lambda: hedgerow.train({}, DATA, max_leaves=3), "belong in params"),
         (lambda: hedgerow.cv({}, DATA, nfold=3, seed=1), "'nfold', give folds. In place of 'seed'"),
         (lambda: hedgerow.Dataset(X, ofset=Y), "Did you mean 'offset'"),
+        (lambda: REGRESSOR.booster_.predict(X, knd="raw"), "Did you mean 'kind'"),
+        (lambda: CLASSIFIER.predict(X, ofset=Y), "Did you mean 'offset'"),
     ],
 )
 def test_advice_for_other_arguments(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(TypeError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (REGRESSOR.booster_, peer_arguments.OF_BOOSTER),
+        (REGRESSOR, peer_arguments.OF_ESTIMATORS),
+        (CLASSIFIER, peer_arguments.OF_ESTIMATORS),
+    ],
+)
+def test_attributes_of_peers_get_advice(model: Any, names: dict[str, str]) -> None:
+    """What is advised exists, and what exists here needs no advice."""
+    for name, ours in names.items():
+        assert not hasattr(model, name)
+        with pytest.raises(AbsentAttributeError) as found:
+            getattr(model, name)
+        assert peer_arguments.advice(name, ours) in str(found.value)
+        for path in re.findall(r"(?:call|read|or) ([a-z][\w.]*\w)", ours):
+            owner = hedgerow if path.startswith("hedgerow.") else model
+            operator.attrgetter(path.removeprefix("hedgerow."))(owner)
+    assert pickle.loads(pickle.dumps(model)).predict(X).shape == (30,)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        _ = model.nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("device", "gpu", "In place of 'gpu', give 'cuda'"),
+        ("boosting", "gbtree", "give 'gbdt'"),
+        ("grow_policy", "SymmetricTree", "give 'symmetric'"),
+        ("tree_method", "gpu_hist", "give 'hist'"),
+        ("device", "cda", "Did you mean 'cuda'"),
+    ],
+)
+def test_values_of_peers_get_advice(name: str, value: str, words: str) -> None:
+    for call in (
+        lambda: HedgerowRegressor(**{name: value}).fit(X, Y),
+        lambda: hedgerow.train({name: value}, DATA),
+    ):
+        with pytest.raises(hedgerow.ParameterError, match=words):
+            call()
+
+
+def test_a_dict_of_another_library_is_sent_to_its_translation() -> None:
+    lightgbm = {"num_leaves": 3, "bagging_fraction": 0.5, "lambda_l2": 1.0}
+    xgboost = {"eta": 0.1, "colsample_bytree": 0.5, "min_split_loss": 1.0}
+    for call in (
+        lambda params: hedgerow.train(params, DATA),
+        lambda params: HedgerowRegressor(**params),
+        lambda params: HedgerowRegressor().set_params(**params),
+    ):
+        for params, name in ((lightgbm, "from_lightgbm_params"), (xgboost, "from_xgboost_params")):
+            with pytest.raises(hedgerow.ParameterError, match=f"{name}.* translates"):
+                call(params)
+    with pytest.raises(hedgerow.ParameterError) as found:
+        HedgerowRegressor(num_leaves=3)
+    assert "from_lightgbm_params" not in str(found.value)
 
 
 def test_what_is_advised_exists() -> None:

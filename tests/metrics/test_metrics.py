@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import huber, pseudo_huber
 from sklearn import metrics as reference
 
-from hedgerow import Dataset, train
+from hedgerow import Dataset, HedgerowClassifier, train
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
 from hedgerow.metrics.catalogue import WITH_PARAMETER
@@ -542,12 +542,82 @@ def test_what_a_metric_must_not_return(returned, advice) -> None:
         train({"n_estimators": 1, "eval_metric": own, "early_stopping": False}, data)
 
 
-def test_a_metric_of_two_arguments_is_refused_before_the_fit() -> None:
-    def own(y_true, prediction):
+def test_a_classifier_and_groups_take_functions_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.where(X[:, 0] > 0.3, "yes", "no")
+    model = HedgerowClassifier(n_estimators=5, eval_metric=[reference.f1_score, "f1"])
+    curves = model.fit(X, y, X_val=X, y_val=y).evals_result_["validation"]
+    assert curves["f1_score"] == pytest.approx(curves["f1"])
+    found = by_group(reference.mean_absolute_error, [1.0, 2.0], [1.0, 4.0], ["a", "b"], [1.0, 2.0])
+    assert found == {"a": 0.0, "b": 2.0}
+
+
+def test_a_metric_of_one_argument_is_refused_before_the_fit() -> None:
+    def own(y_true):
         return 0.0
 
     data = Dataset(np.arange(60.0)[:, None], np.arange(60.0))
-    with pytest.raises(
-        ParameterError, match=r"'own' is called with three arguments, \(y_true, pred"
-    ):
+    with pytest.raises(ParameterError, match=r"'own' is called with \(y_true, prediction, weight"):
         train({"n_estimators": 1, "eval_metric": own}, data)
+
+
+def own_error(y_true, prediction):
+    return np.abs(y_true - prediction).mean()
+
+
+def own_weighted_error(y_true, prediction, *, sample_weight=None):
+    return np.average(np.abs(y_true - prediction), weights=sample_weight)
+
+
+MULTI = functools.partial(reference.f1_score, average="macro")
+OVR = functools.partial(reference.roc_auc_score, multi_class="ovr")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("n_classes", "metric", "higher", "same"),
+    [
+        (0, reference.mean_absolute_error, False, "mae"),
+        (0, reference.r2_score, True, "r2"),
+        (0, own_error, False, None),
+        (0, own_weighted_error, False, "mae"),
+        (0, reference.max_error, False, None),
+        (2, reference.log_loss, False, "logloss"),
+        (2, reference.roc_auc_score, True, "auc"),
+        (2, reference.accuracy_score, True, "accuracy"),
+        (2, reference.f1_score, True, "f1"),
+        (2, reference.matthews_corrcoef, True, "mcc"),
+        (2, reference.brier_score_loss, False, "brier"),
+        (2, reference.average_precision_score, True, "average_precision"),
+        (3, reference.log_loss, False, "logloss"),
+        (3, reference.zero_one_loss, False, "error"),
+        (3, MULTI, True, "f1_macro"),
+        (3, OVR, True, None),
+    ],
+    ids=str,
+)
+def test_functions_of_two_arguments(n_classes, metric, higher, same, weighted) -> None:
+    """Functions of scikit-learn give the scores of the metrics of the same name, and stop well."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + rng.normal(size=400)
+    if n_classes:
+        y = np.digitize(y, [0.0, 1.0][: n_classes - 1])
+    weight = rng.integers(1, 4, 400) * 1.0 if weighted else None
+    train_, valid = (
+        Dataset(X[part], y[part], weight=None if weight is None else weight[part])
+        for part in (slice(0, 250), slice(250, None))
+    )
+    params = {"n_estimators": 6, "objective": {0: "squared_error", 2: "logistic"}.get(n_classes)}
+    params["objective"] = params["objective"] or "softmax"
+    metrics = [metric] if same is None else [metric, same]
+    if weighted and metric in (own_error, reference.max_error):
+        with pytest.raises(ParameterError, match="takes no weights"):
+            train({**params, "eval_metric": metrics}, train_, valid)
+        return
+    booster = train({**params, "eval_metric": metrics, "patience": 100}, train_, valid)
+    own, *other = booster.evals_result["validation"].values()
+    np.testing.assert_allclose(own, other[0] if other else own, rtol=1e-9)
+    best = np.argmax(own) if higher else np.argmin(own)
+    assert booster.best_iteration == best + 1

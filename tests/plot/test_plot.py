@@ -336,11 +336,54 @@ def test_any_depth_can_be_shown() -> None:
     assert tree_dot(model).startswith("digraph")
 
 
-def test_no_trees() -> None:
-    model = random_model(0, n_rounds=0)
+@pytest.mark.parametrize(("n_outputs", "value"), [(1, "1.25"), (2, "[1.25, 1.25]")])
+def test_no_trees(n_outputs: int, value: str) -> None:
+    """A model without trees is shown as its base score."""
+    model = random_model(0, n_rounds=0, n_outputs=n_outputs)
+    model = replace(model, forest=replace(model.forest, base_score=np.full(n_outputs, 1.25)))
     assert all(len(column) == 0 for column in forest_frame(model).values())
+    assert tree_text(model) == tree_text(model, -1) == f"no trees\nvalue={value}  base score"
+    assert tree_rules(model) == [f"always -> {value}  (base score)"]
+    assert parse_dot(tree_dot(model)) == ({}, {0: f"{value}\nbase score"})
     with pytest.raises(IndexError, match="0 trees"):
-        tree_text(model)
+        tree_text(model, 1)
+    pytest.importorskip("matplotlib")
+    assert [text.get_text() for text in plot_tree(model).texts[:-1]] == [value, "base score"]
+    close_figures()
+
+
+def cuts_shown(cuts: Sequence[float]) -> list[str]:
+    """Return the cuts of a chain of splits of one column, as its picture shows them."""
+    like = chain(len(cuts))
+    threshold = like.forest.threshold.copy()
+    threshold[like.forest.feature >= 0] = keys(*cuts)
+    model = replace(like, forest=replace(like.forest, threshold=threshold))
+    boxes = lay_out(pick_tree(model, None, 0), in_letters).boxes
+    return [box.heading[-1].rpartition("≤ ")[2] for box in boxes if box.kind == "split"]
+
+
+def test_pictures_tell_cuts_apart() -> None:
+    cuts = [20180131.5, 20180130.5, 1 / 3, 1 / 3 + 1e-9, 1e-9 / 7, -1234567.0000012, 1e300]
+    shown = ["20180131.5", "20180130.5", "0.333333333…", "0.333333334…", "1.42857…e-10"]
+    assert cuts_shown(cuts) == [*shown, "-1234567.0…", "1e+300"]
+
+
+@given(
+    cuts=st.lists(
+        # Cuts at -0.0 and 0.0 are the same.
+        st.floats(allow_nan=False, allow_infinity=False).map(lambda cut: cut + 0.0),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_no_picture_rounds_a_cut_away(cuts: list[float]) -> None:
+    """What is shown begins as the exact cut, whole part included, and as no other one."""
+    exact = {repr(cut) for cut in cuts}
+    for text, cut in zip(cuts_shown(cuts), cuts, strict=True):
+        start, left_out, end = text.partition("…")
+        like = [other for other in exact if other.startswith(start) and other.endswith(end)]
+        assert like == [repr(cut)] if left_out else text == repr(cut)
+        assert "." in start or not left_out
 
 
 def test_which_tree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from hedgerow import DataError, HedgerowClassifier, HedgerowRegressor, ParameterError
+from hedgerow import DataError, DataTypeError, HedgerowClassifier, HedgerowRegressor, ParameterError
 from hedgerow.inspection.importance import Importances
 from hedgerow.plot import (
     plot_beeswarm,
@@ -133,8 +134,8 @@ def test_numbers_and_cells() -> None:
         "−2",
     ]
     assert [signed(x) for x in (1.0, -1.0)] == ["+1", "−1"]
-    shown = [cell_text(x) for x in (None, np.nan, True, 3, 3.0, 0.12345, "red")]
-    assert shown == ["missing", "missing", "True", "3", "3", "0.1235", "red"]
+    shown = [cell_text(x) for x in (None, np.nan, True, 3, 3.0, 0.12345, "red", 20180131.0)]
+    assert shown == ["missing", "missing", "True", "3", "3", "0.1235", "red", "20180131"]
 
 
 def test_importance_shows_the_strongest_columns_and_the_rest() -> None:
@@ -484,3 +485,43 @@ def test_panels_of_similar_long_names_have_distinct_titles() -> None:
     figure = model.plot_partial_dependence(X)
     labels = [axes.get_xlabel() for axes in figure.axes]
     assert len(set(labels)) == 3
+
+
+def test_outputs_have_names_and_models_are_importances() -> None:
+    """What explain takes as outputs, every picture takes as output."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.array(["lo", "mid", "hi"])[np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.5])]
+    model = HedgerowClassifier(n_estimators=3).fit(X, y)
+    names = model.booster_.output_names
+    found, curves = model.partial_dependence(X), model.individual_curves(X, 0)
+    explanation = model.explain(X)
+    pairs = model.explain(X[:20], interactions=True)
+    joint, strengths = model.joint_dependence(X, [0, 1]), model.interactions(X[:50])
+    pictures: dict[Any, Any] = {
+        plot_beeswarm: explanation,
+        plot_dependence: (explanation, "x0"),
+        plot_waterfall: explanation,
+        plot_interactions: pairs,
+        plot_partial_dependence: found["x0"],
+        plot_curves: curves,
+        plot_joint_dependence: joint,
+    }
+    for draw, given in [*pictures.items(), (plot_interactions, strengths)]:
+        drawn = given if isinstance(given, tuple) else (given,)
+        images = []
+        for output in (names.index("hi"), "hi"):
+            shown = draw(*drawn, output=output)
+            buffer = io.BytesIO()
+            shown.figure.savefig(buffer, format="png", dpi=30, metadata={"Software": None})
+            images.append(buffer.getvalue())
+        assert images[0] == images[1]
+        with pytest.raises(ParameterError, match=r"output must be .*'lo'.*got 'high'"):
+            draw(*drawn, output="high")
+    plot_partial_dependence(found, output="hi")
+    model.plot_partial_dependence(X, output="mid")
+    for given in (model, model.booster_):
+        axes = plot_importance(given)
+        assert labels(axes.yaxis) == labels(model.plot_importance().yaxis)
+    with pytest.raises(DataTypeError, match="a Booster or a fitted estimator"):
+        plot_importance({"x0": 1.0})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import itertools
 import json
 import os
@@ -15,6 +17,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -103,6 +106,8 @@ def test_records_have_the_predictions_of_the_model(server, classifier) -> None:
             assert status == 200, found
             assert found["model"] == "income"
             assert found["predictions"] == predict(X.head(n)).tolist()
+            known = {"probability": classifier.classes_.tolist()}.get(kind)
+            assert found.get("classes") == known
     ordered = [list(row.values()) for row in records()[:5]]
     status, found = server.ask("POST", "/predict", {"records": ordered})
     assert found["predictions"] == classifier.predict(X.head(5)).tolist()
@@ -158,9 +163,10 @@ def test_the_protocol_of_open_inference(server, classifier) -> None:
     }  # fmt: skip
     assert probability["shape"] == [5, 3]
     assert probability["data"] == classifier.predict_proba(X).reshape(-1).tolist()
-    params = [{"name": name} for name in ("contributions", "base_value", "raw")]
+    params = [{"name": name} for name in ("contributions", "base_value", "raw", "classes")]
     status, found = server.ask("POST", "/v2/models/income/infer", {**body, "outputs": params})
-    values, base, raw = (np.reshape(out["data"], out["shape"]) for out in found["outputs"])
+    values, base, raw, classes = (np.reshape(o["data"], o["shape"]) for o in found["outputs"])
+    assert classes.tolist() == classifier.classes_.tolist()
     assert values.shape == (5, 3, 3)
     np.testing.assert_allclose(values.sum(axis=1) + base, raw, atol=1e-9)
 
@@ -258,6 +264,10 @@ GOOD = {"size": 1.0, "age": 30, "city": "Oslo"}
         (b"[" * 100_000, 400, "deep"),
         (b'{"records": [[' + b"9" * 5000 + b"]]}", 400, "not JSON"),
         (b'{"records": [{"size": NaN, "age": 1, "city": "Oslo"}]}', 400, "null"),
+        (b'{"records": [{"size": -1e999, "age": 1, "city": "Oslo"}]}', 400, "float64"),
+        (b'{"records": [[' + b"9" * 400 + b'.5, 1, "Oslo"]]}', 400, "float64"),
+        (b'{"records": [{"size": 1, "\\u0073ize": 2, "age": 1, "city": "Oslo"}]}', 400, "'size'"),
+        (b'{"records": [], "records": [[1.0, 1, "Oslo"]]}', 400, "more than once"),
         ([], 400, "object"),
         ({}, 400, "records"),
         ({"records": []}, 400, "at least one"),
@@ -337,6 +347,7 @@ def test_bad_tensors_are_answered_by_what_is_wrong(server, inputs, words) -> Non
         ("GET", "/v2/models/other", 404),
         ("GET", "/v2/models/income/versions/0/ready", 404),
         ("GET", "/v2/models/..%2f..%2fetc%2fpasswd", 404),
+        *((method, f"{path}/", 404) for method in ("GET", "POST") for path in ("/predict", "/v2")),
     ],
 )
 def test_other_addresses(server, method, address, status) -> None:
@@ -351,6 +362,34 @@ def test_binary_tensors_are_refused(server) -> None:
     )
     assert status == 400
     assert "JSON" in found["error"]
+
+
+def test_the_description_of_the_routes(server, numbers, tmp_path) -> None:
+    """Each path of OpenAPI answers, and the example of the page is answered."""
+    status, about = server.ask("GET", "/openapi.json")
+    assert (status, about["openapi"]) == (200, "3.1.0")
+    record = about["components"]["schemas"]["Record"]
+    assert record["required"] == ["size", "age", "city"]
+    assert record["properties"]["age"]["type"] == ["integer", "null"]
+    assert record["properties"]["city"]["examples"] == ["Kiel", "Oslo", "Rome"]
+    for path, operations in about["paths"].items():
+        for method in operations:
+            assert server.ask(method.upper(), path)[0] in ((200,) if method == "get" else (400,))
+    odd = "<script>alert(1)</script>"
+    X = {odd: [1.0, 2.0] * 30, "when": np.arange(60).astype("datetime64[D]"), "n": [3, None] * 30}
+    booster = train({"n_estimators": 2}, Dataset(X, np.arange(60.0)))
+    booster.save(tmp_path / "odd.hedgerow")
+    token = "correct horse battery staple"
+    given = {"Authorization": f"Bearer {token}"}
+    with serving(tmp_path / "odd.hedgerow", environment={"HEDGEROW_TOKEN": token}) as other:
+        assert other.ask("GET", "/docs")[0] == other.ask("GET", "/openapi.json")[0] == 401
+        servers = [(other, given), (server, {}), (numbers[2], {})]
+        for each, headers in servers:
+            status, page = each.ask("GET", "/docs", headers=headers)
+            assert (status, odd in page) == (200, False)
+            example = html.unescape(re.search(r"<pre>(.*?)</pre>", page, re.DOTALL)[1])
+            status, found = each.ask("POST", "/predict", json.loads(example), headers)
+            assert (status, len(found["predictions"])) == (200, 1)
 
 
 # -- limits ---------------------------------------------------------------------------
@@ -379,6 +418,79 @@ def test_limits(path) -> None:
         assert b" 408 " in answer.split(b"\r\n")[0]
         assert time.monotonic() - start < 20
         assert server.ask("GET", "/v2/health/live")[0] == 200
+
+
+def test_heads_that_never_end(path) -> None:
+    """Clients that send parts of heads, or nothing, lock nobody out for longer than the limit."""
+    answered = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
+    part = b"GET /v2/health/live HTTP/1.1\r\nX: "
+    with serving(path, "--max-seconds", "1", "--max-connections", "12") as server:
+        address = (server.host, server.port)
+        clients = [socket.create_connection(address, 30) for _ in range(12)]
+        for number, client in enumerate(clients):
+            client.setblocking(False)
+            client.sendall((b"", part, answered + part)[number % 3])
+        open_ones = {client for number, client in enumerate(clients) if number % 3}
+
+        def all_are_closed() -> bool:
+            for client in list(open_ones):
+                try:
+                    client.sendall(b"x")  # each byte comes in time, the head does not
+                    if client.recv(4096) == b"":
+                        open_ones.discard(client)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    open_ones.discard(client)
+            return not open_ones
+
+        wait_until(all_are_closed)
+        wait_until(lambda: server.ask("GET", "/v2/health/live")[0] == 200)
+        for client in clients:
+            client.close()
+
+
+class _Sent:
+    """A request as the service reads it."""
+
+    headers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def stream(self):
+        yield self.body
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"records": [[1.0, 30, "Oslo"]], "\\u0065xplain": false}', 200),
+        (b'{"records": [[1.0, 30, "Oslo"]], "\\u0065xplain": true}', 503),
+        (b'{"records": [' + b",".join([b'[1,2,"a"]'] * 33) + b"]}", 503),
+        (b'{"records": [[1.0, 30, "explain"]]}', 200),
+    ],
+)
+def test_what_the_event_loop_answers(path, body, status, monkeypatch) -> None:
+    """Few rows; with all threads busy, explanations and more rows, however written, wait."""
+    from hedgerow.serving.app import Service
+    from hedgerow.serving.errors import RequestError
+    from hedgerow.serving.records import read_records
+    from hedgerow.serving.settings import Settings
+    from hedgerow.serving.slot import ModelSlot
+
+    slot = ModelSlot(str(path), "income")
+    service = Service(Settings(str(path)), slot)
+    monkeypatch.setattr(service.workers, "submit", lambda *_: None)
+
+    async def status_of_answer() -> int:
+        try:
+            return (await service._answer(_Sent(body), slot.model, read_records)).status
+        except RequestError as error:
+            return error.status
+
+    assert asyncio.run(status_of_answer()) == status
+    service.workers.close()
 
 
 @pytest.fixture(scope="module")

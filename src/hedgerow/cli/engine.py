@@ -237,7 +237,7 @@ def open_model(path: str) -> SavedModel:
 
 def chosen_parameters(path: str) -> dict[str, Any]:
     """Return the values chosen for ``"auto"`` in an estimator's model file, by parameter."""
-    model, record = load_any(path)
+    model, record, _ = load_any(path)
     given = {} if record is None else record.get("params")
     if not isinstance(given, dict):
         return {}

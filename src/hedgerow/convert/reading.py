@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.argument_types import path_text
 from hedgerow.boosting.row_data.classes import labels_to_record
-from hedgerow.convert.meaning import Imported
-from hedgerow.errors import ModelFormatError
+from hedgerow.convert.meaning import SOURCE, Imported
+from hedgerow.errors import HedgerowWarning, ModelFormatError
 from hedgerow.io import strict_json
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.strict_json import Bounds
+from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
+from hedgerow.objectives import objective_of_record
 
 if TYPE_CHECKING:
     from hedgerow.convert.meaning import Imported
+
+_CHANCES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
+"""Libraries whose boosters predict the probabilities of classes."""
 
 MOST_BYTES = 2**31
 """Size limit of files of other libraries."""
 
 
-def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None]:
-    """Read a model file of Hedgerow, LightGBM, XGBoost or CatBoost from an untrusted source."""
+def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None, bool]:
+    """Read a model file, maybe of another library; tell its record and whether it is foreign."""
     path = path_text(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
-        return load_model(path)
+        return *load_model(path), False
     with open(path, "rb") as file:
         start = file.read(SNIFF_BYTES)
         if format_of(start) is None:
-            return load_model(path)
+            return *load_model(path), False
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise ModelFormatError(
@@ -45,7 +51,25 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
         raise ModelFormatError(f"{path}: {error}") from None
     assert found is not None
     known = found.classes
-    return found.model, None if known is None else {"classes": labels_to_record(known)}
+    record = None if known is None else {"classes": labels_to_record(known)}
+    return found.model, record, True
+
+
+def warn_of_classes(model: Model) -> None:
+    """Warn that ``predict`` gives classes, where the one of the model's library gave chances."""
+    source = model.training[SOURCE]
+    library = _CHANCES.get(source["format"])
+    objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
+    is_classifier = task_of(objective) != "regression"
+    if library == "XGBoost":  # of its objectives, others give classes or raw scores
+        is_classifier = source["objective"] in ("binary:logistic", "multi:softprob")
+    if library is not None and is_classifier:
+        warnings.warn(
+            f"the predict of {library}'s Booster gives probabilities, but the predict of this "
+            "booster gives classes: call predict_proba for probabilities.",
+            HedgerowWarning,
+            stacklevel=3,
+        )
 
 
 def format_of(start: bytes) -> str | None:

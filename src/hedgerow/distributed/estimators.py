@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Never, Self, TypeAlias
 
 import numpy as np
 
@@ -257,7 +257,7 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
             masses = client.submit(add_masses, masses, future, classes, pure=False)
         return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
 
-    def predict(self, X: Any, offset: Any = None) -> Any:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Return the most probable class of each row: lazily for a Dask collection.
 
         Returns
@@ -265,8 +265,8 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
         dask.dataframe.Series or dask.array.Array of the type of ``classes_``, for several labels
         per row a DataFrame; an array for a table in memory
         """
-        if not is_collection(X):
-            return super().predict(X, offset)
+        if others or not is_collection(X):
+            return super().predict(X, offset, **others)
         local = self._predictor()
         classes: AnyArray = local.classes_
         if local.booster_.target_names is not None:
@@ -274,7 +274,7 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
             return predict_lazily(local.predict, X, dtype, names, offset=offset)
         return predict_lazily(local.predict, X, classes.dtype, offset=offset)
 
-    def predict_proba(self, X: Any, offset: Any = None) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Return the probability of each class in the order of ``classes_``: lazily for Dask.
 
         Returns
@@ -282,8 +282,8 @@ class DaskHedgerowClassifier(  # type: ignore[misc]  # checkpoints are kept by t
         dask.dataframe.DataFrame, whose columns are the classes, or dask.array.Array; an
         array for a table in memory
         """
-        if not is_collection(X):
-            return super().predict_proba(X, offset)
+        if others or not is_collection(X):
+            return super().predict_proba(X, offset, **others)
         local, dtype = self._predictor(), np.dtype(np.float64)
         columns = local.classes_.tolist()
         return predict_lazily(local.predict_proba, X, dtype, columns, offset=offset)
@@ -326,7 +326,7 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
     def _fit_divided(self, client: Any, tables: Tables, train: Train) -> Self:
         return self._adopt(train(loss_spec_of(self).for_targets(tables), None))
 
-    def predict(self, X: Any, offset: Any = None) -> Any:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Predict the target of each row: lazily for a Dask collection.
 
         Returns
@@ -334,8 +334,8 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
         dask.dataframe.Series or dask.array.Array of float64; for several quantiles or targets
         a DataFrame, whose columns are the levels or names; an array for a table in memory
         """
-        if not is_collection(X):
-            return super().predict(X, offset)
+        if others or not is_collection(X):
+            return super().predict(X, offset, **others)
         local, dtype = self._predictor(), np.dtype(np.float64)
         levels = local.booster_.model.training.get("quantile")
         columns = levels if isinstance(levels, list) else local.booster_.target_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import numpy as np
 
@@ -132,15 +132,15 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
 
         return self._fit_on(client, tables, fit, resilience)
 
-    def predict(self, X: Any, offset: Any = None) -> Any:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> Any:
         """Return the score of each row: lazily for a Dask collection.
 
         Returns
         -------
         dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
         """
-        if not is_collection(X):
-            return super().predict(X, offset)
+        if others or not is_collection(X):
+            return super().predict(X, offset, **others)
         method = self._predictor().predict
         return predict_lazily(method, X, np.dtype(np.float64), offset=offset)
 

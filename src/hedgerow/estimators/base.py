@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,7 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
 from hedgerow.plot.views import InspectionPictures
 from hedgerow.schedules import LearningRate
@@ -89,12 +90,15 @@ class HedgerowEstimator(
     FittedReports,
     BoostedExplanations,
     InspectionPictures,
+    NamesOfPeers,
 ):
     """Base of the boosted classifier, regressor and ranker.
 
     Parameters are fields of a dataclass, so each is written only once.  The dataclass makes the
     signatures that scikit-learn, ``help()`` and editors read.
     """
+
+    _names_of_peers: ClassVar[Mapping[str, str]] = OF_ESTIMATORS
 
     booster_: Booster = field(init=False)
     n_features_in_: int = field(init=False)
@@ -377,7 +381,7 @@ class HedgerowEstimator(
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)
 
-    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
+    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
         """Predict one row without the overhead of a table.
 
         See :meth:`hedgerow.Booster.predict_one`.
@@ -402,7 +406,7 @@ class HedgerowEstimator(
         if booster is None:
             check_is_fitted(self)  # raises
             booster = self.booster_
-        return booster.predict_one(row, kind)
+        return booster.predict_one(row, kind, **others)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """Return the booster, after those checks of scikit-learn that the booster lacks."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Never, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -38,6 +38,7 @@ from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, Task, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
+from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
@@ -236,7 +237,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             )
         return name, len(classes) if several else 1
 
-    def predict(self, X: Any, offset: Any = None) -> AnyArray:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> AnyArray:
         """Predict the class of each row.
 
         The prediction is the class with the largest probability, or with
@@ -254,10 +255,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Labels, of the type of ``classes_``.  For several labels per row an int64
             array of shape (n_rows, n_labels), 1 where the label is more probable than not.
         """
+        if others:
+            refuse_arguments(HedgerowClassifier.predict, others, OF_ESTIMATORS_PREDICT)
         booster = self._fitted_booster(X)
         return _classes_of(booster, self._raw(booster, X, offset))
 
-    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
+    def predict_proba(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Predict the probability of each class, corrected for class weights.
 
         Parameters
@@ -272,6 +275,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Columns are in the order of ``classes_``.  For several labels per row the
             shape is (n_rows, n_labels), and rows do not sum to 1.
         """
+        if others:
+            refuse_arguments(HedgerowClassifier.predict_proba, others, OF_ESTIMATORS_PREDICT)
         booster = self._fitted_booster(X)
         return booster.link(self._raw(booster, X, offset))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Never, Self, TypeAlias, cast
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +26,7 @@ from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING, Objective, make_objective
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
+from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -225,7 +226,7 @@ class HedgerowRanker(HedgerowEstimator):
             raise AbsentAttributeError("position_bias_ needs positions: fit(..., position=...).")
         return dict(zip(found["positions"], found["bias"], strict=True))
 
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Score each row; within a query, rows with higher scores come first.
 
         Parameters
@@ -239,6 +240,8 @@ class HedgerowRanker(HedgerowEstimator):
         ndarray of float64, shape (n_rows,)
             Scores have no unit and cannot be compared between queries.
         """
+        if others:
+            refuse_arguments(HedgerowRanker.predict, others, OF_ESTIMATORS_PREDICT)
         booster = self._fitted_booster(X)
         return booster.link(self._raw(booster, X, offset))
 

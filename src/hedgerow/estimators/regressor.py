@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 from sklearn.base import RegressorMixin
 
@@ -33,6 +33,7 @@ from hedgerow.estimators.scores import r2
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
+from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.objectives.distributions.predicted import Distribution
@@ -236,7 +237,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             return read_targets(y, n_rows, name)
         return Targets(check_vector(target_column(y, name), n_rows, name), None)
 
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None, **others: Never) -> FloatArray:
         """Predict the target of each row.
 
         Parameters
@@ -251,6 +252,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             Two-dimensional for several targets, in the order of y, and for several
             quantiles, which ascend in each row.
         """
+        if others:
+            refuse_arguments(HedgerowRegressor.predict, others, OF_ESTIMATORS_PREDICT)
         booster = self._fitted_booster(X)
         return booster.link(self._raw(booster, X, offset))
 

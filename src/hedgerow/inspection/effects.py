@@ -63,6 +63,8 @@ class Effect:
         Conversion of fractional numbers to categories.
     left_out : tuple
         Categories that were not evaluated, because ``n_points`` allows fewer.
+    output_names : tuple of str
+        Names of several outputs, if they are known.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Effect:
     zero_missing_up_to: float | None = None
     rounding: Rounding = "none"
     left_out: tuple[Level, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     @property
     def n_outputs(self) -> int:
@@ -198,8 +201,9 @@ class Effect:
             return self
         unknown = None if self.unknown is None else self.unknown[number]
         return replace(
-            self, values=self.values[:, number], missing=self.missing[number], unknown=unknown
-        )
+            self, values=self.values[:, number], missing=self.missing[number], unknown=unknown,
+            output_names=(),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +242,8 @@ class PartialDependence:
 
     def __getitem__(self, key: str | int) -> Effect:
         """Return the effect of a column by name or position."""
-        return self.effects[place_of_name(key, self.names)]
+        effect = self.effects[place_of_name(key, self.names)]
+        return replace(effect, output_names=self.output_names)
 
     @property
     def strength(self) -> FloatArray:

@@ -42,12 +42,15 @@ class Interactions:
         Pairs of weak columns may have a large H, but have a small strength.
     n_rows : int
         Number of rows used.
+    output_names : tuple of str
+        Names of several outputs, if they are known.
     """
 
     names: tuple[str, ...]
     h: FloatArray
     strength: FloatArray
     n_rows: int
+    output_names: tuple[str, ...] = ()
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all pairs as a data frame, the strongest first.

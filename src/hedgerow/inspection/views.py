@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -108,11 +108,12 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import joint_dependence
 
-        return joint_dependence(
-            self._inspected().model, X, columns, kind=kind, sample_weight=sample_weight,
-            offset=offset, n_points=n_points, max_rows=max_rows, random_state=random_state,
-            n_jobs=n_jobs,
+        own = self._inspected()
+        found = joint_dependence(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
+        return replace(found, first=replace(found.first, output_names=own.names_of(kind)))
 
     def individual_curves(
         self,
@@ -130,10 +131,11 @@ class Inspections(ABC):
         """
         from hedgerow.inspection import individual_curves
 
-        model = self._inspected().model
-        return individual_curves(
-            model, X, column, kind=kind, offset=offset, n_points=n_points, n_jobs=n_jobs
+        own = self._inspected()
+        found = individual_curves(
+            own.model, X, column, kind=kind, offset=offset, n_points=n_points, n_jobs=n_jobs
         )
+        return replace(found, effect=replace(found.effect, output_names=own.names_of(kind)))
 
     def accumulated_effects(
         self,
@@ -173,10 +175,12 @@ class Inspections(ABC):
         """Compute Friedman's H of all pairs; see :func:`hedgerow.inspection.interactions`."""
         from hedgerow.inspection import interactions
 
-        return interactions(
-            self._inspected().model, X, columns, kind=kind, sample_weight=sample_weight,
-            offset=offset, max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
+        own = self._inspected()
+        found = interactions(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            max_rows=max_rows, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
+        return replace(found, output_names=own.names_of(kind))
 
     def importance(
         self,

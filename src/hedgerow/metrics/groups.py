@@ -24,6 +24,7 @@ from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.metrics.base import Metric, MetricFunction, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.choice import GroupedMetric, Reduce
+from hedgerow.metrics.scorers import with_weight
 from hedgerow.peer_words import metric_hint
 
 
@@ -157,7 +158,7 @@ def by_group(
     metric : str, Metric or callable
         A name of the catalogue (``docs/metrics.md``), also with ``@value``; a metric from
         :data:`hedgerow.metrics.METRICS` or ``make_metrics``; or
-        ``function(y_true, prediction, weight) -> float``.
+        ``function(y_true, prediction, weight) -> float``, or one of scikit-learn.
     y_true : array-like of shape (n_rows,)
         Numbers, or class indices.
     prediction : array-like
@@ -213,7 +214,7 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
     if isinstance(given, Metric):
         return given
     if callable(given):
-        return Metric(name_of_function(given), given)
+        return Metric(name_of_function(given), with_weight(given))
     known = find_metric(given, lambda attribute: None) if isinstance(given, str) else None
     if known is None:
         hint = metric_hint(given, [*METRICS, *ALIASES])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,7 +18,15 @@ from hedgerow.metrics.choice import GroupedMetric, MetricChoice
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import grouped
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
-from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
+from hedgerow.metrics.scorers import (
+    is_scorer,
+    is_sklearn_metric,
+    name_of,
+    scorer_metric,
+    scorer_names,
+    sklearn_metric,
+    with_weight,
+)
 from hedgerow.metrics.scores import Center, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
 from hedgerow.objectives.targets import SeveralTargets, mean_of
@@ -44,8 +51,10 @@ def make_metrics(
         Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
         ``"loss"`` (the default) for the loss of the objective.  A
         callable is a scorer ``(estimator, X, y)``, where higher is better; or it takes
-        ``(y_true, prediction, weight)`` and returns a number, where lower is better unless
-        its attribute ``higher_is_better`` is true; its ``__name__`` is its name.
+        ``(y_true, prediction, weight)``, or ``(y_true, prediction)`` and perhaps a
+        ``sample_weight``, and returns a number, where lower is better unless
+        its attribute ``higher_is_better`` is true; its ``__name__`` is its name.  Metric
+        functions of scikit-learn get labels, probabilities or scores, as they ask for.
     objective : Objective
 
     Returns
@@ -97,12 +106,15 @@ def _make_metric(item: object, objective: Objective) -> Metric:
     if is_scorer(item):
         return scorer_metric(item, objective, task)
     if callable(item):
-        _check_arguments(item)
-        return Metric(name_of(item), item, bool(getattr(item, "higher_is_better", False)))
-    if isinstance(item, str) and task == "ranking":
-        found = ranking_metric(item, getattr(objective, "label_gain", None))
+        found = sklearn_metric(item, objective, task) if is_sklearn_metric(item) else None
         if found is not None:
-            return Metric(item, found, True, ("ranking",), built_in=True)
+            return found
+        higher = bool(getattr(item, "higher_is_better", False))
+        return Metric(name_of(item), with_weight(item), higher)
+    if isinstance(item, str) and task == "ranking":
+        of_queries = ranking_metric(item, getattr(objective, "label_gain", None))
+        if of_queries is not None:
+            return Metric(item, of_queries, True, ("ranking",), built_in=True)
     return _by_name(item, objective, task)
 
 
@@ -190,22 +202,6 @@ def metrics_of_queries(
         return metric
 
     return tuple(bound(metric) for metric in metrics)
-
-
-def _check_arguments(function: Callable[..., object]) -> None:
-    """Raise if a function cannot be called with target, prediction and weight."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # perhaps a C function: the call will show
-        return
-    try:
-        signature.bind(None, None, None)
-    except TypeError as fault:
-        raise ParameterError(
-            f"eval_metric {name_of(function)!r} is called with three arguments, (y_true, "
-            f"prediction, weight), but takes {signature}: {fault}. Change its arguments; weight "
-            "is None if rows have no weights."
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Higher is better, as for every scorer (``neg_log_loss``).
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +20,17 @@ import numpy.typing as npt
 from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.metrics.base import Metric, Task
+from hedgerow.metrics.base import Metric, MetricFunction, Task
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
+
+_METHODS = {
+    "y_proba": "predict_proba",
+    "y_score": ("decision_function", "predict_proba"),
+    "pred_decision": "decision_function",
+}
+"""Methods of an estimator whose result is an argument of scikit-learn's metric functions."""
 
 _TASKS: tuple[Task, ...] = ("regression", "two classes", "classes")
 
@@ -77,6 +85,89 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     return Metric(name, ScorerOf(name, score, objective, task), True, _TASKS, from_raw=True)
 
 
+def is_sklearn_metric(item: object) -> bool:
+    """Return whether a callable is a metric function of scikit-learn, perhaps with arguments."""
+    module = getattr(_without_arguments(item), "__module__", None)
+    return isinstance(module, str) and module.startswith("sklearn.metrics.")
+
+
+def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Task) -> Metric | None:
+    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other tasks.
+
+    By scikit-learn's names, scores and coefficients are better if higher, all others if lower.
+    """
+    from sklearn.metrics import make_scorer
+
+    if task not in _TASKS:
+        return None
+    name = name_of(_without_arguments(function))
+    second = list(inspect.signature(function).parameters)[1]
+    method: Any = "predict"
+    if task != "regression" and (second in _METHODS or name == "log_loss"):
+        method = _METHODS.get(second, "predict_proba")
+        if second == "y_score" and task == "classes":
+            method = "predict_proba"
+    score = make_scorer(function, response_method=method)
+    higher = getattr(function, "higher_is_better", name.endswith(("_score", "_corrcoef")))
+    return Metric(name, ScorerOf(name, score, objective, task), bool(higher), _TASKS, from_raw=True)
+
+
+def _without_arguments(item: object) -> object:
+    return item.func if isinstance(item, functools.partial) else item
+
+
+def no_weights(name: str) -> ParameterError:
+    """Return the error of a metric that takes no weights, for rows that have some."""
+    return ParameterError(
+        f"eval_metric {name!r} takes no weights, but the rows have weights (from sample_weight or "
+        "class_weight): leave them out, or use another eval_metric."
+    )
+
+
+def with_weight(function: Callable[..., float]) -> MetricFunction:
+    """Return a function of target, prediction and weight; raise if it cannot be called so."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # perhaps a C function: the call will show
+        return function
+    try:
+        signature.bind(None, None, None)
+    except TypeError as fault:
+        reason = fault
+    else:
+        return function
+    for weighted in (True, False):
+        try:
+            signature.bind(None, None, **({"sample_weight": None} if weighted else {}))
+        except TypeError:
+            continue
+        return OfTwoArguments(name_of(function), function, weighted)
+    raise ParameterError(
+        f"eval_metric {name_of(function)!r} is called with (y_true, prediction, weight), or with "
+        f"(y_true, prediction) and sample_weight=..., but takes {signature}: {reason}. Change its "
+        "arguments; weight is None if rows have no weights."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OfTwoArguments:
+    """A metric of ``function(y_true, prediction)``, with a ``sample_weight`` if ``weighted``."""
+
+    name: str
+    function: Callable[..., float]
+    weighted: bool
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """Return the score; raise ``ParameterError`` for weights that it cannot use."""
+        if weight is None:
+            return self.function(y_true, prediction)
+        if not self.weighted:
+            raise no_weights(self.name)
+        return self.function(y_true, prediction, sample_weight=weight)
+
+
 def name_of(scorer: object) -> str:
     """Return the name of a function; of a scorer without one its text, if that has no address."""
     function = getattr(scorer, "_score_func", None)
@@ -119,10 +210,7 @@ class ScorerOf:
         except (TypeError, ValueError):
             return
         if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names):
-            raise ParameterError(
-                f"eval_metric {self.name!r} takes no weights, but the rows have weights (from "
-                "sample_weight or class_weight): leave them out, or use another eval_metric."
-            )
+            raise no_weights(self.name)
 
     def _number(self, found: Any) -> float:
         item: Callable[[], Any] | None = getattr(found, "item", None)

@@ -42,8 +42,10 @@ class BoosterPart(ABC):
         X: Any,
         kind: PredictionKind = "value",
         *,
+        first_round: int = 0,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
+        offset: Any = None,
     ) -> npt.NDArray[Any]:
         """Predict a table."""
 

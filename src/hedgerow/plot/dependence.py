@@ -45,7 +45,7 @@ def plot_dependence(
     ax: Axes | None = None,
     *,
     partner: str | int | None = "auto",
-    output: int | None = None,
+    output: int | str | None = None,
 ) -> Axes:
     """Plot the SHAP values of one column against its values, shaded by a second column.
 
@@ -57,8 +57,8 @@ def plot_dependence(
     partner : str, int or None, default="auto"
         Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
         ranks the SHAP values depend most, among rows with similar values of ``column``.
-    output : int, optional
-        Number of the output, if there are several.
+    output : int or str, optional
+        Number or name of the output, if there are several.
 
     Returns
     -------

@@ -67,8 +67,7 @@ def tree_dot(
     for node in range(len(chosen.nodes.feature)):
         if max_depth is not None and depths[node] > max_depth:
             continue
-        cover, count = short_number(chosen.nodes.cover[node]), int(chosen.nodes.count[node])
-        size, value = f"cover={cover} n={count}", chosen.value_text(node)
+        size, value = chosen.size_text(node), chosen.value_text(node)
         if chosen.is_leaf(node):
             colour = "#fbe3d9" if chosen.nodes.value[node] > 0 else "#dbe9f6"
             label = _quoted(f"{value}\n{size}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.inspection.curves import IndividualCurves
 from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
 from hedgerow.plot.importance import checked_most
@@ -57,7 +57,7 @@ def plot_partial_dependence(
     ax: None = None,
     *,
     most: int = 12,
-    output: int | None = None,
+    output: int | str | None = None,
 ) -> Figure: ...
 
 
@@ -67,7 +67,7 @@ def plot_partial_dependence(
     ax: Axes | None = None,
     *,
     most: int = 12,
-    output: int | None = None,
+    output: int | str | None = None,
 ) -> Axes: ...
 
 
@@ -76,7 +76,7 @@ def plot_partial_dependence(
     ax: Axes | None = None,
     *,
     most: int = 12,
-    output: int | None = None,
+    output: int | str | None = None,
 ) -> Figure | Axes:
     """Plot effects on a common scale, one panel for each column.
 
@@ -87,8 +87,8 @@ def plot_partial_dependence(
         For a single effect; default: a new figure.
     most : int, default=12
         Maximum number of panels: the strongest effects.
-    output : int, optional
-        Number of one output, if there are several; default: all of them, up to eight.
+    output : int or str, optional
+        Number or name of one output, if there are several; default: all of them, up to eight.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def plot_partial_dependence(
     """
     most = checked_most(most)
     if isinstance(found, Effect):
-        chosen = checked_output(output, found.n_outputs)
+        chosen = checked_output(output, found.n_outputs, found.output_names)
         own = new_axes("plot_partial_dependence", ax, 4.4, 3.2)
         draw_effect(own, found, chosen)
         own.set_ylabel("effect", color=INK, fontsize=MEDIUM)
@@ -126,7 +126,8 @@ def plot_partial_dependence(
         raise ParameterError("ax is for a single effect: pass found[name], or leave ax out.")
     plt = pyplot("plot_partial_dependence")
     shown = found.strongest(most) if len(found) > most else found
-    chosen = checked_output(output, shown.effects[0].n_outputs if len(shown) else 1)
+    n_outputs = shown.effects[0].n_outputs if len(shown) else 1
+    chosen = checked_output(output, n_outputs, shown.output_names)
     n_columns = min(len(shown), 3)
     n_rows = -(-len(shown) // n_columns)
     figure, panels = plt.subplots(
@@ -153,14 +154,19 @@ def plot_partial_dependence(
     return figure
 
 
-def checked_output(output: int | None, n_outputs: int) -> list[int]:
-    """Return the outputs to draw: the one that is asked for, or the first eight."""
+def checked_output(output: int | str | None, n_outputs: int, names: Sequence[str]) -> list[int]:
+    """Return the outputs to draw: one of them, by number or name, or the first eight."""
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))
-    if isinstance(output, bool) or not isinstance(output, int | np.integer):
-        raise ParameterError(f"output must be a whole number; got {brief(output)}.")
-    if not 0 <= output < n_outputs:
-        raise ParameterError(f"output must be from 0 to {n_outputs - 1}; got {brief(output)}.")
+    if isinstance(output, str) and output in names:
+        return [list(names).index(output)]
+    is_number = isinstance(output, int | np.integer) and not isinstance(output, bool)
+    if not is_number or not 0 <= int(output) < n_outputs:
+        known = f", or one of {', '.join(map(repr, names[:8]))}" if names else ""
+        raise ParameterError(
+            f"output must be a whole number from 0 to {n_outputs - 1}{known}; got {brief(output)}."
+            f"{did_you_mean(output, names)}"
+        )
     return [int(output)]
 
 
@@ -311,15 +317,15 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
     ax.bar(left, heights, width, bottom=low, align="edge", color=PALE, lw=0, zorder=0.8)
 
 
-def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int = 0) -> Axes:
+def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int | str = 0) -> Axes:
     """Plot the curve of each row, and their mean; dots are the actual rows.
 
     Parameters
     ----------
     curves : IndividualCurves
     ax : matplotlib Axes, optional
-    output : int, default=0
-        Number of the output, if there are several.
+    output : int or str, default=0
+        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -339,7 +345,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
     >>> plot_curves(booster.individual_curves(X[:50], "BMI")).get_xlabel()
     'BMI'
     """
-    (chosen,) = checked_output(output, curves.effect.n_outputs)
+    (chosen,) = checked_output(output, curves.effect.n_outputs, curves.effect.output_names)
     ax = new_axes("plot_curves", ax, 5.2, 3.8)
     effect = curves.effect.output(chosen)
     values = curves.values if curves.values.ndim == 2 else curves.values[..., chosen]
@@ -391,15 +397,17 @@ def _draw_own(
     ax.plot(own[inside], at, "o", ms=2.6, color=FAINT, mew=0, alpha=0.7)
 
 
-def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output: int = 0) -> Axes:
+def plot_joint_dependence(
+    joint: JointEffect, ax: Axes | None = None, *, output: int | str = 0
+) -> Axes:
     """Plot the joint effect of two columns as a map.
 
     Parameters
     ----------
     joint : JointEffect
     ax : matplotlib Axes, optional
-    output : int, default=0
-        Number of the output, if there are several.
+    output : int or str, default=0
+        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -411,7 +419,8 @@ def plot_joint_dependence(joint: JointEffect, ax: Axes | None = None, *, output:
     ImportError, ParameterError
     """
     values = joint.present
-    (chosen,) = checked_output(output, 1 if values.ndim == 2 else values.shape[2])
+    n_outputs = 1 if values.ndim == 2 else values.shape[2]
+    (chosen,) = checked_output(output, n_outputs, joint.first.output_names)
     values = values if values.ndim == 2 else values[..., chosen]
     ax = new_axes("plot_joint_dependence", ax, 5.6, 4.4)
     first, at_first = _edges(joint.first)

@@ -49,7 +49,9 @@ _BINS = 120
 """Number of parts of the axis within which a beeswarm stacks points."""
 
 
-def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, FloatArray, str]:
+def values_of_output(
+    explanation: Any, output: int | str | None
+) -> tuple[FloatArray, FloatArray, str]:
     """Return SHAP values of one output, the base value of each row, and the output's name."""
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
@@ -61,10 +63,10 @@ def values_of_output(explanation: Any, output: int | None) -> tuple[FloatArray, 
         return values, np.broadcast_to(base.reshape(-1), len(values)), ""
     if output is None:
         raise ParameterError(
-            f"this explanation has {len(names)} outputs: choose one with output=0, 1, ... "
-            f"({', '.join(map(short, names[:8]))}{', ...' if len(names) > 8 else ''})."
+            f"this explanation has {len(names)} outputs: choose one with output, by number or "
+            f"name ({', '.join(map(short, names[:8]))}{', ...' if len(names) > 8 else ''})."
         )
-    (chosen,) = checked_output(output, len(names))
+    (chosen,) = checked_output(output, len(names), names)
     return values[..., chosen], np.broadcast_to(base[..., chosen], len(values)), names[chosen]
 
 
@@ -78,7 +80,7 @@ def check_explanation(explanation: object) -> None:
 
 
 def plain_values(
-    explanation: Any, output: int | None, what: str
+    explanation: Any, output: int | str | None, what: str
 ) -> tuple[FloatArray, FloatArray, str]:
     """Return :func:`values_of_output`, or raise for interactions; ``what`` names the plot."""
     check_explanation(explanation)
@@ -91,7 +93,7 @@ def plain_values(
 
 
 def plot_beeswarm(
-    explanation: Any, ax: Axes | None = None, *, most: int = 15, output: int | None = None
+    explanation: Any, ax: Axes | None = None, *, most: int = 15, output: int | str | None = None
 ) -> Axes:
     """Plot the SHAP values of all rows, one line of points per column (beeswarm).
 
@@ -102,8 +104,8 @@ def plot_beeswarm(
         Default: a new figure of suitable height.
     most : int, default=15
         Maximum number of columns, the most important first.
-    output : int, optional
-        Number of the output, if there are several.
+    output : int or str, optional
+        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -196,7 +198,7 @@ def plot_waterfall(
     ax: Axes | None = None,
     *,
     most: int = 10,
-    output: int | None = None,
+    output: int | str | None = None,
 ) -> Axes:
     """Plot how one row gets its raw score, upwards from the base value (waterfall).
 
@@ -208,8 +210,8 @@ def plot_waterfall(
     ax : matplotlib Axes, optional
     most : int, default=10
         Maximum number of columns, by largest SHAP value; the other columns are one step.
-    output : int, optional
-        Number of the output, if there are several.
+    output : int or str, optional
+        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -290,7 +292,7 @@ def _draw_step(ax: Axes, place: int, step: tuple[float, float], span: float) -> 
 
 
 def plot_interactions(
-    found: Any, ax: Axes | None = None, *, most: int = 12, output: int | None = None
+    found: Any, ax: Axes | None = None, *, most: int = 12, output: int | str | None = None
 ) -> Axes:
     """Plot the interactions of pairs of columns as a shaded table.
 
@@ -303,8 +305,8 @@ def plot_interactions(
     ax : matplotlib Axes, optional
     most : int, default=12
         Maximum number of columns; columns with the strongest interactions are shown.
-    output : int, optional
-        Number of the output, if there are several.
+    output : int or str, optional
+        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -334,11 +336,16 @@ def plot_interactions(
     return ax
 
 
-def _table_of_pairs(found: Any, output: int | None) -> tuple[FloatArray, tuple[str, ...], str]:
+def _table_of_pairs(
+    found: Any, output: int | str | None
+) -> tuple[FloatArray, tuple[str, ...], str]:
     if isinstance(found, Interactions):
         n = len(found.names)
         strength = found.strength.reshape(n, n, -1)
-        (chosen,) = checked_output(0 if strength.shape[2] == 1 else output or 0, strength.shape[2])
+        n_outputs = strength.shape[2]
+        (chosen,) = checked_output(
+            0 if n_outputs == 1 else output or 0, n_outputs, found.output_names
+        )
         return strength[..., chosen].copy(), found.names, "strength of the interaction"
     if not found.interactions:
         raise ParameterError(

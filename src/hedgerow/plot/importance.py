@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError, brief
+from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.inspection.importance import Importances
+from hedgerow.inspection.views import Inspections
 from hedgerow.plot.style import (
     COLOURS,
     FAINT,
@@ -39,14 +40,17 @@ def checked_most(most: object, name: str = "most") -> int:
     return int(most)  # type: ignore[call-overload]
 
 
-def plot_importance(importances: Importances, ax: Axes | None = None, *, most: int = 20) -> Axes:
+def plot_importance(
+    importances: Importances | Inspections, ax: Axes | None = None, *, most: int = 20
+) -> Axes:
     """Plot importances as bars, the most important column on top.
 
     Parameters
     ----------
-    importances : Importances
+    importances : Importances, Booster or fitted estimator
         From :meth:`hedgerow.Booster.importance` or the functions of
-        :mod:`hedgerow.inspection`.
+        :mod:`hedgerow.inspection`; of a model, its importances by gain
+        (``model.plot_importance(kind)`` draws others).
     ax : matplotlib Axes, optional
         Default: a new figure of suitable height.
     most : int, default=20
@@ -65,6 +69,8 @@ def plot_importance(importances: Importances, ax: Axes | None = None, *, most: i
         If matplotlib is not installed.
     ParameterError
         If ``most`` is not a whole number >= 1.
+    DataTypeError
+        If ``importances`` is something else.
 
     Examples
     --------
@@ -78,6 +84,13 @@ def plot_importance(importances: Importances, ax: Axes | None = None, *, most: i
     ['Glucose', 'BMI', 'Age', '5 other columns']
     """
     most = checked_most(most)
+    if isinstance(importances, Inspections):
+        importances = importances.importance()
+    if not isinstance(importances, Importances):
+        raise DataTypeError(
+            "importances must be the result of importance, a Booster or a fitted estimator; got "
+            f"{brief(importances)}."
+        )
     shown = importances.top(most)
     names = short_names(shown.names)
     values = shown.values.reshape(len(names), -1)

@@ -15,7 +15,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
 from hedgerow.kernels.tables.keys import float_of_key
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.model import Model, check_model
 from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.plot.divisions import Division, division_of
@@ -55,6 +55,9 @@ ModelLike: TypeAlias = Model | Forest | Labelled
 _FEW_VALUES = 4
 """Number of values of a vector that are shown for information."""
 
+_LONGEST_CUT, _FEWEST_DIGITS = 12, 6
+"""Letters of a number that a picture shows in full, and digits that it shows of a longer one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -67,7 +70,8 @@ class Tree:
     schema : Schema
     index, n_trees, output, n_outputs : int
         Position of the tree in the forest, and the raw score that it adds to; 0 of 1 for
-        vector leaves.
+        vector leaves.  ``n_trees`` is 0 for the leaf that stands for a model without trees: its
+        value is the base score.
     """
 
     nodes: Forest
@@ -128,6 +132,12 @@ class Tree:
         low, high = float(slopes.low[line]), float(slopes.high[line])
         return f"{text} within [{low!r}, {high!r}]"
 
+    def size_text(self, node: int, form: str = "cover={} n={}") -> str:
+        """Return cover and number of rows; of a base score, which has neither, its name."""
+        if self.n_trees == 0:
+            return "base score"
+        return form.format(short_number(self.nodes.cover[node]), int(self.nodes.count[node]))
+
     def division(self, node: int) -> Division | None:
         """Return which categories go left, if the node splits by categories."""
         if self.labelled is not None:
@@ -162,6 +172,8 @@ class Tree:
 
     def title(self) -> str:
         """Return ``tree 3 of 100``, with the output if there are several."""
+        if self.n_trees == 0:
+            return "no trees"
         text = f"tree {self.index} of {self.n_trees}"
         return f"{text}, output {self.output}" if self.n_outputs > 1 else text
 
@@ -187,9 +199,11 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
     except TypeError:
         raise DataTypeError(f"tree must be a whole number; got {brief(tree)}.") from None
     if not -forest.n_trees <= index < forest.n_trees:
-        raise IndexError(
-            f"tree {brief(index)} is out of range: the model has {forest.n_trees} trees."
-        )
+        if forest.n_trees > 0 or index not in (0, -1):
+            raise IndexError(
+                f"tree {brief(index)} is out of range: the model has {forest.n_trees} trees."
+            )
+        return Tree(_base_leaf(forest), schema, 0, 0, 0, 1)
     index %= forest.n_trees
     return Tree(
         forest.tree(index),
@@ -199,6 +213,22 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
         index % forest.outputs_in_turn,
         forest.outputs_in_turn,
         model if isinstance(model, Labelled) else None,
+    )
+
+
+def _base_leaf(forest: Forest) -> Forest:
+    """Return a leaf whose value is the base score."""
+    base = forest.base_score
+    arrays = node_arrays(forest)
+    node: dict[str, Any] = {name: np.zeros(1, each.dtype) for name, each in arrays.items()}
+    node |= {"feature": np.full(1, -1, np.int32), "value": base[:1]}
+    vectors = base[np.newaxis] if len(base) > 1 else None
+    return Forest(
+        **node,
+        tree_start=np.array([0, 1]),
+        base_score=base,
+        n_features=forest.n_features,
+        vectors=vectors,
     )
 
 
@@ -237,13 +267,10 @@ def short_number(value: float) -> str:
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def condition(
-    tree: Tree, node: int, *, digits: int | None = None, letters: int | None = None
-) -> tuple[str, str, str]:
+def condition(tree: Tree, node: int, *, letters: int | None = None) -> tuple[str, str, str]:
     """Return name, operator and value: ``name <= threshold``, or ``name in {categories}``.
 
-    Without ``digits``, the threshold is exact: it has the shortest digits that restore it.
-    Dates are shown as such.
+    The threshold has the shortest digits that restore it.  Dates are shown as such.
     Without ``letters``, the set of categories is complete.
     """
     column, division = tree.column(node), tree.division(node)
@@ -251,6 +278,38 @@ def condition(
     if division is not None:
         return name, *division.phrase(bool(tree.nodes.missing_left[node]), letters)
     value = threshold_value(column, int(tree.nodes.threshold[node]))
-    if isinstance(value, int) or digits is None:
-        return name, "<=", threshold_text(value, column.temporal)
-    return name, "<=", f"{value:.{digits}g}"
+    return name, "<=", threshold_text(value, column.temporal)
+
+
+def short_cuts(tree: Tree) -> dict[int, str]:
+    """Return the threshold of each split of numbers as pictures show it."""
+    exact: dict[int, dict[int, str]] = {}
+    shown: dict[int, str] = {}
+    for node in np.flatnonzero(tree.nodes.feature >= 0).tolist():
+        if tree.division(node) is not None:
+            continue
+        shown[node] = condition(tree, node)[2]
+        if tree.column(node).kind == "float":
+            exact.setdefault(int(tree.nodes.feature[node]), {})[node] = shown[node]
+    for texts in exact.values():
+        # Of texts in alphabetic order, neighbours have the most letters in common.
+        order = sorted(set(texts.values()))
+        short = {
+            text: _short_cut(text, (*order[max(k - 1, 0) : k], *order[k + 1 : k + 2]))
+            for k, text in enumerate(order)
+        }
+        shown |= {node: short[text] for node, text in texts.items()}
+    return shown
+
+
+def _short_cut(number: str, others: Sequence[str]) -> str:
+    """Return the first digits of a long number: its whole part, and what the others lack."""
+    if len(number) <= _LONGEST_CUT or "." not in number:
+        return number
+    mantissa, mark, exponent = number.partition("e")
+    for end in range(mantissa.index(".") + 2, len(mantissa)):
+        start = mantissa[:end]
+        n_digits = len(start.replace(".", "").lstrip("-0"))
+        if n_digits >= _FEWEST_DIGITS and not any(other.startswith(start) for other in others):
+            return f"{start}…{mark}{exponent}"
+    return number

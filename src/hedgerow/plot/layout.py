@@ -35,7 +35,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from hedgerow.plot.divisions import LETTERS_OF_PICTURE
-from hedgerow.plot.labels import Tree, condition, short_number
+from hedgerow.plot.labels import Tree, condition, short_cuts, short_number
+
+Label: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Rows of a box in the large and in the small font."""
 
 BoxKind: TypeAlias = Literal["split", "leaf", "cut", "stub"]
 Measure: TypeAlias = Callable[[str, float], float]
@@ -55,6 +58,7 @@ PAGE_WIDTH, SLACK, PAGE_LINES = 14.0, 2.0, 40
 """Size of a panel in inches and lines; a subtree that ends within the slack is not cut off."""
 
 _LONGEST_ROW, _LONGEST_NAME = 24, 32
+_STUB: BoxKind = "stub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +134,18 @@ class _Pages:
         self.tree, self.measure = tree, measure
         n_nodes, depths, below = len(tree.nodes.feature), tree.depths(), tree.leaves_below()
         self.kinds: list[BoxKind] = []
-        self.labels, self.stub_labels = [], []
+        self.labels: list[Label] = []
+        self.stub_labels: list[Label] = []
         self.width = [0.0] * n_nodes
+        cuts = short_cuts(tree)
         self.stub_width = [0.0] * n_nodes
         self.extent = [0.0] * n_nodes
         for node in range(n_nodes):
             cut = max_depth is not None and depths[node] >= max_depth
             kind: BoxKind = "leaf" if tree.is_leaf(node) else "cut" if cut else "split"
             self.kinds.append(kind)
-            self.labels.append(_label(tree, node, kind, below[node]))
-            self.stub_labels.append(_label(tree, node, "stub", below[node]))
+            for labels, shape in ((self.labels, kind), (self.stub_labels, _STUB)):
+                labels.append(_label(tree, node, shape, below[node], cuts.get(node, "")))
             if max_depth is None or depths[node] <= max_depth:  # measure only nodes that are drawn
                 self.width[node] = self.width_of(*self.labels[node])
                 self.stub_width[node] = self.width_of(*self.stub_labels[node])
@@ -238,11 +244,9 @@ def _place(
     return boxes, edges
 
 
-def _label(
-    tree: Tree, node: int, kind: BoxKind, n_leaves: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _label(tree: Tree, node: int, kind: BoxKind, n_leaves: int, cut: str) -> Label:
     """Return the rows of a box in the large and in the small font."""
-    size = f"cover {short_number(tree.nodes.cover[node])}   n={int(tree.nodes.count[node]):,}"
+    size = tree.size_text(node, "cover {}   n={:,}")
     value = tree.value_text(node)
     if kind == "leaf":
         return (value,), (size,)
@@ -251,8 +255,9 @@ def _label(
     if kind == "stub":
         # The letter is not known yet; the facts are wider than any letter.
         return ("→",), (f"{n_leaves:,} leaves   {size}",)
-    name, sign, number = condition(tree, node, digits=6, letters=LETTERS_OF_PICTURE)
-    sign = "≤" if sign == "<=" else sign
+    name, sign, number = condition(tree, node, letters=LETTERS_OF_PICTURE)
+    if sign == "<=":
+        sign, number = "≤", cut
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 8]}…{name[-7:]}"
     one_row = len(name) + len(number) + 3 <= _LONGEST_ROW

@@ -78,7 +78,9 @@ def plot_tree(
     Returns
     -------
     matplotlib.axes.Axes
-        Thresholds are rounded to six digits, and other numbers to four.  Names and sets of
+        A threshold of more than 12 letters ends with ``…`` after six digits, or as many as tell
+        it from the tree's other thresholds of the column.  Other numbers are rounded to four
+        digits.  Names and sets of
         categories longer than 32 letters are shortened; :func:`hedgerow.plot.tree_rules`
         writes them in full.
 

@@ -35,6 +35,8 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 MOST_LINES = len(COLOURS)
 LETTERS = 32
+_MOST_WHOLE = 1e15
+"""Magnitude below which the whole part of a value is shown in full."""
 SHADES = "cividis"
 """Colours of an ordered scale."""
 
@@ -226,8 +228,9 @@ def cell_text(value: object) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating):
         number = float(value)
-        is_whole = number.is_integer() and abs(number) < 1e7
-        return f"{number:.0f}" if is_whole or 9999.5 <= abs(number) < 1e7 else f"{number:.4g}"
+        is_whole = number.is_integer() and abs(number) < _MOST_WHOLE
+        is_large = 9999.5 <= abs(number) < _MOST_WHOLE
+        return f"{number:.0f}" if is_whole or is_large else f"{number:.4g}"
     return short(value, 20)
 
 

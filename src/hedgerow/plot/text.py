@@ -79,7 +79,8 @@ def tree_text(
         (``{Bonn, Kiev, … 14 more}``).  ``value`` is the contribution of a leaf to the raw
         score, including the learning rate.  ``cover`` is the sum of the hessians, and ``n`` the
         number, of the training rows in the node.  Categories without training rows count as
-        missing, unless ``other`` names their side.
+        missing, unless ``other`` names their side.  A model without trees is shown as its base
+        score.
 
     Raises
     ------
@@ -104,7 +105,8 @@ def tree_text(
     chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
     n_nodes, depths = len(chosen.nodes.feature), chosen.depths()
     n_leaves = chosen.leaves_below()
-    lines = [f"{chosen.title()}: {n_leaves[0]} leaves, {n_nodes} nodes, depth {max(depths)}"]
+    sizes = f": {n_leaves[0]} leaves, {n_nodes} nodes, depth {max(depths)}"
+    lines = [f"{chosen.title()}{sizes if chosen.n_trees else ''}"]
     todo = [(0, "", "")]
     while todo:
         node, first, indent = todo.pop()
@@ -116,7 +118,7 @@ def tree_text(
             gain = short_number(chosen.nodes.gain[node])
             what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
             ways = _ways(chosen, node)
-            lines.append(f"{first}{what} ({ways})  gain={gain} {_size_text(chosen, node)}")
+            lines.append(f"{first}{what} ({ways})  gain={gain} {chosen.size_text(node)}")
             left, right = chosen.children(node)
             deep = depths[node] >= _DEEPEST_INDENT
             at = f"[{depths[node] + 1}] " if deep else ""
@@ -370,8 +372,8 @@ _Parts: TypeAlias = dict[str, _Part]
 def _rule(tree: Tree, node: int, parts: _Parts) -> str:
     """Return the rule of the rows that end at a node."""
     words = [part.text(shown_name(name)) for name, part in parts.items()]
-    cover, count = short_number(tree.nodes.cover[node]), int(tree.nodes.count[node])
-    what = f"{tree.value_text(node, exact=True)}  (cover={cover}, n={count})"
+    size = tree.size_text(node, "cover={}, n={}")
+    what = f"{tree.value_text(node, exact=True)}  ({size})"
     return f"{' and '.join(words) or 'always'} -> {what}"
 
 
@@ -384,11 +386,7 @@ def _ways(tree: Tree, node: int) -> str:
 
 
 def _leaf_text(tree: Tree, node: int) -> str:
-    return f"value={tree.value_text(node)}  {_size_text(tree, node)}"
-
-
-def _size_text(tree: Tree, node: int) -> str:
-    return f"cover={short_number(tree.nodes.cover[node])} n={int(tree.nodes.count[node])}"
+    return f"value={tree.value_text(node)}  {tree.size_text(node)}"
 
 
 def _outputs(forest: Forest, tree: IntArray) -> IntArray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hedgerow.arrays import FloatArray
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.inspection.views import Inspections
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.importance import feature_importance
+from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.notebook import html_table, most_used
+from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,6 +135,24 @@ class TreeViews(BoosterPart):
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)
 
+    @advised(OF_IMPORTANCE)
+    def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
+        """Return the importance of each feature, summed over all splits.
+
+        The importance of a target statistic of two columns is divided equally between them.
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover"}, default="gain"
+            ``"gain"``: loss reduction.  ``"split"``: number of splits.  ``"cover"``: sum of
+            hessians of the rows in the split nodes.
+
+        Returns
+        -------
+        float64, shape (n_features,)
+        """
+        return feature_importance(self.model, kind)
+
 
 class InspectionPictures(Inspections):
     """Inspection of a model's columns, with plots."""
@@ -170,7 +190,7 @@ class InspectionPictures(Inspections):
         *,
         kind: Kind = "raw",
         most: int = 12,
-        output: int | None = None,
+        output: int | str | None = None,
         sample_weight: Any = None,
     ) -> Figure:
         """Plot partial dependence, one panel for each column.

@@ -6,5 +6,6 @@
       app       routes, token, limits, metrics      needs hedgerow[serve]
         records, tensors     bodies to answers: the JSON route, Open Inference Protocol v2
         slot                 the model in service, and its successor
+        openapi              the description of the routes
     mlflow_model             a flavour for MLflow   needs mlflow
 """

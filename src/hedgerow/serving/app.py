@@ -10,10 +10,11 @@ GET     ``/v2/models/NAME[/versions/V]/ready``      200
 POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
 POST    ``/predict``                                records in, predictions out
 GET     ``/metrics``                                metrics for Prometheus
+GET     ``/openapi.json``, ``/docs``                the routes: OpenAPI, and a page
 ======  ==========================================  ===================================
 
-The event loop answers small requests, and threads answer large ones: predicting one row takes
-less time than waking a thread.
+The event loop answers a few rows, and threads answer more rows and explanations: predicting one
+row takes less time than waking a thread.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.serving.bodies import encoded
+from hedgerow.serving.bodies import Work, encoded
 from hedgerow.serving.errors import RequestError
-from hedgerow.serving.records import answer_records
+from hedgerow.serving.openapi import docs_page, example_request, openapi
+from hedgerow.serving.records import read_records
 from hedgerow.serving.settings import Limits, Settings
 from hedgerow.serving.slot import ModelSlot, ServedModel
-from hedgerow.serving.tensors import answer_tensors, model_metadata, server_metadata
+from hedgerow.serving.tensors import model_metadata, read_tensors, server_metadata
 from hedgerow.threads import BoundedPool
 
 SMALL_BODY = 16_384
-"""Largest body in bytes that the event loop handles: at most a few dozen rows."""
+"""Largest body in bytes that the event loop reads."""
 
 _LOG = logging.getLogger("hedgerow.serving")
 _JSON = "application/json"
-_SLOW = {b'"explain"', b'"contributions"', b'"base_value"'}
 
-Job: TypeAlias = Callable[[ServedModel, bytes, Limits], tuple[bytes, int]]
+Reader: TypeAlias = Callable[[ServedModel, bytes, Limits], Work]
 
 
 class Answer(NamedTuple):
@@ -131,7 +132,7 @@ class Service:
             parts.append(part)
         return b"".join(parts)
 
-    async def _answer(self, request: Request, model: ServedModel, job: Job) -> Answer:
+    async def _answer(self, request: Request, model: ServedModel, read: Reader) -> Answer:
         limits = self.settings.limits
         end = asyncio.get_running_loop().time() + limits.seconds
         try:
@@ -139,9 +140,10 @@ class Service:
                 body = await self._body(request)
         except TimeoutError:
             raise RequestError(408, f"the body did not arrive within {limits.seconds} s.") from None
-        if len(body) <= SMALL_BODY and not any(word in body for word in _SLOW):
-            return Answer(*job(model, body, limits))
-        future = self.workers.submit(job, model, body, limits)
+        work = read(model, body, limits) if len(body) <= SMALL_BODY else None
+        if work is not None and work.is_small:
+            return Answer(work.answer(), work.n_rows)
+        future = self.workers.submit(_answered, work, read, model, body, limits)
         if future is None:
             raise RequestError(503, "too many requests are waiting: try again in a second.")
         try:
@@ -165,10 +167,10 @@ class Service:
     # -- routes ------------------------------------------------------------------------
 
     async def predict(self, request: Request) -> Answer:
-        return await self._answer(request, self.slot.model, answer_records)
+        return await self._answer(request, self.slot.model, read_records)
 
     async def infer(self, request: Request) -> Answer:
-        return await self._answer(request, self._named(request), answer_tensors)
+        return await self._answer(request, self._named(request), read_tensors)
 
     async def about_server(self, request: Request) -> Answer:
         return Answer(encoded(server_metadata()))
@@ -179,6 +181,16 @@ class Service:
     async def model_ready(self, request: Request) -> Answer:
         self._named(request)
         return Answer(b"")
+
+    def _description(self) -> dict[str, Any]:
+        return openapi(self.slot.model, self.settings.limits, self._token is not None)
+
+    async def description(self, request: Request) -> Answer:
+        return Answer(encoded(self._description()))
+
+    async def docs(self, request: Request) -> Answer:
+        page = docs_page(self._description(), example_request(self.slot.model))
+        return Answer(page, media_type="text/html; charset=utf-8")
 
     async def metrics(self, request: Request) -> Answer:
         return Answer(self.measures.text(), media_type=CONTENT_TYPE)
@@ -196,6 +208,8 @@ class Service:
             Route("/v2/health/ready", self.healthy),
             Route("/v2", guarded("server", self.about_server)),
             Route("/metrics", guarded("metrics", self.metrics)),
+            Route("/openapi.json", guarded("openapi", self.description)),
+            Route("/docs", guarded("docs", self.docs)),
         ]
         for path in (model, f"{model}/versions/{{version}}"):
             found += [
@@ -228,6 +242,14 @@ class Service:
                 _LOG.error("the model is unchanged: %s", self.slot.failure)
 
 
+def _answered(
+    work: Work | None, read: Reader, model: ServedModel, body: bytes, limits: Limits
+) -> tuple[bytes, int]:
+    """Return the answer to a request, which is read first if it has not been, and its rows."""
+    work = read(model, body, limits) if work is None else work
+    return work.answer(), work.n_rows
+
+
 def _refusal(status: int, error: object) -> Answer:
     return Answer(encoded({"error": str(error)}), status=status)
 
@@ -253,7 +275,10 @@ def make_app(service: Service, started: Callable[[], None] = lambda: None) -> St
             service.workers.close()
 
     handlers: Any = {HTTPException: _as_json}
-    return Starlette(routes=service.routes(), lifespan=lifespan, exception_handlers=handlers)
+    app = Starlette(routes=service.routes(), lifespan=lifespan, exception_handlers=handlers)
+    # A redirect would repeat the Host header of the client, and skip the check of the token.
+    app.router.redirect_slashes = False
+    return app
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -4,17 +4,62 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
+from hedgerow.errors import brief
 from hedgerow.serving.errors import RequestError
+
+FEW_ROWS = 32
+"""Number of rows up to which rows are predicted one by one, faster than by a table."""
+
+
+class Work(NamedTuple):
+    """A request that has been read.
+
+    Attributes
+    ----------
+    n_rows : int
+    explained : bool
+        Whether it asks for explanations.
+    answer : callable
+        Computes the bytes of the answer.
+    """
+
+    n_rows: int
+    explained: bool
+    answer: Callable[[], bytes]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the answer takes less time than waking a thread."""
+        return self.n_rows <= FEW_ROWS and not self.explained
 
 
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number; use null for a missing value")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is beyond the range of float64")
+    return number
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"an object has the key {brief(twice)} more than once")
+    return members
+
+
 # Created once: ``json.loads`` and ``json.dumps`` create new objects, which takes as long as a row.
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once_each
+)
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -22,7 +67,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body.
 
     Raise ``RequestError`` for a body that is not a JSON object; NaN and infinities are not
-    JSON.
+    JSON, numbers beyond float64 and repeated keys are errors.
     """
     try:
         found = _decoder.decode(body.decode("utf-8"))

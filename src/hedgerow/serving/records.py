@@ -17,18 +17,16 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, DataTypeError, brief
-from hedgerow.serving.bodies import check_keys, decoded, encoded
+from hedgerow.serving.bodies import FEW_ROWS, Work, check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
 from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel
 
 KINDS = ("value", "raw", "probability")
-FEW_ROWS = 32
-"""Number of rows up to which rows are predicted one by one, faster than by a table."""
 
 
-def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
-    """Return the answer to a body, and its number of rows.
+def read_records(model: ServedModel, body: bytes, limits: Limits) -> Work:
+    """Read a body.
 
     Raise ``RequestError``, ``DataError``, ``DataTypeError`` or ``ParameterError`` for
     errors of the client.
@@ -42,11 +40,17 @@ def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
     explain = given.get("explain", False)
     if not isinstance(explain, bool):
         raise RequestError(400, f"explain must be true or false; got {brief(explain)}.")
-    answer: dict[str, Any] = {"model": model.name, "version": model.version}
-    answer["predictions"] = predict_rows(model, rows, kind)
-    if explain:
-        answer["explanations"] = explain_rows(model, rows)
-    return encoded(answer), len(rows)
+
+    def answer() -> bytes:
+        found: dict[str, Any] = {"model": model.name, "version": model.version}
+        if kind == "probability":
+            found["classes"] = model.class_names
+        found["predictions"] = predict_rows(model, rows, kind)
+        if explain:
+            found["explanations"] = explain_rows(model, rows)
+        return encoded(found)
+
+    return Work(len(rows), explain, answer)
 
 
 def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:

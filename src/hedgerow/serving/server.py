@@ -9,8 +9,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from hedgerow.serving.app import Service, make_app
 from hedgerow.serving.settings import Settings
@@ -52,6 +54,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     limits = settings.limits
     config = uvicorn.Config(
         make_app(service, started),
+        http=_protocol(limits.seconds),
         log_config=None,
         access_log=False,
         proxy_headers=False,
@@ -66,6 +69,41 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     # Uvicorn raises the signal again after the shutdown; it then ends the server normally.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol, which has no limit of time for the head of a request, with one."""
+
+    class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc]
+        """HTTP that closes connections whose next head is not complete in time."""
+
+        _end_of_head: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._time_head()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._time_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_clock()
+            super().connection_lost(exc)
+
+        def _time_head(self) -> None:
+            """Start the clock, unless it runs, when a head is awaited; stop it at its end."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop_clock()
+            elif self._end_of_head is None:
+                self._end_of_head = self.loop.call_later(seconds, self.transport.close)
+
+        def _stop_clock(self) -> None:
+            if self._end_of_head is not None:
+                self._end_of_head.cancel()
+                self._end_of_head = None
+
+    return TimedProtocol
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -22,8 +22,8 @@ class Limits:
     rows : int, default=10,000
         Limit on the rows of a request; more get 413.
     seconds : float, default=10
-        Limit from the first line of a request to its answer; then 408 if its body has not arrived,
-        else 504.
+        Limit from the head of a request to its answer; then 408 if its body has not arrived,
+        else 504.  A connection whose head has not arrived in this time is closed.
     queue : int, default=64
         Limit on requests that wait for a thread; more get 503.
     connections : int, default=1000

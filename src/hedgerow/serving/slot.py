@@ -37,6 +37,9 @@ class ServedModel:
     signature : tuple of int
     columns : tuple of str
         Columns that a record must have: features and offsets.
+    has_probabilities : bool
+    class_names : list
+        Classes or labels in the order of the probabilities; empty for regression.
     """
 
     booster: Booster
@@ -45,6 +48,7 @@ class ServedModel:
     signature: Signature
     columns: tuple[str, ...]
     has_probabilities: bool
+    class_names: list[Any]
 
     @property
     def schema(self) -> Schema:
@@ -82,9 +86,19 @@ def read_model(path: str, name: str) -> ServedModel:
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     columns = (*booster.feature_names, *booster.offset_columns)
     classified = task_of(objective) != "regression"
-    served = ServedModel(booster, name, version, before, columns, classified)
+    classes = _class_names(booster) if classified else []
+    served = ServedModel(booster, name, version, before, columns, classified, classes)
     served.warm()
     return served
+
+
+def _class_names(booster: Booster) -> list[Any]:
+    if booster.classes is not None:
+        found: list[Any] = booster.classes.tolist()
+        return found
+    if booster.target_names is not None:
+        return list(booster.target_names)
+    return list(range(max(2, booster.model.forest.n_outputs)))
 
 
 def signature_of(path: str) -> Signature:

@@ -4,7 +4,8 @@ A model takes one tensor for each column, with shape ``[n]`` or ``[n, 1]`` and t
 name, or, if all columns are numbers, one tensor of shape ``[n, n_columns]`` of any name.  A
 null in a tensor is a missing value.  Dates and times of a day are text of ISO 8601 or integers
 of microseconds, and durations are such integers.  The answer has ``prediction``, also
-``probability`` for classifiers, and on request ``raw``, ``contributions`` and ``base_value``.
+``probability`` for classifiers, and on request ``classes`` (the order of the probabilities),
+``raw``, ``contributions`` and ``base_value``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hedgerow import __version__
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import DATES, Column, check_same_names
 from hedgerow.errors import brief
-from hedgerow.serving.bodies import check_keys, decoded, encoded
+from hedgerow.serving.bodies import Work, check_keys, decoded, encoded
 from hedgerow.serving.errors import RequestError
 from hedgerow.serving.records import predict_rows
 from hedgerow.serving.settings import Limits
@@ -81,8 +82,8 @@ def _datatype(column: Column) -> str:
     return _OF_KIND[column.kind]
 
 
-def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
-    """Return the answer to an inference request, and its number of rows.
+def read_tensors(model: ServedModel, body: bytes, limits: Limits) -> Work:
+    """Read an inference request.
 
     Raise ``RequestError``, ``DataError``, ``DataTypeError`` or ``ParameterError`` for
     errors of the client.
@@ -91,19 +92,25 @@ def answer_tensors(model: ServedModel, body: bytes, limits: Limits) -> tuple[byt
     check_keys(given, ("id", "parameters", "inputs", "outputs"), "the request")
     rows = _rows(given.get("inputs"), model, limits)
     names = _requested_outputs(given.get("outputs"), model)
-    explained = _explained(model, rows) if set(names) & set(_EXPLAINED) else {}
-    outputs = [
-        explained[name]
-        if name in _EXPLAINED
-        else _as_tensor(name, predict_rows(model, rows, _KINDS[name]))
-        for name in names
-    ]
-    answer: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
+    about: dict[str, Any] = {"model_name": model.name, "model_version": model.version}
     if "id" in given:
         if not isinstance(given["id"], str):
             raise RequestError(400, "id must be text.")
-        answer["id"] = given["id"]
-    return encoded({**answer, "outputs": outputs}), len(rows)
+        about["id"] = given["id"]
+    is_explained = bool(set(names) & set(_EXPLAINED))
+
+    def answer() -> bytes:
+        special = _explained(model, rows) if is_explained else {}
+        if "classes" in names:
+            special["classes"] = _as_tensor("classes", model.class_names)
+        outputs = [
+            special[name] if name in special
+            else _as_tensor(name, predict_rows(model, rows, _KINDS[name]))
+            for name in names
+        ]  # fmt: skip
+        return encoded({**about, "outputs": outputs})
+
+    return Work(len(rows), is_explained, answer)
 
 
 # -- inputs ---------------------------------------------------------------------------
@@ -247,9 +254,9 @@ def _requested_outputs(outputs: Any, model: ServedModel) -> list[str]:
     if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
         raise RequestError(400, "outputs must be a list of objects with a name.")
     names: list[Any] = [one.get("name") for one in outputs]
-    known = [*_KINDS, *_EXPLAINED]
+    known = [*_KINDS, *_EXPLAINED, "classes"]
     if not model.has_probabilities:
-        known.remove("probability")
+        known = [name for name in known if name not in ("probability", "classes")]
     for name in names:
         if name not in known:
             raise RequestError(400, f"there is no output {name!r}; outputs are {', '.join(known)}.")

@@ -120,5 +120,54 @@ def _margins(raw: FloatArray) -> FloatArray:
     return np.asarray(two[1] - two[0])
 
 
-class PredictionForms(SurvivalPredictions, DistributionPredictions, DecidedPredictions):
+class ClassProbabilities(BoosterPart):
+    """Predictions of probabilities, by the name of scikit-learn."""
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        first_round: int = 0,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+        offset: Any = None,
+    ) -> FloatArray:
+        """Predict the probability of each class: ``predict(X, kind="probability")``.
+
+        The ``predict`` of LightGBM's and XGBoost's boosters gives probabilities, and
+        :meth:`predict` gives classes.
+
+        Parameters
+        ----------
+        X, first_round, n_rounds, n_jobs, offset : as for :meth:`predict`
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes) or (n_rows, n_labels)
+            One column for each class, in the order of ``classes``; LightGBM and XGBoost give
+            only the second of two.
+
+        Raises
+        ------
+        ParameterError
+            If the model is not a classifier.
+        DataError, DataTypeError
+            If X does not have the columns of the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train({"objective": "logistic"}, Dataset([[0.0], [1.0]] * 50, [0, 1] * 50))
+        >>> booster.predict([[1.0]]), booster.predict_proba([[1.0]]).argmax(axis=1)
+        (array([1]), array([1]))
+        """
+        return self.predict(
+            X, "probability", first_round=first_round, n_rounds=n_rounds, n_jobs=n_jobs,
+            offset=offset,
+        )  # fmt: skip
+
+
+class PredictionForms(
+    ClassProbabilities, SurvivalPredictions, DistributionPredictions, DecidedPredictions
+):
     """All predictions of a booster that only some models support."""

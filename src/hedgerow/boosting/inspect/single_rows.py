@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.once import once
 from hedgerow.params import PredictionKind
+from hedgerow.peer_arguments import OF_PREDICT_ONE, refuse_arguments
 
 _FLOATS = "df"
 _ROWS = (dict, list, np.ndarray)
@@ -74,10 +75,11 @@ class SingleRowPredictions(BoosterPart):
     def _single(self) -> SingleRows:
         return SingleRows(self.model, self._predictor)
 
-    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
+    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
         """Predict one row: the result of ``predict([row], kind)[0]``, bit for bit, but faster.
 
-        Threads may share the booster.  Rows of plain numbers, text and None are read directly,
+        All rounds are used: ``predict([row], n_rounds=...)`` uses some.  Threads may share the
+        booster.  Rows of plain numbers, text and None are read directly,
         without making a table; other rows (dates, frames) are predicted as a table.
 
         Parameters
@@ -110,6 +112,8 @@ class SingleRowPredictions(BoosterPart):
         >>> booster.predict_one(["blue", 2.0], kind="probability").round(2).tolist()
         [1.0, 0.0]
         """
+        if others:
+            refuse_arguments(SingleRowPredictions.predict_one, others, OF_PREDICT_ONE)
         self._check_kind(kind)
         row = row if type(row) in _ROWS else on_host(row)
         if type(row) not in _ROWS and not isinstance(row, Mapping | list | tuple | np.ndarray):

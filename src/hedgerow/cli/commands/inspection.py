@@ -39,12 +39,9 @@ def run(options: argparse.Namespace) -> None:
     model = engine.open_model(options.model)
     if options.tree is not None:
         n_trees = model.booster.num_trees
-        if not 0 <= options.tree < n_trees:
-            raise UsageError(
-                f"--tree {options.tree}: the model has trees 0 to {n_trees - 1}"
-                if n_trees
-                else f"--tree {options.tree}: the model has no trees"
-            )
+        if not 0 <= options.tree < max(n_trees, 1):
+            known = f"trees 0 to {n_trees - 1}" if n_trees else "no trees"
+            raise UsageError(f"--tree {options.tree}: the model has {known}")
         say(model.booster.to_text(options.tree))
         return
     facts = engine.facts(model) | {"chosen": engine.chosen_parameters(options.model)}

@@ -139,7 +139,7 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 _WITHOUT: dict[str, str] = {
     r.SPEED: "verbosity force_col_wise force_row_wise histogram_pool_size is_enable_sparse "
-    "feature_pre_filter two_round importance_type silent task",
+    "feature_pre_filter two_round silent task",
     "it affects only speed or memory, so it has no counterpart.": "gpu_device_id "
     "gpu_device_id_list gpu_platform_id gpu_use_dp num_gpu top_k",
     f"random_state is the only seed; {r.UNLIKE}": "bagging_seed feature_fraction_seed "
@@ -158,6 +158,7 @@ _WITHOUT: dict[str, str] = {
     "bins are quantiles of the column.": "min_data_in_bin",
     "Hedgerow sets the size of the sample for bins.": "bin_construct_sample_cnt",
     "early stopping uses the first metric.": "first_metric_only",
+    r.IMPORTANCE: "importance_type",
     r.CLASSES_OF_Y: "num_class",
     "there is one method for monotone constraints.": "monotone_constraints_method",
     "results never depend on threads.": "deterministic",

@@ -30,6 +30,7 @@ Values = dict[str, Any]
 Value = TypeVar("Value")
 
 SPEED = "it affects only speed, memory or messages, so it has no counterpart."
+IMPORTANCE = "it does not change the model: give kind to importance or feature_importance."
 UNLIKE = "the random numbers differ, so models differ in detail."
 CLASS_WEIGHT = "use class_weight, which keeps probabilities calibrated."
 FROM_BEST = "the model starts from the best constant."

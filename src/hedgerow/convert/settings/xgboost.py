@@ -150,9 +150,10 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "ndcg_exp_gain": ("use label_gain.", (True,)),
 }
 _WITHOUT: dict[str, str] = {
-    r.SPEED: "verbosity disable_default_eval_metric importance_type validate_parameters "
+    r.SPEED: "verbosity disable_default_eval_metric validate_parameters "
     "max_cached_hist_node use_rmm use_cuda_async_pool predictor",
     r.UNLIKE: "seed_per_iteration",
+    r.IMPORTANCE: "importance_type",
     r.CLASSES_OF_Y: "num_class",
     "it concerns linear models, which Hedgerow does not have.": "feature_selector top_k",
     "columns of categories are found by type, or use categorical_features.": "enable_categorical",

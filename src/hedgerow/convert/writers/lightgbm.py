@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.convert.exports import Notes
 from hedgerow.convert.readers.lightgbm_trees import ZERO
-from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.errors import ParameterError
 
 _TARGET = "LightGBM's text"
@@ -45,6 +45,7 @@ _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid
 def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
+    check_names(plain, _TARGET, "\0")
     if schema.zero_missing and schema.zero_band != ZERO:
         if not approximate:
             raise refuse(

@@ -30,7 +30,7 @@ from hedgerow.convert.writers.onnx_inputs import (
     tensor,
 )
 from hedgerow.convert.writers.onnx_lines import add_leaves
-from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 
 _TARGET = "ONNX"
 _AT_MOST, _MEMBER = 0, 6
@@ -51,9 +51,11 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             )
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
+    check_names(plain, _TARGET, "\0")
     graph = _Graph(plain)
     graph.add_trees(graph.features())
     graph.add_link()
+    _check_inputs(graph)
     model = helper.make_model(
         helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
         producer_name="hedgerow",
@@ -63,6 +65,20 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
     return data
+
+
+def _check_inputs(graph: Graph) -> None:
+    """Raise for columns whose name an input of a graph cannot have."""
+    taken = {"", *graph.known, *(constant.name for constant in graph.constants)}
+    for given in graph.inputs:
+        if given.name in taken:
+            raise refuse(
+                f"a column named {given.name!r}, a name that the graph needs,"
+                if given.name
+                else "a column without a name",
+                _TARGET,
+                ": rename the column",
+            )
 
 
 class _Graph(Graph):

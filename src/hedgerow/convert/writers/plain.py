@@ -354,6 +354,18 @@ def _link(model: Model, target: str) -> str:
     )
 
 
+def check_names(plain: PlainModel, target: str, forbidden: str) -> None:
+    """Raise for names with a forbidden letter, or with half of a pair of UTF-16."""
+    for name in plain.names:
+        letter = next(
+            (each for each in name if each in forbidden or "\ud800" <= each < "\ue000"), ""
+        )
+        if letter:
+            raise refuse(
+                f"the column name {name!r}, which holds {letter!r},", target, ": rename the column"
+            )
+
+
 def refuse(what: str, target: str, advice: str = "") -> ParameterError:
     """Return an error that names what a format cannot express."""
     return ParameterError(f"{what} cannot be written to {target}{advice or ''}.")

@@ -18,11 +18,13 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.exports import Notes
 from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
-from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.data.schema import Column
 from hedgerow.kernels.tables.keys import floats_of_keys
 
 _TARGET = "XGBoost's JSON"
+_NOT_IN_NAMES = "[]<" + "".join(set(map(chr, range(32))) - set("\n\r\t"))
+"""XGBoost's tables refuse the marks in names, and its reader of JSON the escapes of the others."""
 _NO_PARENT = 2147483647
 _I64 = 15
 """Types of category arrays in XGBoost."""
@@ -109,6 +111,7 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             raise refuse(
                 f"column {column.name!r}, whose numbers are truncated towards zero,", _TARGET
             )
+    check_names(plain, _TARGET, _NOT_IN_NAMES)
     rounding, k = _Rounding(approximate), plain.n_outputs
     n_parallel = plain.forest.n_parallel
     trees = []
@@ -126,6 +129,7 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     name = _objective(plain, notes)
     base = _NO_BASE.get(plain.link or "", 0.0)
     many = plain.link == "softmax"
+    _tell_of_letters(plain, notes)
     model = {
         "cats": _cats(plain),
         "gbtree_model_param": {
@@ -152,7 +156,18 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     }
     if many:
         learner["objective"]["softmax_multiclass_param"] = {"num_class": str(k)}  # type: ignore[index]
-    return json.dumps({"learner": learner, "version": [3, 2, 0]}, separators=(",", ":")).encode()
+    document = {"learner": learner, "version": [3, 2, 0]}
+    # XGBoost keeps the escapes of other letters as they are.
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _tell_of_letters(plain: PlainModel, notes: Notes) -> None:
+    for column in plain.columns:
+        if any(isinstance(level, str) and not level.isascii() for level in column.levels):
+            notes.add(
+                f"column {column.name!r} has categories beyond ASCII: give XGBoost a table of "
+                "Arrow or Polars, because XGBoost 3.2 takes the letters of pandas for bytes."
+            )
 
 
 _TYPES = {"float": "float", "int": "int", "category": "c"}
@@ -286,9 +301,17 @@ def _cats(plain: PlainModel) -> dict[str, Any]:
                 ": make the column text before training",
             )
         encodings.append(_encoding(levels))
-        order += list(range(len(levels)))  # levels ascend
+        order += _order(levels)
         ends.append(ends[-1] + len(levels))
     return {"enc": encodings, "feature_segments": ends, "sorted_idx": order}
+
+
+def _order(levels: list[Any]) -> list[int]:
+    """Return the ascending order; XGBoost compares the bytes of text as signed numbers."""
+    if not levels or not isinstance(levels[0], str):
+        return list(range(len(levels)))
+    letters = [np.frombuffer(level.encode(), dtype=np.int8).tolist() for level in levels]
+    return sorted(range(len(levels)), key=letters.__getitem__)
 
 
 def _encoding(levels: list[Any]) -> dict[str, Any]:

@@ -1,0 +1,170 @@
+"""The description of a server's routes: OpenAPI 3.1, and a page for people."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any
+from urllib.parse import quote
+
+from hedgerow.data.schema import Column
+from hedgerow.serving.records import KINDS
+from hedgerow.serving.settings import Limits
+from hedgerow.serving.slot import ServedModel
+
+_TYPES = {"float": "number", "int": "integer", "category": "string"}
+_OF_TEMPORAL: dict[str, dict[str, Any]] = {
+    "dates": {"type": ["string", "integer", "null"], "examples": ["2024-02-29T12:00:00"]},
+    "times": {"type": ["string", "integer", "null"], "examples": ["12:00:00"]},
+    "durations": {"type": ["integer", "null"], "description": "microseconds", "examples": [0]},
+}
+_EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1], "category": [None]}
+_FEW = 3
+_REFUSALS = {
+    "400": "the body or a record is wrong; the message names the column",
+    "401": "the token is missing or wrong",
+    "408": "the body did not arrive in time",
+    "413": "too many bytes or rows",
+    "503": "too many requests wait",
+    "504": "no answer in time",
+}
+
+
+def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, Any]:
+    """Return the answer to ``GET /openapi.json``."""
+    v2 = f"/v2/models/{quote(model.name, safe='')}"
+    tensors = {"type": "object", "description": "as in the Open Inference Protocol, version 2"}
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": f"hedgerow: {model.name}", "version": model.version},
+        "paths": {
+            "/predict": {"post": _posted("Predict records", _request(limits), _answer(model))},
+            f"{v2}/infer": {"post": _posted("Predict tensors", tensors, tensors)},
+            v2: {"get": _got("Input and output tensors of the model")},
+            f"{v2}/ready": {"get": _got("Whether the model answers")},
+            "/v2": {"get": _got("Name and version of the server")},
+            "/v2/health/live": {"get": _got("Whether the server answers") | {"security": []}},
+            "/v2/health/ready": {"get": _got("Whether a model is in service") | {"security": []}},
+            "/metrics": {"get": _got("Counts for Prometheus")},
+        },
+        "components": {"schemas": {"Record": _record(model)}},
+    }
+    if with_token:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+    return found
+
+
+def docs_page(description: dict[str, Any], example: dict[str, Any]) -> bytes:
+    """Return the answer to ``GET /docs``: a page without scripts."""
+    title = html.escape(description["info"]["title"])
+    rows = "".join(
+        f"<tr><td>{method.upper()}</td><td><code>{html.escape(path)}</code></td>"
+        f"<td>{html.escape(operation['summary'])}</td></tr>"
+        for path, operations in description["paths"].items()
+        for method, operation in operations.items()
+    )
+    parts = {
+        "A request to POST /predict": example,
+        "A record": description["components"]["schemas"]["Record"],
+    }
+    shown = "".join(
+        f"<h2>{heading}</h2><pre>{html.escape(json.dumps(value, indent=2))}</pre>"
+        for heading, value in parts.items()
+    )
+    access = "<p>Send the token: <code>Authorization: Bearer TOKEN</code>.</p>"
+    page = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto}"
+        "td{padding:.2em 1em .2em 0}pre{background:#f5f7fa;padding:1em;overflow:auto}</style>"
+        f"<h1>{title}</h1><p>Version {html.escape(description['info']['version'])}; "
+        'all of this as <a href="openapi.json">OpenAPI</a>.</p>'
+        f"{access if 'security' in description else ''}<table>{rows}</table>{shown}</html>"
+    )
+    return page.encode("utf-8", "replace")
+
+
+def example_request(model: ServedModel) -> dict[str, Any]:
+    """Return a body for ``/predict``."""
+    columns = {name: each["examples"][0] for name, each in _columns(model).items()}
+    kind = "probability" if model.has_probabilities else "value"
+    return {"records": [columns], "kind": kind}
+
+
+def _columns(model: ServedModel) -> dict[str, dict[str, Any]]:
+    """Return the schema of each column, with examples."""
+    found = {column.name: _of_column(column) for column in model.schema.columns}
+    for name in model.booster.offset_columns:
+        found[name] = {"type": "number", "description": "offset", "examples": [0.0]}
+    return found
+
+
+def _of_column(column: Column) -> dict[str, Any]:
+    if column.temporal is not None:
+        return _OF_TEMPORAL[column.temporal]
+    if column.kind != "category":
+        return {"type": [_TYPES[column.kind], "null"], "examples": _EXAMPLES[column.kind]}
+    levels = list(column.levels[:_FEW])
+    kind = "number" if levels and not isinstance(levels[0], str) else "string"
+    return {"type": [kind, "null"], "examples": levels or [None]}
+
+
+def _record(model: ServedModel) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "A value for each column; null is a missing value.",
+        "properties": _columns(model),
+        "required": list(model.columns),
+        "additionalProperties": False,
+    }
+
+
+def _request(limits: Limits) -> dict[str, Any]:
+    record = {"$ref": "#/components/schemas/Record"}
+    listed = {"type": "array", "description": "values in the order of the columns"}
+    return {
+        "type": "object",
+        "properties": {
+            "records": {
+                "type": "array",
+                "items": {"anyOf": [record, listed]},
+                "minItems": 1,
+                "maxItems": int(limits.rows),
+            },
+            "kind": {"enum": list(KINDS), "default": "value"},
+            "explain": {"type": "boolean", "default": False},
+        },
+        "required": ["records"],
+        "additionalProperties": False,
+    }
+
+
+def _answer(model: ServedModel) -> dict[str, Any]:
+    text = {"type": "string"}
+    properties: dict[str, Any] = {"model": text, "version": text}
+    properties["predictions"] = {"type": "array", "description": "one for each record"}
+    properties["explanations"] = {"type": "array", "description": "with explain, by record"}
+    if model.has_probabilities:
+        properties["classes"] = {"type": "array", "examples": [model.class_names[:_FEW]]}
+    required = ["model", "version", "predictions"]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _got(summary: str) -> dict[str, Any]:
+    return {"summary": summary, "responses": {"200": {"description": "the answer"}}}
+
+
+def _posted(summary: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+    refusals = {
+        status: {"description": why, "content": _json(error)} for status, why in _REFUSALS.items()
+    }
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": _json(body)},
+        "responses": {"200": {"description": "the answer", "content": _json(answer)}, **refusals},
+    }
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
