@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.kernels.tables.keys import MISSING_KEY, keys_of_floats
 from tests.reference import naive
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.kernels.dependence.path_layout import Boxes, Nodes, PathSpace, lay_paths
 from hedgerow.kernels.dependence.paths import (
     TILE,

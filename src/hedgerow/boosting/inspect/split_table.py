@@ -28,7 +28,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.class_weights import uncorrected, weights_of, with_class_weights
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.stages.branches import is_constrained
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
