@@ -413,9 +413,8 @@ class EntryValues:
     def arrays(self) -> tuple[bool, list[AnyArray]]:
         """Return whether there are too many pairs, and the arrays for :meth:`merge`."""
         self._join()
-        return self._is_full, [
-            self._many.astype(np.int64), self._n_entries, *(array for pair in self._pairs for array in pair),
-        ]  # fmt: skip
+        pairs = [array for pair in self._pairs for array in pair]
+        return self._is_full, [self._many.astype(np.int64), self._n_entries, *pairs]
 
     def merge(self, is_full: bool, arrays: Sequence[AnyArray]) -> None:
         """Add the result of :meth:`arrays` of other rows."""
