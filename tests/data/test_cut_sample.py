@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow.data import read_any
-from hedgerow.data.binning import cut_sample
+from hedgerow.data.binning import cut_sample, few_values
 from hedgerow.data.binning.bins import BinSpec, fit_bins, fit_sample, integer_mass
 from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
 from hedgerow.data.sources import ReadRequest, Survey
@@ -150,7 +150,7 @@ def test_rare_values_have_bins(form: str) -> None:
 
 def test_too_many_pairs_of_sparse_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then no column is looked at further, whatever the order of the rows."""
-    monkeypatch.setattr(cut_sample, "MOST_PAIRS", 300)
+    monkeypatch.setattr(few_values, "MOST_PAIRS", 300)
     X = numbers(np.random.default_rng(0), 500)
     wide = sparse.csr_array(np.hstack([X + k * (X != 0) for k in range(30)]))
     assert sample(read_any(wide), None).few == {}

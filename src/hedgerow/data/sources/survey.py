@@ -26,9 +26,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, read_on
 from hedgerow.data.binning.bins import integer_mass_at
 from hedgerow.data.binning.cut_sample import (
     SAMPLE_ROWS,
-    ColumnValues,
     CutSample,
-    EntryValues,
     Hashes,
     absent_term,
     add_columns,
@@ -37,18 +35,20 @@ from hedgerow.data.binning.cut_sample import (
     float_masses,
     mixed,
 )
+from hedgerow.data.binning.few_values import ColumnValues, EntryValues
 from hedgerow.data.categories.columns import Encoded, chosen_columns, code_column, plain_of
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.reading.columns import plain_numbers, stack, text_message
+from hedgerow.data.reading.columns import plain_numbers, text_message
 from hedgerow.data.reading.table import Table, check_names
-from hedgerow.data.schema import Column, ColumnKind, Schema, unnamed_schema
+from hedgerow.data.schema import Column, Schema, unnamed_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.columns import ReadColumn, floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.level_counts import LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
+from hedgerow.data.sources.stacking import Stacked, stack_one
 from hedgerow.data.sparse import AnyTable, SparseTable, mark_zeros, read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.kernels.tables.sparse import Entries
@@ -396,7 +396,7 @@ class Survey:
         mass = float_masses(np.concatenate([block.mass for block in blocks]))
         if self.is_sparse:
             return self._finish_sparse(blocks, mass, n_rows)
-        found, stacked = [], _Stacked(len(self._labels()))
+        found, stacked = [], Stacked(len(self._labels()))
         level_mass: dict[int, FloatArray] = {}
         for j, name in enumerate(self._labels()):
             column, values = self._finish_column(j, name, blocks, most_levels, level_mass)
@@ -485,40 +485,3 @@ def _entries_of(table: Any) -> Entries:
     lowest = value.dtype.type(-np.inf) if floats else np.int64(MISSING_KEY + 1)
     start, column = table.indptr.astype(np.int64), table.indices.astype(np.int32)
     return Entries(read_only(start), read_only(column), read_only(value), lowest)
-
-
-class _Stacked:
-    """Columns placed side by side as they arrive, so that no column is in memory twice.
-
-    The result equals :func:`hedgerow.data.reading.columns.stack`, which is used if types differ.
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        self._n_columns = n_columns
-        self._values: AnyArray | None = None
-        self._apart: list[AnyArray] = []
-        self._n_done = 0
-
-    def add(self, column: AnyArray, kind: ColumnKind) -> None:
-        if self._values is None and not self._apart and kind != "int":
-            shape = (len(column), self._n_columns)
-            self._values = np.empty(shape, column.dtype, order="F")
-        values = self._values
-        if values is not None and (kind == "int" or column.dtype != values.dtype):
-            self._apart = [values[:, j] for j in range(self._n_done)]
-            values = self._values = None
-        if values is None:
-            self._apart.append(column)
-        else:
-            values[:, self._n_done] = column
-        self._n_done += 1
-
-    def finish(self, kinds: Sequence[ColumnKind]) -> AnyArray:
-        return stack(self._apart, kinds) if self._values is None else self._values
-
-
-def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:
-    """Concatenate plain parts of one column in the type in which its values compare."""
-    if len({part.dtype for part in parts}) == 1:
-        return np.concatenate(parts)
-    return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
