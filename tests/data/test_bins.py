@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.data import fit_bins, read_table
-from hedgerow.data.binning.bins import SAMPLE_ROWS, integer_midpoints, midpoints
+from hedgerow.data.binning.bins import integer_midpoints, midpoints
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.tables.binning import sample_rows

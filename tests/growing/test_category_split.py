@@ -71,25 +71,32 @@ def bins_in(words):
     return {b for b in range(STRIDE) if int(words[b // 64]) >> (b % 64) & 1}
 
 
-@given(histograms(), rules, category_rules)
-def test_best_set_is_the_best_of_those_tried(node_data, chosen, category) -> None:
+bounds = st.one_of(
+    st.none(),
+    st.tuples(*[st.sampled_from([-2.0, -0.5, 0.0, 0.25, 1.0])] * 2).map(lambda b: tuple(sorted(b))),
+)
+
+
+@given(histograms(), rules, category_rules, bounds)
+def test_best_set_is_the_best_of_those_tried(node_data, chosen, category, bounds) -> None:
+    """Also the best with the leaf values that bounds allow, not the best without bounds."""
     g, h, n, node = node_data
-    found = engine.search_categories(g, h, n, node, chosen, category)
-    tried = list(
-        naive_category.sets_tried(g.tolist(), h.tolist(), n.tolist(), node, chosen, category)
-    )
+    score_found, found = engine.search_categories(g, h, n, node, chosen, category, bounds=bounds)
+    sums = g.tolist(), h.tolist(), n.tolist()
+    within = bounds and tuple(map(Fraction, bounds))
+    tried = list(naive_category.sets_tried(*sums, node, chosen, category, within))
     if not tried:
-        assert found.score < 0
+        assert found is None
         return
     best = max(score for score, _ in tried)
-    slack = max(best, 1) * Fraction(1, 10**12)
+    slack = max(abs(best), 1) * Fraction(1, 10**12)
     good = [bins for score, bins in tried if score >= best - slack]
     present = {b for b in range(STRIDE) if n[b] > 0}
     left = bins_in(found.words)
     assert left & present in good
     sums = [int(sum(values[b] for b in left)) for values in (g, h, n)]
     assert (found.g, found.h, found.n) == tuple(sums)
-    assert found.score == pytest.approx(float(best), rel=1e-12, abs=1e-12)
+    assert score_found == pytest.approx(float(best), rel=1e-12, abs=1e-12)
     # Bins without a row go with the larger part.
     absent = set(range(STRIDE)) - present
     assert left & absent == (absent if 2 * found.n >= node[2] else set())
@@ -101,7 +108,7 @@ def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
     """By Fisher's theorem, with hessian = rows no subset is better than the best prefix."""
     g, _, n, node = node_data
     node = (node[0], node[2], node[2])
-    found = engine.search_categories(g, n, n, node, naive.Rules(), NO_GUARD)
+    score, found = engine.search_categories(g, n, n, node, naive.Rules(), NO_GUARD)
     present = [b for b in range(STRIDE) if n[b] > 0]
     best = Fraction(-1)
     for size in range(1, len(present) // 2 + 1):
@@ -110,9 +117,9 @@ def test_sorted_sets_hold_the_best_of_all_sets(node_data, n_least) -> None:
             rest = node[0] - sums[0], node[1] - sums[1]
             best = max(best, Fraction(sums[0] ** 2, sums[1]) + Fraction(rest[0] ** 2, rest[1]))
     if len(present) < 2:
-        assert found.score < 0
+        assert found is None
     elif len(present) <= 2 * 12:
-        assert found.score >= float(best) * (1 - 1e-12) - 1e-12
+        assert score >= float(best) * (1 - 1e-12) - 1e-12
 
 
 # -- whole fits --------------------------------------------------------------------------

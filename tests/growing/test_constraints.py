@@ -436,3 +436,52 @@ def test_constraints_need_no_code_of_their_own() -> None:
         kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])
         grower.close()
     assert kinds[1:] == kinds[:1] * 5
+
+
+def bounded_loss(x, town, y, sets, shared):
+    """Return the least squared error of a tree that divides by x, then by one of the sets.
+
+    Leaf values are means within bounds: those at x = 0 stay below the middle of the means of both
+    sides, the others above.  ``shared``: both sides are divided by the same set.
+    """
+    middle = (y[x == 0].mean(axis=0) + y[x == 1].mean(axis=0)) / 2.0
+    losses = []
+    for side in (0, 1):
+        limits = (-np.inf, middle) if side == 0 else (middle, np.inf)
+        losses.append([])
+        for chosen in sets:
+            inside = np.isin(town, chosen)
+            leaves = [y[(x == side) & part] for part in (inside, ~inside)]
+            losses[-1].append(sum(((p - np.clip(p.mean(0), *limits)) ** 2).sum() for p in leaves))
+    return np.add(*losses).min() if shared else sum(map(min, losses))
+
+
+@pytest.mark.parametrize("way", ["leaf-wise", "batches", "symmetric", "vectors"])
+def test_sets_of_categories_are_the_best_within_bounds(way) -> None:
+    """Against a brute force: the best set without bounds is not the best with them."""
+    more = {
+        "symmetric": {"grow_policy": "symmetric"},
+        "vectors": {"multi_strategy": "multi_output_tree"},
+    }.get(way, {"grow_policy": "depthwise"})
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x, town = rng.integers(0, 2, 90), rng.integers(0, 5, 90)
+        means = rng.normal(size=(2, 5, 2 if way == "vectors" else 1)) * 1.5
+        y = means[x, town] + 2.5 * x[:, None] + 0.1 * rng.normal(size=(90, 1))
+        sets = [[k] for k in range(5)]  # each category against all others
+        params = {
+            "n_estimators": 1, "learning_rate": 1.0, "max_depth": 2, "max_cat_to_onehot": 5,
+            "reg_lambda": 0.0, "min_samples_leaf": 1, "monotone_constraints": {"x": 1},
+            "early_stopping": False, **more,
+        }  # fmt: skip
+        frame = {"x": x.astype(float), "town": np.array(list("abcde"), dtype=object)[town]}
+        y = y if way == "vectors" else y[:, 0]
+        data = Dataset(frame, y)
+        if way == "batches":
+            data = Dataset.from_batches(lambda rows=(frame, y): iter([rows]))
+        model = train(params, data)
+        assert model.model.forest.feature[0] in (0, 1)
+        if model.model.forest.feature[0] == 1:
+            continue  # the tree begins with the categories
+        loss = ((y - model.predict(frame)) ** 2).sum()
+        assert loss <= bounded_loss(x, town, y, sets, way == "symmetric") * (1.0 + 1e-6)

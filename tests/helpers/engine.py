@@ -35,10 +35,10 @@ from hedgerow.kernels.splits.category_split import (
     CATEGORY_SCRATCH,
     SCRATCH_SIZE,
     CategoryRules,
-    CategorySplit,
     complete_set,
     find_set,
 )
+from hedgerow.kernels.splits.constrained_gains import LeafBounds
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
     NodeSums,
@@ -220,8 +220,11 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     return best, split_gain(best.score, sums, unit, engine_rules)
 
 
-def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
-    """Return the best set of the bins of a category column with this histogram."""
+def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=None):
+    """Return the score of the best set of a category column with this histogram, and the set.
+
+    ``bounds`` are those of leaf values.  The set is None, and the score -1, if there is none.
+    """
     wide = HistogramSums(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
     places = np.zeros((CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64)
     sums = NodeSums(*map(np.int64, node))
@@ -236,12 +239,14 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
     # The smallest number, so that later cells are not read.
     filled = stride if len(used) == 0 else int(used[-1]) + 1
     filled = stride if filled >= stride - 1 else filled
+    low, high = bounds or (-np.inf, np.inf)
     score, first, last = find_set(
-        wide, 0, filled, stride, sums, Units(*units), split_rules(rules), chosen, places
-    )
-    if score < 0.0:
-        return CategorySplit(-1.0, 0, 0, 0, 0, (0, 0, 0, 0))
-    return complete_set(filled, stride, sums, places, score, (first, last))
+        wide, 0, filled, stride, sums, Units(*units), split_rules(rules), chosen, places, -1,
+        LeafBounds(np.int64(bounds is None), low, high, 0.0, 0.0),
+    )  # fmt: skip
+    if first == last:
+        return -1.0, None
+    return score, complete_set(filled, stride, sums, places, (first, last))
 
 
 # -- partition ------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.kernels.tables.keys import MISSING_KEY, keys_of_floats
 from tests.reference import naive
 
@@ -27,9 +27,19 @@ def groups_of(g, h, n, smooth):
             for bins in groups]  # fmt: skip
 
 
-def sets_tried(g, h, n, node, rules, category):
+def lost(g, h, rules, bounds):
+    """Return the loss reduction that a side loses because its leaf value is within bounds."""
+    free = naive.leaf_weight(g, h, rules)
+    w = min(max(free, bounds[0]), bounds[1])
+    if w == free:
+        return 0
+    within = -(g * w + (h + rules.reg_lambda) * w * w / 2 + rules.reg_alpha * abs(w))
+    return naive.loss_reduction(g, h, rules) - within
+
+
+def sets_tried(g, h, n, node, rules, category, bounds=None):
     """Return ``(score, bins)`` of every allowed set, in exact arithmetic."""
-    exact = naive.exact_rules(rules)
+    exact = leaf_rules = naive.exact_rules(rules)
     alone = groups_of(g, h, n, 0)
     if len(alone) <= category.most_one_hot:
         chosen = alone[:1] if len(alone) == 2 else alone
@@ -48,6 +58,8 @@ def sets_tried(g, h, n, node, rules, category):
             for side in sides
         ):
             score = 2 * sum(naive.loss_reduction(side[0], side[1], exact) for side in sides)
+            if bounds is not None:
+                score -= 2 * sum(lost(side[0], side[1], leaf_rules, bounds) for side in sides)
             yield score, frozenset(b for group in groups for b in group[0])
 
 

@@ -57,6 +57,12 @@ class Inputs:
     def n_inputs(self) -> int:
         return len(self.sources)
 
+    @property
+    def statistic_columns(self) -> range:
+        """Positions of the statistics among the inputs."""
+        first = len(self.kept)
+        return range(first, self.n_inputs - len(self.crosses))
+
     def are_columns(self, n_columns: int) -> bool:
         """Return whether all inputs but the crosses are the columns of the table, in order."""
         return not self.statistics and self.kept == tuple(range(n_columns))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, IntArray
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.kernels.prediction.backoff import find_stops
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest

@@ -43,10 +43,15 @@ from hedgerow.boosting.row_data.statistics import (
     kept_columns,
     share_of_copy,
 )
-from hedgerow.boosting.validation.fold_rows import joined_bins
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import Table
-from hedgerow.data.binning.bins import BinSpec, fit_bins, sampled_rows
+from hedgerow.data.binning.bins import (
+    BinSpec,
+    fit_bins,
+    fit_sample,
+    joined_bins,
+    sampled_rows,
+)
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder, explained
@@ -114,12 +119,8 @@ class FileFolds:
         if columns:
             bins = params.max_bins_by_feature
             most = params.max_bins if bins is None else tuple(bins[j] for j in columns)
-            own = replace(schema, columns=tuple(schema.columns[j] for j in columns))
-            table = Table(cast(Table, found.table).values[:, columns], own)
-            kept = fit_bins(
-                table, most, found.weight, params.seed, plan.n_threads, params.forced_bins,
-                rows=np.arange(table.n_rows),
-            )  # fmt: skip
+            sample = found.sample.of_columns(columns)
+            kept = fit_sample(sample, most, plan.n_threads, params.forced_bins)
         n_rows = train.n_rows // train.n_copies
         used = columns_of(choose_columns(schema, n_rows, objective, params))
         n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1

@@ -41,7 +41,8 @@ from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT, obsta
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
-from hedgerow.data.binning.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
+from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
+from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
 from hedgerow.data.categories.columns import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError, brief

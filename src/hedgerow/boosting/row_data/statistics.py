@@ -52,7 +52,7 @@ from hedgerow.boosting.row_data.ordered_means import (
     n_values,
 )
 from hedgerow.data import Schema, SparseTable, Table
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
 from hedgerow.data.inputs import Inputs, with_kept

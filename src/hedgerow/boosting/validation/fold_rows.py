@@ -35,9 +35,8 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
-from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bins import BinSpec, joined_bins, sampled_rows
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.schema import Schema
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -236,7 +235,8 @@ def _bins_of_kept(
     bins = params.max_bins_by_feature
     most = params.max_bins if bins is None else tuple(bins[j] for j in kept)
     table = Table(sample.table.values[:, kept], columns)
-    return fit_bins(table, most, sample.weight, params.seed, n_threads, params.forced_bins)
+    forced = params.forced_bins
+    return fit_bins(table, most, sample.weight, params.seed, n_threads, forced, columns=kept)
 
 
 def _with_statistics(
@@ -252,19 +252,6 @@ def _with_statistics(
     bins = params.max_bins_by_feature
     most = params.max_bins if bins is None else tuple(bins[n_kept:])
     values = Table(table.values[:, n_kept:], schema)
-    found = fit_bins(values, most, encoded.train.weight, params.seed, n_threads)
+    rows = sampled_rows(values.n_rows, params.seed)
+    found = fit_bins(values, most, encoded.train.weight, params.seed, n_threads, rows=rows)
     return joined_bins(kept, found, table.schema)
-
-
-def joined_bins(first: BinSpec, second: BinSpec, schema: Schema) -> BinSpec:
-    """Return the bins of the columns of two tables side by side; ``schema`` has all columns."""
-    return BinSpec(
-        cut_keys=np.concatenate([first.cut_keys, second.cut_keys]),
-        cut_start=np.concatenate([first.cut_start, first.cut_start[-1] + second.cut_start[1:]]),
-        schema=schema,
-        stride=max(first.stride, second.stride),
-        level_bin=np.concatenate([first.level_bin, second.level_bin]),
-        level_start=np.concatenate(
-            [first.level_start, first.level_start[-1] + second.level_start[1:]]
-        ),
-    )

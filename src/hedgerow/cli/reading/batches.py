@@ -42,7 +42,7 @@ from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.paths import DataFile, find_files
 from hedgerow.data.sources.row_sample import stack_sparse
-from hedgerow.data.sources.survey import stack_one
+from hedgerow.data.sources.stacking import stack_one
 from hedgerow.io.checkpoint_folder import checkpoint_at
 
 if TYPE_CHECKING:

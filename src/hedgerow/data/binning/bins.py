@@ -18,9 +18,8 @@ mass    sum of weights; with unit weights the number of rows
 :func:`fit_bins` sorts each column and passes once over its distinct values
 (:func:`hedgerow.kernels.tables.binning.choose_cuts`).  Each value gets its own bin if there
 are few of them.  Otherwise bins have about equal mass, and a value that is heavy
-enough gets its own bin.  Tables of more than 200,000 rows are sampled to about
-that number.  A hash of the seed and the row number selects the rows, so the sample
-does not depend on threads or chunks.
+enough gets its own bin.  Tables of more than 200,000 rows are sampled by what the
+rows hold (:mod:`hedgerow.data.binning.cut_sample`).
 
 Each level of a category column has its own bin.  If there are more levels than bins,
 the heaviest levels have their own bins, and all other levels share the last bin.
@@ -29,21 +28,28 @@ the heaviest levels have their own bins, and all other levels share the last bin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.data.binning.cut_sample import (
+    MOST_CATEGORY_BINS,
+    SAMPLE_ROWS,
+    CutSample,
+    masses_of_levels,
+    sample_of,
+)
 from hedgerow.data.binning.forced_bins import (
     ForcedCuts,
     cuts_of_column,
+    cuts_of_few,
     keys_of_forced,
     sort_column,
 )
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
-from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
@@ -62,14 +68,8 @@ from hedgerow.threads import run_blocks
 MOST_BINS = 255
 """Largest ``max_bins``: with the bin of missing values, eight bits are full."""
 
-SAMPLE_ROWS = 200_000
-"""Approximate number of rows sampled from a larger table to choose cuts."""
-
 MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
-"""Upper limit of the sample size, which varies by 0.2% around ``SAMPLE_ROWS``."""
-
-MOST_CATEGORY_BINS = 254
-"""Most bins of a category column: prediction adds two, for unknown and missing values."""
+"""Most rows of :func:`sampled_rows`, whose number varies by 0.2% around ``SAMPLE_ROWS``."""
 
 SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
@@ -208,6 +208,7 @@ def fit_bins(
     n_threads: int = 1,
     forced: ForcedCuts | None = None,
     rows: IntArray | None = None,
+    columns: Sequence[int] | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature.
 
@@ -227,13 +228,16 @@ def fit_bins(
         factor does not change the cuts: exactly for integers up to 2**34 and for
         powers of two.
     seed : int
-        Seed of the row sample, for tables of more than 200,000 rows.
+        Seed of the sample, for tables of more than 200,000 rows.
     n_threads : int
         Number of threads.
     forced : mapping of name to ascending numbers, optional
         Cuts to use for any data: fewer for each column than it has bins.
     rows : int64, optional
         Rows to use instead of the seeded sample.
+    columns : sequence of int, optional
+        Numbers of the first columns in the user's table, if others follow that are computed
+        from the user's columns.
 
     Examples
     --------
@@ -249,8 +253,25 @@ def fit_bins(
             f"weight must have one number for each of the {table.n_rows} rows, "
             f"got shape {np.shape(weight)}."
         )
-    rows = sampled_rows(table.n_rows, seed) if rows is None else rows
-    mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
+    if rows is None:
+        mass = None if weight is None else integer_mass(weight)
+        sample = sample_of(table, mass, seed, n_threads, most_bins, columns)
+    else:
+        mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
+        sample = CutSample(table, rows, mass)
+    return fit_sample(sample, max_bins, n_threads, forced)
+
+
+def fit_sample(
+    sample: CutSample,
+    max_bins: int | Sequence[int],
+    n_threads: int = 1,
+    forced: ForcedCuts | None = None,
+) -> BinSpec:
+    """Choose the cuts of every feature from a sample; see :func:`fit_bins`."""
+    table, mass = sample.table, sample.mass
+    most_bins = _most_bins(max_bins, table.n_features)
+    rows = np.arange(table.n_rows) if sample.rows is None else sample.rows
     fixed = keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
     level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
@@ -260,8 +281,11 @@ def fit_bins(
     else:
         columns = _columns_of(table.values, rows, n_threads)
         columns[[kind == "category" for kind in table.schema.kinds]] = _no_value(columns)
-        found = _find_cuts(columns, mass, most_bins, _as_values(fixed, columns.dtype), n_threads)
-        level_bins = _bin_levels(table, rows, mass, most_bins)
+        forced_cuts = _as_values(fixed, columns.dtype)
+        found = _find_cuts(columns, mass, most_bins, forced_cuts, n_threads)
+        level_bins = _bin_levels(table, rows, mass, most_bins, sample.level_mass)
+    for j, values in sample.few.items():
+        found[j] = cuts_of_few(values, forced_cuts.get(j), int(most_bins[j])) or found[j]
     counts = [len(below) for below, _ in found]
     n_levels = [len(bins) for bins in level_bins]
     cut_keys = _cuts_between(found, table.schema)
@@ -313,12 +337,16 @@ def _insert(
 
 
 def _bin_levels(
-    table: Table, rows: IntArray, mass: FloatArray | None, most_bins: IntArray
+    table: Table,
+    rows: IntArray,
+    mass: FloatArray | None,
+    most_bins: IntArray,
+    level_mass: Mapping[int, FloatArray],
 ) -> list[BinArray]:
     """Assign the levels of each category column to bins; other columns get an empty array.
 
-    If a column has more levels than bins, its heaviest levels in ``rows`` have their own
-    bins (ties go to the lower code), and all other levels share the last bin.
+    If a column has more levels than bins, its heaviest levels have their own bins (ties go to
+    the lower code), and all other levels share the last bin.
     """
     found = []
     for j, column in enumerate(table.schema.columns):
@@ -326,11 +354,9 @@ def _bin_levels(
         bins: BinArray = np.minimum(np.arange(n_levels), MOST_CATEGORY_BINS).astype(np.uint8)
         most = min(int(most_bins[j]), MOST_CATEGORY_BINS)
         if n_levels > most:
-            codes = codes_of(table.values[rows, j], n_levels)
-            present = codes < n_levels
-            heavy = np.bincount(
-                codes[present], None if mass is None else mass[present], minlength=n_levels
-            )
+            heavy = level_mass.get(j)
+            if heavy is None:
+                heavy = masses_of_levels(table.values[rows, j], n_levels, mass)
             own = np.sort(np.argsort(-heavy, kind="stable")[: most - 1])
             bins = np.full(n_levels, most - 1, dtype=np.uint8)
             bins[own] = np.arange(most - 1)
@@ -338,29 +364,36 @@ def _bin_levels(
     return found
 
 
-def codes_of(values: AnyArray, n_levels: int) -> IntArray:
-    """Return the level codes of a category column of a table.
+def joined_bins(first: BinSpec, second: BinSpec, schema: Schema, at: int | None = None) -> BinSpec:
+    """Return the bins of the columns of two tables together; ``schema`` has all columns.
 
-    An unknown category has the code ``n_levels``, a missing value ``n_levels + 1``.
+    The columns of the second table stand before column ``at`` of the first; by default at the end.
     """
-    floats = floats_of_column(values, "category")
-    missing = np.isnan(floats)
-    codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)
-    return codes
+    at = first.n_features if at is None else at
+
+    def together(of: Callable[[BinSpec], tuple[AnyArray, IntArray]]) -> tuple[AnyArray, IntArray]:
+        values, start = of(first)
+        more, more_start = of(second)
+        middle = start[at] + more_start
+        joined = np.concatenate([values[: start[at]], more, values[start[at] :]])
+        return joined, np.concatenate([start[:at], middle, start[at + 1 :] + len(more)])
+
+    cut_keys, cut_start = together(lambda spec: (spec.cut_keys, spec.cut_start))
+    level_bin, level_start = together(lambda spec: (spec.level_bin, spec.level_start))
+    stride = max(first.stride, second.stride)
+    return BinSpec(cut_keys, cut_start, schema, stride, level_bin, level_start)
 
 
 def sampled_rows(n_rows: int, seed: int) -> IntArray:
-    """Select all rows, or about ``SAMPLE_ROWS`` of a larger table by a seeded hash."""
+    """Select all rows, or about ``SAMPLE_ROWS`` of more by a hash of seed and row number.
+
+    This is for columns whose values depend on the order of the rows.
+    """
     if n_rows <= SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
     rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
-    limit = sample_limit(n_rows)
+    limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
     return rows[: sample_rows(_as_int64(seed), BIN_SAMPLE_STREAM, limit, n_rows, rows)]
-
-
-def sample_limit(n_rows: int) -> np.uint64:
-    """Return the hash below which a row of a table with ``n_rows`` rows is sampled."""
-    return np.uint64((SAMPLE_ROWS << 64) // n_rows)
 
 
 def _as_int64(seed: int) -> int:

@@ -83,6 +83,22 @@ def cuts_of_column(
     return ordered[above - 1], ordered[above]
 
 
+def cuts_of_few(
+    values: AnyArray, forced: AnyArray | None, max_bins: int
+) -> tuple[AnyArray, AnyArray] | None:
+    """Return the values below and above each cut of a column in which each value has a bin.
+
+    ``values`` ascend; where a forced cut lies, there is no other.  None if there are more bins
+    than ``max_bins``.
+    """
+    below, above = values[:-1], values[1:]
+    if forced is not None:
+        inside = np.searchsorted(forced, above) > np.searchsorted(forced, below)
+        below, above = below[~inside], above[~inside]
+        max_bins -= len(forced)
+    return (below, above) if len(below) < max_bins else None
+
+
 def choose_between(
     ordered: AnyArray, mass_before: FloatArray, edges: IntArray, max_bins: int
 ) -> IntArray:

@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, BinArray, IntArray, aligned_empty, aligned_zeros
-from hedgerow.data.binning.bins import BinSpec, codes_of
+from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.schema import Schema
 
 TARGET = -1

@@ -101,6 +101,12 @@ class ColumnFacts:
         self.largest = max(self.largest, later.largest)
         self.has_missing |= later.has_missing
 
+    @property
+    def is_category(self) -> bool | None:
+        """Whether the values so far are those of a category; None if there are none."""
+        sort = next(iter(self.sorts), None)
+        return None if sort is None else _is_categorical(sort)
+
     def check(self, name: str, chosen: bool | None) -> None:
         """Raise if the values have no common order.
 

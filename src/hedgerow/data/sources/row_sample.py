@@ -1,16 +1,14 @@
-"""Sample of the rows from which cuts are chosen, taken before the number of rows is known.
+"""Contents from which cuts are chosen, collected before the number of rows is known.
 
-:func:`hedgerow.data.binning.bins.sampled_rows` takes the rows whose hash is below a
-threshold, which falls as the number of rows rises.  A row whose hash is above the
-threshold for the rows so far can be dropped; all others are kept::
+:mod:`hedgerow.data.binning.cut_sample` takes the contents with the lowest hashes.  A content whose
+hash is above the highest of these so far can be dropped; all others are kept, once each::
 
-    rows seen       hash 0 |xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx| all are kept
-    ... 2 x 200,000        |xxxxxxxxxxxxxxxx|----------------| the upper half is dropped
-    ... 4 x 200,000        |xxxxxxxx|------------------------|
+    contents seen    hash 0 |xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx| up to 200,000: all are kept
+    ... 2 x 200,000         |xxxxxxxxxxxxxxxx|----------------| the upper half is dropped
+    ... 4 x 200,000         |xxxxxxxx|------------------------|
 
-The sample depends only on the seed and the row numbers, not on files, batches or
-processes.  (A merged quantile sketch, which other libraries use here, gives different cuts
-for a different division of the rows.)
+So the sample depends only on the seed and on what the rows hold, not on files, batches or
+processes.
 """
 
 from __future__ import annotations
@@ -19,11 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.data.binning.bins import MOST_SAMPLED, SAMPLE_ROWS, sample_limit
-from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, Hashes, lowest_contents
 
 _MOST_BLOCKS = 1000
 _SLACK = 1.25
@@ -32,20 +28,20 @@ _SLACK = 1.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some of the kept rows, in ascending order.
+    """Some of the kept rows.
 
     Attributes
     ----------
     hashes : uint64, shape (n_rows,)
-    weight : float64, shape (n_rows,), or None
+    mass : int64, shape (n_rows,)
     columns : list of arrays
         For each feature, plain numbers, or numbers of levels where ``coded``.
     entries : scipy.sparse.csr_array, or None
         Replaces ``columns`` if rows are sparse.
     """
 
-    hashes: npt.NDArray[np.uint64]
-    weight: FloatArray | None
+    hashes: Hashes
+    mass: IntArray
     columns: list[AnyArray]
     coded: tuple[bool, ...]
     entries: object = None
@@ -58,13 +54,13 @@ class Block:
     def form(self) -> tuple[object, ...]:
         """Properties that two blocks must share to be joined."""
         types = tuple(column.dtype.str for column in self.columns)
-        return (types, self.coded, self.weight is None, self.entries is None)
+        return (types, self.coded, self.entries is None)
 
-    def take(self, rows: AnyArray) -> Block:
-        """Return a block with some of the rows."""
+    def take(self, rows: AnyArray, mass: IntArray) -> Block:
+        """Return a block with some of the rows, which have these masses."""
         return Block(
             self.hashes[rows],
-            None if self.weight is None else self.weight[rows],
+            mass,
             [column[rows] for column in self.columns],
             self.coded,
             None if self.entries is None else self.entries[rows],  # type: ignore[index]
@@ -72,60 +68,51 @@ class Block:
 
 
 class RowSample:
-    """The rows kept so far.
+    """The rows kept so far."""
 
-    Parameters
-    ----------
-    seed : int
-    first_row : int
-        Number of the first row to be offered.
-    n_total : int, optional
-        Number of all rows, if known: then no row is kept that is dropped later.
-    """
-
-    def __init__(self, seed: int, first_row: int = 0, n_total: int | None = None) -> None:
-        self._seed, self._first_row, self._n_total = seed, first_row, n_total
+    def __init__(self, most: int = SAMPLE_ROWS) -> None:
+        self._most = most
+        self._limit: np.uint64 | None = None
         self.n_rows = 0
         self.blocks: list[Block] = []
 
-    def choose(self, n_rows: int) -> tuple[IntArray, npt.NDArray[np.uint64]]:
-        """Return which of the next rows to keep, and their hashes."""
-        first = self._first_row + self.n_rows
-        self.n_rows += n_rows
-        hashes = hash_range(self._seed, BIN_SAMPLE_STREAM, first, first + n_rows)
-        kept = np.flatnonzero(self._below(hashes, self._n_total or first + n_rows))
-        return kept, hashes[kept]
-
-    @staticmethod
-    def _below(hashes: npt.NDArray[np.uint64], n_rows: int) -> BoolArray:
-        if n_rows <= SAMPLE_ROWS:
-            return np.ones(len(hashes), dtype=np.bool_)
-        return hashes < sample_limit(n_rows)
+    def choose(self, hashes: Hashes) -> IntArray:
+        """Return which of the next rows to keep."""
+        self.n_rows += len(hashes)
+        if self._limit is None:
+            return np.arange(len(hashes))
+        return np.flatnonzero(hashes < self._limit)
 
     def add(self, block: Block) -> None:
         """Add rows selected by :meth:`choose`."""
         if block.n_rows:
             self.blocks.append(block)
-        if sum(b.n_rows for b in self.blocks) > _SLACK * SAMPLE_ROWS:
-            self._thin(self._n_total or self._first_row + self.n_rows)
+        if sum(b.n_rows for b in self.blocks) > _SLACK * self._most:
+            self._thin()
 
-    def _thin(self, n_rows: int) -> None:
+    def _thin(self) -> None:
+        """Keep one row of each content, with the mass of all, and drop the highest hashes."""
+        if not self.blocks:
+            return
+        hashes = np.concatenate([block.hashes for block in self.blocks])
+        mass = np.concatenate([block.mass for block in self.blocks])
+        rows, sums, limit = lowest_contents(hashes, mass, self._most)
+        self._limit = limit if limit is not None else self._limit
+        order = np.argsort(rows)
+        rows, sums = rows[order], sums[order]
+        first = 0
         for index, block in enumerate(self.blocks):  # one by one, to free each old block at once
-            self.blocks[index] = block.take(np.flatnonzero(self._below(block.hashes, n_rows)))
+            low, high = np.searchsorted(rows, [first, first + block.n_rows])
+            first += block.n_rows
+            self.blocks[index] = block.take(rows[low:high] - (first - block.n_rows), sums[low:high])
         self.blocks = [block for block in self.blocks if block.n_rows]
         if len(self.blocks) > _MOST_BLOCKS:
             self.blocks = join(self.blocks)
 
-    def finish(self, n_rows: int) -> list[Block]:
-        """Return the sample of ``n_rows`` rows, in ascending order."""
-        self._thin(n_rows)
-        if n_rows <= SAMPLE_ROWS:
-            return self.blocks
-        left, found = MOST_SAMPLED, []
-        for block in self.blocks:
-            found.append(block if block.n_rows <= left else block.take(np.arange(left)))
-            left -= found[-1].n_rows
-        return [block for block in found if block.n_rows]
+    def finish(self) -> list[Block]:
+        """Return the sample."""
+        self._thin()
+        return self.blocks
 
 
 def join(blocks: Sequence[Block]) -> list[Block]:
@@ -143,11 +130,10 @@ def _joined(group: Sequence[Block]) -> Block:
     first = group[0]
     if len(group) == 1:
         return first
-    weights = [block.weight for block in group if block.weight is not None]
     columns = zip(*(block.columns for block in group), strict=True)
     return Block(
         np.concatenate([block.hashes for block in group]),
-        np.concatenate(weights) if weights else None,
+        np.concatenate([block.mass for block in group]),
         [np.concatenate(parts) for parts in columns],
         first.coded,
         None if first.entries is None else stack_sparse([block.entries for block in group]),

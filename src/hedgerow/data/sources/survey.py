@@ -2,8 +2,8 @@
 
 ::
 
-    batches --- add ---> Survey   facts of each column, category levels with their
-    batches --- add ---> Survey   counts, the rows from which cuts are chosen
+    batches --- add ---> Survey   facts of each column, category levels with their counts,
+    batches --- add ---> Survey   few distinct values, the rows from which cuts are chosen
                             |
                           merge      surveys of other processes, in the order of the rows
                             |
@@ -22,8 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.binning.bins import MOST_SAMPLED, integer_mass_at
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, read_only
+from hedgerow.data.binning.bins import integer_mass_at
+from hedgerow.data.binning.cut_sample import (
+    SAMPLE_ROWS,
+    CutSample,
+    Hashes,
+    absent_term,
+    add_columns,
+    add_entries,
+    factors_of,
+    float_masses,
+    mixed,
+)
+from hedgerow.data.binning.few_values import ColumnValues, EntryValues
 from hedgerow.data.categories.columns import (
     Encoded,
     chosen_columns,
@@ -34,17 +46,19 @@ from hedgerow.data.categories.columns import (
 )
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.reading.columns import stack, text_message
+from hedgerow.data.reading.columns import plain_numbers, text_message
 from hedgerow.data.reading.table import Table, check_names
-from hedgerow.data.schema import Column, ColumnKind, Schema, unnamed_schema
+from hedgerow.data.schema import Column, Schema, unnamed_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
 from hedgerow.data.sources.columns import ReadColumn, floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.level_counts import LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
-from hedgerow.data.sparse import AnyTable, check_width, mark_zeros, read_any
+from hedgerow.data.sources.stacking import Stacked, stack_one
+from hedgerow.data.sparse import AnyTable, SparseTable, check_width, mark_zeros, read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.kernels.tables.sparse import Entries
 
 _LEVEL_SHARE = 0.25
 """Fraction of the memory limit for the levels of one column."""
@@ -61,19 +75,21 @@ class Found:
 
     Attributes
     ----------
-    table : Table or SparseTable
+    sample : CutSample
         All rows from which cuts are chosen.
-    weight : float64, or None
-        Weights of these rows.
     n_rows : int
         Number of training rows.
     """
 
     schema: Schema
-    table: AnyTable
-    weight: FloatArray | None
+    sample: CutSample
     n_rows: int
     types_known: bool
+
+    @property
+    def table(self) -> AnyTable:
+        """The rows from which cuts are chosen."""
+        return self.sample.table
 
 
 class Survey:
@@ -85,10 +101,6 @@ class Survey:
     seed : int
         Seed of the fit.
     memory_limit : int
-    first_row : int, default=0
-        Number of the first row of this process among the training rows of all processes.
-    n_total : int, optional
-        Number of training rows of all processes; required if ``first_row`` is not 0.
     largest_weight : float, optional
         Largest weight of all training rows; None if all weights are 1.
     """
@@ -99,20 +111,21 @@ class Survey:
         *,
         seed: int,
         memory_limit: int,
-        first_row: int = 0,
-        n_total: int | None = None,
         largest_weight: float | None = None,
     ) -> None:
         self.requested, self.memory_limit = requested, memory_limit
-        self.sample = RowSample(seed, first_row, n_total)
+        self.sample = RowSample()
         self.names: tuple[str, ...] | None = None
         self.named = True
         self.types_known = False
         self.is_sparse = False
         self.facts: list[ColumnFacts] = []
         self.levels: list[LevelCounts] = []
+        self.values: list[ColumnValues] = []
+        self.entry_values = EntryValues()
         self._chosen: AnyArray | None = None
-        self._n_total, self._largest_weight = n_total, largest_weight
+        self._seed, self._largest_weight = seed, largest_weight
+        self._factors: Hashes = np.zeros(0, dtype=np.uint64)
 
     # -- reading -------------------------------------------------------------
 
@@ -135,6 +148,7 @@ class Survey:
         self.names = tuple(names)
         self._chosen = chosen_columns(self.requested.categorical, self._labels())
         self.facts = [ColumnFacts() for _ in names]
+        self.values = [ColumnValues() for _ in names]
         share = int(_LEVEL_SHARE * self.memory_limit)
         self.levels = [LevelCounts(name, share) for name in self._labels()]
 
@@ -144,14 +158,14 @@ class Survey:
 
     def _check_memory(self, block: Block) -> None:
         """Raise if the rows for the cuts exceed the memory limit."""
-        n_rows = min(MOST_SAMPLED, self._n_total or self.sample.n_rows)
+        n_rows = min(SAMPLE_ROWS, self.sample.n_rows)
         width = sum(column.dtype.itemsize for column in block.columns)
         needed = int(n_rows * width * _COPIES)
         if needed > self.memory_limit:
-            most = int(min(MOST_SAMPLED, self._n_total or MOST_SAMPLED) * width * _COPIES)
+            most = int(SAMPLE_ROWS * width * _COPIES)
             raise ParameterError(
                 f"memory_limit of {shown_bytes(self.memory_limit)} is too small for "
-                f"{len(block.columns)} columns: cuts are chosen from {MOST_SAMPLED:,} rows; give "
+                f"{len(block.columns)} columns: cuts are chosen from {SAMPLE_ROWS:,} rows; give "
                 f"at least {shown_bytes(most)}, or fewer columns."
             )
 
@@ -177,30 +191,44 @@ class Survey:
         n_rows = batch.n_rows if rows is None else len(rows)
         if n_rows == 0:
             return
-        kept, hashes = self.sample.choose(n_rows)
-        weight_kept = None if weight is None else weight[kept]
-        if batch.sparse is not None:
-            self._add_sparse(batch.sparse, rows, kept, hashes, weight_kept, where)
-            return
         mass = None
         if weight is not None and self._largest_weight is not None:
             mass = integer_mass_at(weight, self._largest_weight)
+        whole = np.ones(n_rows, np.int64) if mass is None else mass.astype(np.int64)
+        if batch.sparse is not None:
+            self._add_sparse(batch.sparse, rows, whole, where)
+            return
         columns, coded = [], []
+        hashes, absent = np.zeros(n_rows, np.uint64), absent_term(self.requested.zero_missing)
         assert self.names is not None
+        factors = self._factors_of(len(self.names))
         for j, name in enumerate(self.names):
             column = batch.columns[name]
             column = column if rows is None else column.take(rows)
-            part, is_coded = self._add_column(j, column, kept, mass, where)
+            part, is_coded = self._add_column(j, column, mass, where)
+            numbers = self._numbers_of(j, column, part, is_coded)
+            if numbers is not None:
+                self.values[j].add(numbers)
+                is_int = np.ones(1, dtype=np.uint8)
+                add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
             columns.append(part)
             coded.append(is_coded)
-        block = Block(hashes, weight_kept, columns, tuple(coded))
+        hashes = mixed(hashes)
+        kept = self.sample.choose(hashes)
+        parts = [column[kept] for column in columns]
+        block = Block(hashes[kept], whole[kept], parts, tuple(coded))
         self._check_memory(block)
         self.sample.add(block)
 
+    def _factors_of(self, n_columns: int) -> Hashes:
+        if n_columns > len(self._factors):
+            self._factors = factors_of(self._seed, np.arange(n_columns))
+        return self._factors
+
     def _add_column(
-        self, j: int, column: ReadColumn, kept: IntArray, mass: FloatArray | None, where: str
+        self, j: int, column: ReadColumn, mass: FloatArray | None, where: str
     ) -> tuple[AnyArray, bool]:
-        """Add one column; return its kept values, and whether they are numbers of levels."""
+        """Add one column; return its values, and whether they are numbers of levels."""
         facts, chosen, label = self.facts[j], self._is_chosen(j), self._labels()[j]
         n_sorts = len(facts.sorts)
         facts.add(column, where)
@@ -208,23 +236,34 @@ class Survey:
             facts.check(label, chosen)
         by_value = isinstance(column.values, Encoded) if chosen is None else chosen
         if by_value:
-            return self.levels[j].add(column.values, mass)[kept], True
+            return self.levels[j].add(column.values, mass), True
         plain = plain_of(
             column.values,
             text_message(label, column.type_name, named=self.requested.categorical is not None),
         )
-        return plain[kept], False
+        return plain, False
 
-    def _add_sparse(
-        self,
-        table: Any,
-        rows: IntArray | None,
-        kept: IntArray,
-        hashes: AnyArray,
-        weight: FloatArray | None,
-        where: str,
-    ) -> None:
+    def _numbers_of(
+        self, j: int, column: ReadColumn, part: AnyArray, is_coded: bool
+    ) -> AnyArray | None:
+        """Return the part of a column of numbers; None for categories, which are no content.
+
+        Parts without values are what the column is, as far as other parts tell.
+        """
+        chosen = self._is_chosen(j)
+        if chosen:
+            return None
+        if chosen is None and (column.sort is None or is_coded):
+            is_category = self.facts[j].is_category
+            if is_category or (is_category is None and is_coded):
+                return None
+        return np.full(len(part), np.nan) if is_coded else part
+
+    def _add_sparse(self, table: Any, rows: IntArray | None, mass: IntArray, where: str) -> None:
         table = table if rows is None else table[rows]
+        if not table.has_canonical_format:
+            table = table.copy()
+            table.sum_duplicates()
         small = table.data.dtype.kind in "iub" and table.data.dtype.itemsize < 8
         exact = "any" if small else "wide" if table.data.dtype.kind in "iu" else "float"
         if len(table.data):
@@ -233,8 +272,16 @@ class Survey:
             self.facts[0].add(ReadColumn(values, "numbers", exact, False, name), where)  # type: ignore[arg-type]
         check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
-        self.names = tuple(f"x{j}" for j in range(max(table.shape[1], len(self.names or ()))))
-        self.sample.add(Block(hashes, weight, [], (), table[kept]))
+        n_rows, n_columns = table.shape
+        self.names = tuple(f"x{j}" for j in range(max(n_columns, len(self.names or ()))))
+        entries = _entries_of(table)
+        hashes, is_int = np.zeros(n_rows, np.uint64), np.ones(n_columns, dtype=np.uint8)
+        absent = absent_term(self.requested.zero_missing)
+        add_entries(entries, self._factors_of(n_columns), is_int, absent, hashes)
+        self.entry_values.add(entries, n_columns, (0, n_rows))
+        hashes = mixed(hashes)
+        kept = self.sample.choose(hashes)
+        self.sample.add(Block(hashes[kept], mass[kept], [], (), table[kept]))
 
     # -- other processes -----------------------------------------------------
 
@@ -265,7 +312,9 @@ class Survey:
             self.facts[j].check(self._labels()[j], self._is_chosen(j))
             other = later.levels[place]
             codes = self.levels[j].merge(other.values(), other.mass())
+            self.values[j].merge(later.values[place].parts())
             new_codes.append(np.append(codes, MISSING_CODE))
+        self.entry_values.merge(*later.entry_values.arrays())
         for block in later.sample.blocks:
             columns = [block.columns[place] for place in order] if not self.is_sparse else []
             coded = tuple(block.coded[place] for place in order) if not self.is_sparse else ()
@@ -280,11 +329,14 @@ class Survey:
         """Serialize for another process; :meth:`from_bytes` is the inverse."""
         self.sample.blocks = join(self.sample.blocks)
         arrays: list[AnyArray] = [levels.mass() for levels in self.levels]
+        few = [values.parts() for values in self.values]
+        arrays += [part for parts in few for part in parts or ()]
+        is_full, pairs = self.entry_values.arrays()
+        arrays += pairs
         blocks = []
         for block in self.sample.blocks:
-            blocks.append({"coded": block.coded, "weighted": block.weight is not None})
-            arrays += [block.hashes, *([] if block.weight is None else [block.weight])]
-            arrays += list(block.columns)
+            blocks.append({"coded": block.coded})
+            arrays += [block.hashes, block.mass, *block.columns]
             if block.entries is not None:
                 table: Any = block.entries
                 blocks[-1]["width"] = table.shape[1]
@@ -296,6 +348,8 @@ class Survey:
             "sparse": self.is_sparse,
             "facts": [facts.to_json() for facts in self.facts],
             "levels": [levels.values() for levels in self.levels],
+            "few": [None if parts is None else len(parts) for parts in few],
+            "pairs": [is_full, len(pairs)],
             "n_rows": self.sample.n_rows,
             "blocks": blocks,
         }
@@ -316,9 +370,12 @@ class Survey:
         queue = iter(arrays)
         for levels, values in zip(survey.levels, value["levels"], strict=True):
             levels.merge(values, next(queue))
+        for held, n_parts in zip(survey.values, value["few"], strict=True):
+            held.merge(None if n_parts is None else [next(queue) for _ in range(n_parts)])
+        is_full, n_arrays = value["pairs"]
+        survey.entry_values.merge(is_full, [next(queue) for _ in range(n_arrays)])
         for record in value["blocks"]:
-            hashes = next(queue)
-            weight = next(queue) if record["weighted"] else None
+            hashes, mass = next(queue), next(queue)
             columns = [next(queue) for _ in record["coded"]]
             entries = None
             if "width" in record:
@@ -327,7 +384,7 @@ class Survey:
                 parts = tuple(next(queue) for _ in range(3))
                 entries = csr_array(parts, shape=(len(hashes), record["width"]))
             survey.sample.blocks.append(
-                Block(hashes, weight, columns, tuple(record["coded"]), entries)
+                Block(hashes, mass, columns, tuple(record["coded"]), entries)
             )
         survey.sample.n_rows = int(value["n_rows"])
         return survey
@@ -343,22 +400,29 @@ class Survey:
         n_rows = self.sample.n_rows
         if self.names is None or n_rows == 0:
             raise DataError("the data have no rows to train on.")
-        blocks = self.sample.finish(n_rows)
-        weights = [block.weight for block in blocks if block.weight is not None]
-        weight = np.concatenate(weights) if weights else None
+        blocks = self.sample.finish()
+        mass = float_masses(np.concatenate([block.mass for block in blocks]))
         if self.is_sparse:
-            return self._finish_sparse(blocks, weight, n_rows)
-        found, stacked = [], _Stacked(len(self._labels()))
+            return self._finish_sparse(blocks, mass, n_rows)
+        found, stacked = [], Stacked(len(self._labels()))
+        level_mass: dict[int, FloatArray] = {}
         for j, name in enumerate(self._labels()):
-            column, values = self._finish_column(j, name, blocks, most_levels)
+            column, values = self._finish_column(j, name, blocks, most_levels, level_mass)
             found.append(column)
             stacked.add(values, column.kind)
             del values
             if j % _COLUMNS_TO_TRIM == 0:
                 give_back_memory()  # the small arrays of blocks leave holes
         schema = self._schema(found)
-        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.requested.zero_missing)
-        return Found(table.schema, table, weight, n_rows, self.types_known)
+        zero_missing = self.requested.zero_missing
+        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), zero_missing)
+        few = {}
+        for j, held in enumerate(self.values):
+            each = held.finish(found[j].kind, table.values.dtype, zero_missing)
+            if each is not None and found[j].kind != "category":
+                few[j] = each
+        sample = CutSample(table, None, mass, few, level_mass)
+        return Found(table.schema, sample, n_rows, self.types_known)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
         """Return the schema that :func:`hedgerow.data.read_table` would make."""
@@ -371,7 +435,12 @@ class Survey:
         return schema
 
     def _finish_column(
-        self, j: int, name: str, blocks: Sequence[Block], most_levels: int
+        self,
+        j: int,
+        name: str,
+        blocks: Sequence[Block],
+        most_levels: int,
+        level_mass: dict[int, FloatArray],
     ) -> tuple[Column, AnyArray]:
         kind = self.facts[j].kind(name, self._is_chosen(j), self.types_known)
         temporal = self.facts[j].temporal()
@@ -391,6 +460,8 @@ class Survey:
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
             for part, coded in parts
         ]
+        level_mass[j] = np.zeros(len(levels))
+        level_mass[j][codes[:-1][codes[:-1] >= 0]] = self.levels[j].mass()[codes[:-1] >= 0]
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, code_column(found, len(levels), self.requested.unknown)
@@ -402,9 +473,7 @@ class Survey:
             if found is not None:
                 warn_of_categories(name, f"{found}; {brief(found.odd)} is none")
 
-    def _finish_sparse(
-        self, blocks: Sequence[Block], weight: FloatArray | None, n_rows: int
-    ) -> Found:
+    def _finish_sparse(self, blocks: Sequence[Block], mass: FloatArray, n_rows: int) -> Found:
         assert self.names is not None
         width = len(self.names)
         entries: Any = stack_sparse([block.entries for block in blocks])
@@ -417,41 +486,19 @@ class Survey:
             categorical=self.requested.categorical,
             names=self.requested.feature_names,
         )
-        return Found(table.schema, table, weight, n_rows, self.types_known)
+        assert isinstance(table, SparseTable)
+        few = self.entry_values.finish(table.schema, table.value.dtype, n_rows)
+        return Found(table.schema, CutSample(table, None, mass, few), n_rows, self.types_known)
 
 
-class _Stacked:
-    """Columns placed side by side as they arrive, so that no column is in memory twice.
-
-    The result equals :func:`hedgerow.data.reading.columns.stack`, which is used if types differ.
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        self._n_columns = n_columns
-        self._values: AnyArray | None = None
-        self._apart: list[AnyArray] = []
-        self._n_done = 0
-
-    def add(self, column: AnyArray, kind: ColumnKind) -> None:
-        if self._values is None and not self._apart and kind != "int":
-            shape = (len(column), self._n_columns)
-            self._values = np.empty(shape, column.dtype, order="F")
-        values = self._values
-        if values is not None and (kind == "int" or column.dtype != values.dtype):
-            self._apart = [values[:, j] for j in range(self._n_done)]
-            values = self._values = None
-        if values is None:
-            self._apart.append(column)
-        else:
-            values[:, self._n_done] = column
-        self._n_done += 1
-
-    def finish(self, kinds: Sequence[ColumnKind]) -> AnyArray:
-        return stack(self._apart, kinds) if self._values is None else self._values
-
-
-def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:
-    """Concatenate plain parts of one column in the type in which its values compare."""
-    if len({part.dtype for part in parts}) == 1:
-        return np.concatenate(parts)
-    return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
+def _entries_of(table: Any) -> Entries:
+    """Return the entries of sparse rows as plain numbers."""
+    value = table.data
+    if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+        value = value.astype(np.int64, copy=False)
+    else:
+        value = plain_numbers(value[:, None], ("X",))[:, 0]
+    floats = value.dtype.kind == "f"
+    lowest = value.dtype.type(-np.inf) if floats else np.int64(MISSING_KEY + 1)
+    start, column = table.indptr.astype(np.int64), table.indices.astype(np.int32)
+    return Entries(read_only(start), read_only(column), read_only(value), lowest)

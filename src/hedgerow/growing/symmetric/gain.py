@@ -18,11 +18,11 @@ from hedgerow.growing.core.state import (
     NODE_H_LEFT,
     NODE_N_LEFT,
 )
-from hedgerow.kernels.splits.category_split import score_sides
+from hedgerow.kernels.splits.category_split import score_within
+from hedgerow.kernels.splits.constrained_gains import leaf_bounds, restricted_score
 from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.kernels.splits.monotone import Constraints, bounds_of, side_weight
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, limits_of, node_score
-from hedgerow.kernels.splits.symmetric_category import bounded_gain
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, limits_of
 
 
 class Price(NamedTuple):
@@ -111,9 +111,8 @@ def gain_of_node(
         rules.gamma,
         rules.max_delta_step,
     )
-    score = score_sides(g, h, n, node, units, harder)
-    if score < 0.0:
+    within = leaf_bounds(constraints, number, node, units, rules)
+    score = score_within(NodeSums(g, h, n), node, units, (harder, rules), within)
+    if score == -np.inf:
         return False, 0.0
-    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
-    gain = bounded_gain(score, parent, (g, h, n), node, units, rules, (constraints, number))
-    return True, 0.5 * gain
+    return True, 0.5 * (score - restricted_score(node, units, rules, within))

@@ -29,10 +29,10 @@ from hedgerow.kernels.splits.split import (
     SplitRules,
     complete_split,
 )
-from hedgerow.kernels.splits.vector_category import Groups, fill_side, find_vector_set
+from hedgerow.kernels.splits.vector_category import Groups, find_vector_set
 from hedgerow.kernels.splits.vector_gains import (
     bounds_of_vectors,
-    gain_of_set,
+    gain_of_vector_set,
     middle_of_sides,
     search_bounded,
     take_given,
@@ -90,15 +90,13 @@ def search_set(
     score, first, last = find_vector_set(
         sums, at, stride, node, rules, categories.rules, places, span, draw
     )
-    # Constraints turn the score into a gain, which others are compared with.
-    if score < 0.0 or (constraints.scored == 0 and not is_better(score / scale, feature, found)):
+    if first == last:
         return
-    if constraints.scored == 1:
-        fill_side(first, last, places, span)
-    whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    split = complete_set(stride, stride, whole, places, score, (first, last))
-    score = gain_of_set(score, split.n, feature, node, rules, bounds, constraints, span.side)
+    # Constraints turn the score into a gain, which others are compared with.
+    score = gain_of_vector_set(score, feature, node, bounds, constraints)
     if is_better(score / scale, feature, found):
+        whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
+        split = complete_set(stride, stride, whole, places, (first, last))
         write_set(found, split, feature, score / scale)
 
 

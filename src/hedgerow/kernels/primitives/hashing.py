@@ -24,7 +24,10 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
 
 BIN_SAMPLE_STREAM = 1
-"""Stream for the rows from which cuts are chosen."""
+"""Stream for the rows from which cuts of computed columns are chosen."""
+
+CONTENT_STREAM = 2
+"""Stream for the columns in the hash of what a row holds."""
 
 
 @kernel(inline=True, inner=True)

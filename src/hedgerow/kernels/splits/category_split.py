@@ -34,6 +34,7 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.primitives.intrinsics import bits_of_float
+from hedgerow.kernels.splits.constrained_gains import LeafBounds, lost_score
 from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_score
 
 
@@ -49,9 +50,8 @@ class CategoryRules(NamedTuple):
 
 
 class CategorySplit(NamedTuple):
-    """The best set found; ``score`` < 0 means none.  ``words`` are the bins that go left."""
+    """The best set found.  ``words`` are the bins that go left."""
 
-    score: np.float64
     missing_left: np.int64
     g: np.int64
     h: np.int64
@@ -168,6 +168,25 @@ def penalised(rules: SplitRules, penalty: float) -> SplitRules:
 
 
 @kernel(inner=True)
+def score_within(
+    side: NodeSums,
+    node: NodeSums,
+    units: Units,
+    rules: tuple[SplitRules, SplitRules],
+    bounds: LeafBounds,
+) -> float:
+    """Return the score of a split whose leaf values are restricted; see :func:`score_sides`.
+
+    ``rules`` are those of the set, with its penalty, and those of leaf values.  The score is
+    minus infinity if a side is too small.
+    """
+    score = score_sides(side.g, side.h, side.n, node, units, rules[0])
+    if score < 0.0:
+        return -np.inf
+    return score - lost_score(side, node, units, rules[1], bounds)
+
+
+@kernel(inner=True)
 def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: SplitRules) -> float:
     """Return the score of a split with these sums on one side; -1 if a side is too small."""
     g_rest, h_rest, n_rest = node.g - g, node.h - h, node.n - n
@@ -184,7 +203,7 @@ def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: Spl
 
 @kernel(inner=True)
 def complete_set(
-    filled: int, stride: int, node: NodeSums, scratch: IntArray, score: float, cut: tuple[int, int]
+    filled: int, stride: int, node: NodeSums, scratch: IntArray, cut: tuple[int, int]
 ) -> CategorySplit:
     """Return the split that sends the groups at ``cut[0]:cut[1]`` of the order to the left."""
     order, group_of_bin = scratch[ORDER], scratch[GROUP_OF_BIN]
@@ -212,7 +231,7 @@ def complete_set(
             w3 |= bit
     words = (np.int64(w0), np.int64(w1), np.int64(w2), np.int64(w3))
     # The last bin holds the missing values.
-    return CategorySplit(score, goes_left, g, h, n, words)
+    return CategorySplit(goes_left, g, h, n, words)
 
 
 @kernel(inner=True)
@@ -221,10 +240,11 @@ def scan_order(
     backward: int,
     node: NodeSums,
     units: Units,
-    rules: SplitRules,
+    rules: tuple[SplitRules, SplitRules],
     category: CategoryRules,
     scratch: IntArray,
     draw: int,
+    bounds: LeafBounds,
 ) -> tuple[float, int]:
     """Find the best cut from one end of the order: its score and the number of groups before it.
 
@@ -233,7 +253,7 @@ def scan_order(
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
-    best, taken = -1.0, np.int64(0)
+    best, taken = -np.inf, np.int64(0)
     g, h, n, passed = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(most):
         group = order[n_groups - 1 - i] if backward == 1 else order[i]
@@ -246,7 +266,7 @@ def scan_order(
         if passed < category.min_group or (only >= 0 and i != only):
             continue
         passed = np.int64(0)
-        score = score_sides(g, h, n, node, units, rules)
+        score = score_within(NodeSums(g, h, n), node, units, rules, bounds)
         if score > best:
             best, taken = score, np.int64(i + 1)
     return best, taken
@@ -263,16 +283,18 @@ def find_set(
     rules: SplitRules,
     category: CategoryRules,
     scratch: IntArray,
-    draw: int = -1,
+    draw: int,
+    bounds: LeafBounds,
 ) -> tuple[float, int, int]:
     """Find the best set of the bins at ``histograms[at:at + stride]``: score, start and stop.
 
-    Start and stop are a range of the sorted groups.  Only the first ``filled`` bins and the
+    Start and stop are a range of the sorted groups, which is empty if there is no set.  The score
+    is that of leaf values within ``bounds``.  Only the first ``filled`` bins and the
     last one can have rows.  ``scratch`` is a scratch array of ``CATEGORY_SCRATCH`` rows of
     ``SCRATCH_SIZE``; :func:`complete_set` makes the split from it.  With ``draw`` >= 0 the
     search tries only the divisions that this random number selects.
     """
-    best, first, last = -1.0, np.int64(0), np.int64(0)
+    best, first, last = -np.inf, np.int64(0), np.int64(0)
     n_found = count_bins(histograms, at, filled, stride)
     if n_found < 2:
         return best, first, last
@@ -285,17 +307,19 @@ def find_set(
             if only >= 0 and i != only:
                 continue
             scratch[ORDER, i] = i
-            g, h, n = scratch[GROUP_G, i], scratch[GROUP_H, i], scratch[GROUP_N, i]
-            score = score_sides(g, h, n, node, units, rules)
+            side = NodeSums(scratch[GROUP_G, i], scratch[GROUP_H, i], scratch[GROUP_N, i])
+            score = score_within(side, node, units, (rules, rules), bounds)
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
         return best, first, last
     least = category.smooth * category.n_copies
     n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
     n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
-    harder = penalised(rules, category.penalty)
+    both = penalised(rules, category.penalty), rules
     for backward in range(2):
-        score, taken = scan_order(n_groups, backward, node, units, harder, category, scratch, draw)
+        score, taken = scan_order(
+            n_groups, backward, node, units, both, category, scratch, draw, bounds
+        )
         if score > best:
             best = score
             first = n_groups - taken if backward == 1 else np.int64(0)

@@ -35,13 +35,16 @@ from hedgerow.kernels.splits.category_split import (
     count_bins,
     gather_bins,
     penalised,
-    score_sides,
+    score_within,
     sort_groups,
 )
-from hedgerow.kernels.splits.constrained_gains import lost_on_side
+from hedgerow.kernels.splits.constrained_gains import (
+    leaf_bounds,
+    restricted_score,
+)
 from hedgerow.kernels.splits.growth import draw_of
-from hedgerow.kernels.splits.monotone import Constraints, bounds_of
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, node_score
+from hedgerow.kernels.splits.monotone import Constraints
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units
 from hedgerow.kernels.splits.vector_category import add_group, empty_side, sort_vectors, sum_groups
 from hedgerow.kernels.splits.vector_level import NodeSets, gain_of_side
 
@@ -156,7 +159,8 @@ def add_set_gains(
         filled_bins, groups = vectors.node.filled, vectors.groups
         sum_groups(vectors.sums, at, stride, n_groups + 1, filled_bins, scratch, groups)
         empty_side(groups)
-    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
+    within = leaf_bounds(bounds[0], bounds[1], node, units, rules)
+    parent = restricted_score(node, units, rules, within)
     penalty = 0.0 if one_hot else category.penalty
     harder = penalised(rules, penalty)
     g, h, n_left = np.int64(0), np.int64(0), np.int64(0)
@@ -171,42 +175,14 @@ def add_set_gains(
             add_group(group, vectors.groups)
         if scratch[KEY, i] == 1:
             if vectors is None:
-                score = score_sides(g, h, n_left, node, units, harder)
-                if score >= 0.0:
-                    left = (g, h, n_left)
-                    gains[i] += bounded_gain(score, parent, left, node, units, rules, bounds)
+                left = NodeSums(g, h, n_left)
+                score = score_within(left, node, units, (harder, rules), within)
+                if score > -math.inf:
+                    gains[i] += score - parent
             else:
                 gain = gain_of_side(n_left, penalty, rules, vectors)
                 if gain > -math.inf:
                     gains[i] += gain
-
-
-@kernel(inner=True)
-def bounded_gain(
-    score: float,
-    parent: float,
-    left: tuple[int, int, int],
-    node: NodeSums,
-    units: Units,
-    rules: SplitRules,
-    bounds: tuple[Constraints, int],
-) -> float:
-    """Return the gain of a split of a node within its bounds: twice the loss reduction.
-
-    ``score`` and ``parent`` are the scores of both sides and of the node without bounds.
-    """
-    constraints, number = bounds
-    if constraints.scored == 0:
-        return score - parent
-    at_node = bounds_of(constraints, number, node, units, rules)
-    g, h = float(node.g) * units.g, float(node.h) * units.h
-    g_left, h_left = float(left[0]) * units.g, float(left[1]) * units.h
-    lost = lost_on_side(constraints, number, g_left, h_left, left[2], at_node, units, rules)
-    n_right = node.n - left[2]
-    lost += lost_on_side(
-        constraints, number, g - g_left, h - h_left, n_right, at_node, units, rules
-    )
-    return score - lost - at_node.score * (units.g * (units.g / units.h))
 
 
 @kernel(inner=True)

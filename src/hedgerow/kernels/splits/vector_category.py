@@ -37,6 +37,7 @@ from hedgerow.kernels.splits.category_split import (
     penalised,
 )
 from hedgerow.kernels.splits.split import SplitRules, node_score
+from hedgerow.kernels.splits.vector_gains import restricted_score
 from hedgerow.kernels.splits.vector_split import VectorNode
 
 _STEPS = 8
@@ -174,6 +175,19 @@ def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> f
 
 
 @kernel(inner=True)
+def score_set(
+    node: VectorNode, n: int, rules: tuple[SplitRules, SplitRules], side: IntArray
+) -> float:
+    """Return the score of a set with leaf values smoothed and within bounds.
+
+    ``rules`` are those of the set, with its penalty, and those of leaf values.  The score is
+    minus infinity if a side is too small.
+    """
+    score = score_side(node, n, rules[0], side)
+    return restricted_score(score, n, node, rules[1], side) if score >= 0.0 else -np.inf
+
+
+@kernel(inner=True)
 def add_group(group: int, groups: Groups) -> None:
     """Add the sums of a group to the side that is filled."""
     for output in range(len(groups.side)):
@@ -190,19 +204,11 @@ def empty_side(groups: Groups) -> None:
 
 
 @kernel(inner=True)
-def fill_side(first: int, last: int, scratch: IntArray, groups: Groups) -> None:
-    """Sum the groups at ``first:last`` of the order to the side that is filled."""
-    empty_side(groups)
-    for i in range(first, last):
-        add_group(scratch[ORDER, i], groups)
-
-
-@kernel(inner=True)
 def scan_vectors(
     n_groups: int,
     backward: int,
     node: VectorNode,
-    rules: SplitRules,
+    rules: tuple[SplitRules, SplitRules],
     category: CategoryRules,
     scratch: IntArray,
     groups: Groups,
@@ -215,7 +221,7 @@ def scan_vectors(
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
-    best, taken = -1.0, np.int64(0)
+    best, taken = -np.inf, np.int64(0)
     n, passed = np.int64(0), np.int64(0)
     empty_side(groups)
     for i in range(most):
@@ -228,7 +234,7 @@ def scan_vectors(
         if passed < category.min_group or (only >= 0 and i != only):
             continue
         passed = np.int64(0)
-        score = score_side(node, n, rules, groups.side)
+        score = score_set(node, n, rules, groups.side)
         if score > best:
             best, taken = score, np.int64(i + 1)
     return best, taken
@@ -278,7 +284,7 @@ def find_vector_set(
     """
     counts = HistogramSums(sums.n, sums.n, sums.n)
     n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)
-    best, first, last = -1.0, np.int64(0), np.int64(0)
+    best, first, last = -np.inf, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
         sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
@@ -290,7 +296,7 @@ def find_vector_set(
             scratch[ORDER, i] = i
             empty_side(groups)
             add_group(i, groups)
-            score = score_side(node, scratch[GROUP_N, i], rules, groups.side)
+            score = score_set(node, scratch[GROUP_N, i], (rules, rules), groups.side)
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
     else:
@@ -298,11 +304,11 @@ def find_vector_set(
         n_groups = gather_bins(counts, at, stride, stride, least, scratch)
         sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
         n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
-        harder = penalised(rules, category.penalty)
-        score, taken = scan_vectors(n_groups, 0, node, harder, category, scratch, groups, draw)
+        both = penalised(rules, category.penalty), rules
+        score, taken = scan_vectors(n_groups, 0, node, both, category, scratch, groups, draw)
         if score > best:
             best, first, last = score, np.int64(0), taken
-        score, taken = scan_vectors(n_groups, 1, node, harder, category, scratch, groups, draw)
+        score, taken = scan_vectors(n_groups, 1, node, both, category, scratch, groups, draw)
         if score > best:
             best, first, last = score, n_groups - taken, n_groups
     return best, first, last

@@ -230,22 +230,15 @@ def restricted_score(
 
 
 @kernel(inner=True)
-def gain_of_set(
-    score: float,
-    n_left: int,
-    feature: int,
-    node: VectorNode,
-    rules: SplitRules,
-    bounds: Bounds,
-    constraints: Constraints,
-    side: IntArray,
+def gain_of_vector_set(
+    score: float, feature: int, node: VectorNode, bounds: Bounds, constraints: Constraints
 ) -> float:
-    """Return the gain of a set of categories with the sums ``side`` on the left, or -1.
+    """Return the gain of a set of categories with this score, or -1 if it is not positive.
 
     Without constraints the score remains what it is.
     """
-    if constraints.scored == 0 or score < 0.0:
+    if constraints.scored == 0:
         return score
-    score, unit = restricted_score(score, n_left, node, rules, side), score_unit(node)
+    unit = score_unit(node)
     gain = gain_of(score / unit, factor_of(constraints, feature, bounds), bounds)
     return gain * unit if gain > 0.0 else -1.0

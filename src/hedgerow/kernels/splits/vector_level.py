@@ -26,8 +26,7 @@ from hedgerow.kernels.histograms.vector_histogram import Sums, list_filled, plac
 from hedgerow.kernels.simd.lanes import N_LANES, WIDTH
 from hedgerow.kernels.splits.category_split import penalised
 from hedgerow.kernels.splits.split import Limits, SplitRules
-from hedgerow.kernels.splits.vector_category import Groups, empty_side, score_side
-from hedgerow.kernels.splits.vector_gains import restricted_score
+from hedgerow.kernels.splits.vector_category import Groups, empty_side, score_set
 from hedgerow.kernels.splits.vector_split import Order, VectorNode, score_cuts, scored_gain
 
 
@@ -122,10 +121,7 @@ def gain_of_side(n_left: int, penalty: float, rules: SplitRules, vectors: NodeSe
     what sets add to ``reg_lambda`` on both sides.
     """
     node, side = vectors.node, vectors.groups.side
-    score = score_side(node, n_left, penalised(rules, penalty), side)
-    if score < 0.0:
-        return -math.inf
-    return restricted_score(score, n_left, node, rules, side) - vectors.parent
+    return score_set(node, n_left, (penalised(rules, penalty), rules), side) - vectors.parent
 
 
 @kernel(inner=True)

@@ -6,6 +6,10 @@ place of the offset.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.rounds import resolve
@@ -19,8 +23,9 @@ from hedgerow.boosting.resume.continuing import (
     keep_bins,
     start_scores,
 )
-from hedgerow.data import AnyTable, SparseTable, recode
+from hedgerow.data import AnyTable, SparseTable, Table, recode
 from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import Schema, check_same_names, with_more_levels
 from hedgerow.data.sources import ReadRequest
 from hedgerow.errors import AllRowsNeededError
@@ -54,6 +59,27 @@ def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTab
     levels = {column.name: column.levels for column in found.columns if column.kind == "category"}
     schema = known if known.unknown == "error" else with_more_levels(known, levels)
     return recode(table, schema, "missing")
+
+
+def sample_in_model(sample: CutSample, start: Start, requested: ReadRequest) -> CutSample:
+    """Return the rows from which cuts are chosen, and the masses of levels, in terms of the model.
+
+    Raises
+    ------
+    AllRowsNeededError, DataError, ParameterError
+        As :func:`as_in_model`.
+    """
+    table = as_in_model(sample.table, start, requested)
+    masses = {}
+    for j, mass in sample.level_mass.items():
+        # The code of each level, from a table with a row for each.
+        levels = np.full((len(mass), table.n_features), np.nan)
+        levels[:, j] = np.arange(len(mass))
+        n_levels = table.schema.n_levels(j)
+        if len(mass) > 0:
+            each = recode(Table(levels, sample.table.schema), table.schema, "missing")
+            masses[j] = masses_of_levels(each.values[:, j], n_levels, mass)
+    return replace(sample, table=table, level_mass=masses)
 
 
 def resolved_to_continue(

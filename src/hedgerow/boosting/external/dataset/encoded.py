@@ -27,6 +27,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import Encoding, StorePlan
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.training_matrix import bins_with_statistics
 from hedgerow.boosting.row_data.ordered_means import (
     StatisticsRows,
     compute,
@@ -45,7 +46,8 @@ from hedgerow.boosting.row_data.statistics import (
 )
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data import Table
-from hedgerow.data.binning.bins import codes_of, sampled_rows
+from hedgerow.data.binning.bins import BinSpec, fit_sample, sampled_rows
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
 from hedgerow.data.external.memory import shown_bytes
@@ -143,12 +145,15 @@ class EncodedRows:
     n_threads : int
     n_copies : int, default=1
         Number of copies of the training rows that are trained on.
+    sampled_weight : float64, or None
+        Weights of the rows, of all copies, from which the cuts of statistics are chosen.
     """
 
     encoding: Encoding
     values: FloatArray | None
     n_threads: int
     n_copies: int = 1
+    sampled_weight: FloatArray | None = None
 
     def of_training(self, values: AnyArray, rows: slice | IntArray) -> Table:
         """Return training rows from the values of the table.
@@ -164,25 +169,37 @@ class EncodedRows:
         inputs.cross(values, self.encoding.schema, block[first:, None], self.n_threads)
         return self._table(with_kept(block, values, inputs.kept))
 
-    def rows_for_cuts(self, found: Found, seed: int) -> tuple[AnyTable, FloatArray | None]:
-        """Return the rows from which cuts are chosen as trees see them, with their weights."""
+    def bins(self, found: Found, params: BoostParams) -> BinSpec:
+        """Choose the bins of the training rows; ``params`` are those of the inputs."""
+        inputs, n_threads = self.encoding.inputs, self.n_threads
+        most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        own = found.sample.of_columns(inputs.kept)
         if isinstance(found.table, SparseTable):  # without statistics
-            return self.of_new(found.table), found.weight
-        rows = sampled_rows(self.n_copies * found.n_rows, seed)
-        values, weight = found.table.values, found.weight
-        if self.n_copies > 1:  # of so few rows, all were sampled
-            places = rows % found.n_rows
-            weight = share_of_copy(weight, found.n_rows, self.n_copies)
-            assert weight is not None
-            values, weight = values[places], weight[places]
-        return self.of_training(values, rows), weight
+            return fit_sample(
+                replace(own, table=self.of_new(found.table)), most, n_threads, forced
+            )
+        others = Inputs(inputs.kept, (), inputs.crosses)
+        own = replace(own, table=self._table_of(found.table.values, others))
+        if self.values is None:
+            return fit_sample(own, most, n_threads, forced)
+        rows = sampled_rows(self.n_copies * found.n_rows, params.seed)
+        assert len(self.values) == len(inputs.statistic_columns)
+        schema = inputs.schema(self.encoding.schema)
+        return bins_with_statistics(
+            own, self.values[:, rows].T, self.sampled_weight, inputs, schema, params, n_threads
+        )
 
     def of_new(self, table: AnyTable) -> AnyTable:
         """Return rows that no statistics were computed from."""
-        schema, inputs = self.encoding.schema, self.encoding.inputs
+        inputs = self.encoding.inputs
         if isinstance(table, SparseTable):
-            return inputs.values(table, schema, self.n_threads)
-        return self._table(inputs.values(table.values, schema, self.n_threads))
+            return inputs.values(table, self.encoding.schema, self.n_threads)
+        return self._table_of(table.values, inputs)
+
+    def _table_of(self, values: AnyArray, inputs: Inputs) -> Table:
+        """Return inputs of which none were computed from these rows."""
+        schema = self.encoding.schema
+        return Table(inputs.values(values, schema, self.n_threads), inputs.schema(schema))
 
     def _table(self, values: AnyArray) -> Table:
         return Table(values, self.encoding.inputs.schema(self.encoding.schema))
@@ -234,7 +251,11 @@ def encode_rows(
     n_threads = threads_that_fit(groups, found.n_rows, objective, plan.n_threads, memory_limit)
     statistics = compute(rows, groups, objective, plan.params.seed, n_copies, values, n_threads)
     inputs = Inputs(kept_columns(schema, groups), statistics, crosses)
-    return EncodedRows(Encoding(inputs, schema), values, plan.n_threads, n_copies)
+    n_rows = len(rows.target)
+    weight = share_of_copy(rows.weight, n_rows, n_copies)
+    if weight is not None:
+        weight = weight[sampled_rows(n_copies * n_rows, plan.params.seed) % n_rows]
+    return EncodedRows(Encoding(inputs, schema), values, plan.n_threads, n_copies, weight)
 
 
 def read_rows(

@@ -12,16 +12,15 @@ results of pass one in the same way, so all have the same cuts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-import numpy as np
-
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.bundling import with_layout
-from hedgerow.boosting.external.dataset.continued import as_in_model, bins_to_continue
+from hedgerow.boosting.external.dataset.continued import bins_to_continue, sample_in_model
 from hedgerow.boosting.external.dataset.encoded import EncodedRows, encode_rows
 from hedgerow.boosting.external.dataset.file_checks import (
     check_backoff,
@@ -35,7 +34,7 @@ from hedgerow.boosting.loop.sample import Positions, counted_rows
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
-from hedgerow.data.binning.bins import fit_bins
+from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory
@@ -102,19 +101,11 @@ class FileDataset(SourceRows):
             raise DataError(f"{self.source.name}: {what}.")
         self._counted, self._survey = facts, survey
 
-    def _new_survey(
-        self,
-        params: BoostParams,
-        first_row: int = 0,
-        n_total: int | None = None,
-        largest_weight: float | None = None,
-    ) -> Survey:
+    def _new_survey(self, params: BoostParams, largest_weight: float | None = None) -> Survey:
         return Survey(
             self.requested,
             seed=params.seed,
             memory_limit=self.memory_limit,
-            first_row=first_row,
-            n_total=n_total,
             largest_weight=largest_weight,
         )
 
@@ -161,12 +152,12 @@ class FileDataset(SourceRows):
         The latter include copies.
         """
         found, first_row = self._found(plan)
-        table, weight, encoded = found.table, found.weight, None
+        sample, encoded = found.sample, None
         if plan.start is not None:
-            table = as_in_model(table, plan.start, self.requested)
-        params = resolve_bins(plan.params, table.schema)
+            sample = sample_in_model(sample, plan.start, self.requested)
+        params = resolve_bins(plan.params, sample.table.schema)
         if plan.objective is not None:  # an error here saves the longer passes
-            resolved = resolve_constraints(params, table.schema, plan.objective)
+            resolved = resolve_constraints(params, sample.table.schema, plan.objective)
             encoded = encode_rows(
                 found, replace(plan, params=resolved),
                 lambda: self.tables(found.schema, plan),
@@ -175,10 +166,10 @@ class FileDataset(SourceRows):
             )  # fmt: skip
         if encoded is not None:
             params = constraints_of_inputs(resolved, encoded.encoding.inputs)
-            table, weight = encoded.rows_for_cuts(found, params.seed)
-        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-        sampled = np.arange(table.n_rows)
-        spec = fit_bins(table, most_bins, weight, params.seed, plan.n_threads, forced, rows=sampled)
+            spec = encoded.bins(found, params)
+        else:
+            most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+            spec = fit_sample(sample, most_bins, plan.n_threads, forced)
         spec, first = bins_to_continue(spec, plan)
         binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
         return binning, first_row, binning.n_copies * found.n_rows
@@ -203,13 +194,14 @@ class FileDataset(SourceRows):
             survey, first = self._survey, 0
         else:
             assert self._counted is not None
-            first, n_total, largest = self._counted.training_rows(plan, self.communicator)
-            survey = self._new_survey(plan.params, first, n_total, largest)
+            first, largest = self._counted.training_rows(plan, self.communicator)
+            survey = self._new_survey(plan.params, largest)
+            names = self._names_of_first()
             for rows, _ in self._divided(plan):
-                self._begin(survey, rows)
+                self._begin(survey, rows, names)
                 survey.add(rows.batch, rows.kept, rows.weight, rows.part.name)
             if self.communicator.size > 1:
-                survey = self._merged(survey, plan.params, n_total)
+                survey = self._merged(survey, plan.params)
         give_back_memory()  # release buffers of reading before rows are copied
         found = survey.finish()
         # Ranks may have the columns in a different order from the first rank.
@@ -218,17 +210,25 @@ class FileDataset(SourceRows):
         give_back_memory()
         return found, first
 
-    def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:
+    def _merged(self, own: Survey, params: BoostParams) -> Survey:
         """Return the merged survey of all ranks, in their order; it is the same on each rank."""
-        merged = self._new_survey(params, 0, n_total)
+        merged = self._new_survey(params)
         given = {"seed": params.seed, "memory_limit": self.memory_limit}
         for message in self.communicator.allgather(own.to_bytes()):
             merged.merge(Survey.from_bytes(message, self.requested, **given))
         return merged
 
-    def _begin(self, survey: Survey, rows: Rows) -> None:
+    def _names_of_first(self) -> tuple[str, ...]:
+        """Return the features of the first rank that has any; others may have another order."""
+        own = json.dumps(list(self._reader.features())).encode("ascii")
+        known = [json.loads(message) for message in self.communicator.allgather(own)]
+        return tuple(next(filter(None, known), ()))
+
+    def _begin(self, survey: Survey, rows: Rows, in_order: tuple[str, ...] = ()) -> None:
         sparse = rows.batch.sparse is not None
         names = () if sparse else self._reader.features()
+        if set(names) == set(in_order):
+            names = in_order
         survey.begin(names, not sparse and rows.batch.named, rows.part.types_known, sparse=sparse)
 
     def _divided(

@@ -89,8 +89,8 @@ class RowFacts:
 
     def training_rows(
         self, plan: StorePlan, communicator: Communicator
-    ) -> tuple[int, int, float | None]:
-        """Return training rows on earlier ranks and on all ranks, and the largest weight."""
+    ) -> tuple[int, float | None]:
+        """Return the number of training rows on earlier ranks, and the largest weight of all."""
         largest, n_train, row = 0.0, 0, count_rows(self.n_rows, communicator)[0]
         weights = None if self.weights is None else self.weights.read()
         for target in self.targets.read():
@@ -99,12 +99,12 @@ class RowFacts:
             n_train += len(target) - int(chosen.sum())
             if weights is not None:
                 largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
-        first, total = count_rows(n_train, communicator)
+        first = count_rows(n_train, communicator)[0]
         if self.weights is None:
-            return first, total, None
+            return first, None
         # Positive floats have the same order as their bits.
         bits = np.array([largest]).view(np.int64)
-        return first, total, float(communicator.allreduce(bits, "max").view(np.float64)[0])
+        return first, float(communicator.allreduce(bits, "max").view(np.float64)[0])
 
     def close(self) -> None:
         """Delete the files; a second call does nothing."""

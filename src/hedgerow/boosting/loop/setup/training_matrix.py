@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.slopes import numbers_for
@@ -15,12 +20,21 @@ from hedgerow.data import (
     Table,
     fit_bins,
 )
-from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.bins import (
+    BinSpec,
+    fit_sample,
+    integer_mass,
+    joined_bins,
+    sampled_rows,
+)
 from hedgerow.data.binning.bundles import BundleRules
+from hedgerow.data.binning.cut_sample import SAMPLE_ROWS, CutSample, sample_of
 from hedgerow.data.binning.matrix import bin_bundled, bin_unseen
 from hedgerow.data.binning.pairs import may_pay, pair_columns
 from hedgerow.data.external.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import MappedTable
+from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -60,8 +74,7 @@ def prepare_rows(
         unseen = None if validation is None else data(validation, validation.table)
         return seen, unseen, first
     if spec is None:
-        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-        spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+        spec = _bins_of(encoded, params, n_threads)
     if start is not None:
         spec = keep_bins(spec, start)
         first = of_a_kind(in_bins_of(spec, start), params)
@@ -72,6 +85,65 @@ def prepare_rows(
         return data(train, matrix), None, first
     unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
     return data(train, matrix), unseen, first
+
+
+def _bins_of(encoded: Encoded, params: BoostParams, n_threads: int) -> BinSpec:
+    """Choose the bins of the inputs of training rows in memory."""
+    train, inputs, seed = encoded.train, encoded.inputs, params.seed
+    most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    kept = None if inputs is None else inputs.kept
+    if inputs is None or not inputs.statistics or train.n_rows <= SAMPLE_ROWS:
+        return fit_bins(train.table, most, train.weight, seed, n_threads, forced, columns=kept)
+    assert isinstance(train.table, Table)
+    # The copies of a row differ in the statistics only.
+    n_rows, means = train.n_rows // encoded.n_copies, inputs.statistic_columns
+    weight = None if train.weight is None else train.weight[:n_rows] * encoded.n_copies
+    mass = None if weight is None else integer_mass(weight)
+    own = CutSample(Table(train.table.values[:n_rows], train.table.schema))
+    own = own.of_columns([j for j in range(inputs.n_inputs) if j not in means])
+    each = np.full(own.table.n_features, params.max_bins)
+    own = sample_of(own.table, mass, seed, n_threads, each, kept)
+    rows = sampled_rows(train.n_rows, seed)
+    values = train.table.values[rows, means.start : means.stop]
+    weight = None if train.weight is None else train.weight[rows]
+    return bins_with_statistics(own, values, weight, inputs, train.table.schema, params, n_threads)
+
+
+def bins_with_statistics(
+    own: CutSample,
+    values: AnyArray,
+    weight: FloatArray | None,
+    inputs: Inputs,
+    schema: Schema,
+    params: BoostParams,
+    n_threads: int,
+) -> BinSpec:
+    """Choose the bins of inputs with statistics, which depend on the order of the rows.
+
+    Parameters
+    ----------
+    own : CutSample
+        Of the other inputs.
+    values : array, shape (n_sampled, n_statistics)
+        Statistics of rows that are drawn by position (:func:`sampled_rows`).
+    weight : float64, shape (n_sampled,), or None
+        Their weights.
+    schema : Schema
+        Of the inputs.
+    """
+    means = inputs.statistic_columns
+    most = list(params.max_bins_by_feature or (params.max_bins,) * inputs.n_inputs)
+    columns = schema.columns[means.start : means.stop]
+    table = Table(values, replace(schema, columns=columns))
+    found = fit_bins(
+        table, most[means.start : means.stop], weight, params.seed, n_threads,
+        rows=np.arange(table.n_rows),
+    )  # fmt: skip
+    del most[means.start : means.stop]
+    if not most:
+        return found
+    first = fit_sample(own, most, n_threads, params.forced_bins)
+    return joined_bins(first, found, schema, means.start)
 
 
 def bundle_rules(params: BoostParams) -> BundleRules:

@@ -39,7 +39,7 @@ from hedgerow.growing.core.state import (
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CategorySplit, complete_set, find_set
-from hedgerow.kernels.splits.constrained_gains import gain_of_sides
+from hedgerow.kernels.splits.constrained_gains import gain_of_set, leaf_bounds
 from hedgerow.kernels.splits.constrained_search import search_with_constraints
 from hedgerow.kernels.splits.growth import MOST_DRAWN, NODE_KEY, draw_of
 from hedgerow.kernels.splits.monotone import Constraints, bounds_of
@@ -108,6 +108,7 @@ def search_categories(
     sums, units = node
     histograms, slot_start = place
     places = categories.places[thread]
+    bounds = leaf_bounds(constraints, number, sums, units, rules)
     for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
@@ -118,16 +119,15 @@ def search_categories(
         if constraints.growth.drawn == 1:
             draw = draw_of(constraints.growth.node[number, NODE_KEY], feature, MOST_DRAWN)
         score, first, last = find_set(
-            histograms, at, filled, stride, sums, units, rules, categories.rules, places, draw
-        )
-        # Constraints turn the score into a gain, which others are compared with.
-        if score < 0.0 or (
-            constraints.scored == 0 and not is_better(score / units.scale, feature, found)
-        ):
+            histograms, at, filled, stride, sums, units, rules, categories.rules, places, draw,
+            bounds,
+        )  # fmt: skip
+        if first == last:
             continue
-        split = complete_set(filled, stride, sums, places, score, (first, last))
-        score = gain_of_sides(constraints, number, feature, split, sums, units, rules) / units.scale
+        # Constraints turn the score into a gain, which others are compared with.
+        score = gain_of_set(constraints, feature, score, sums, units, rules, bounds) / units.scale
         if is_better(score, feature, found):
+            split = complete_set(filled, stride, sums, places, (first, last))
             write_set(found, split, feature, score)
 
 

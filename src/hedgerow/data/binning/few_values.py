@@ -1,0 +1,242 @@
+"""The distinct values of columns of numbers, collected from all rows as long as they are few.
+
+A sample of the rows misses rare values; each of these values gets a bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
+from hedgerow.data.reading.columns import as_floats, keys_by_kind
+from hedgerow.data.reading.table import Table
+from hedgerow.data.schema import ColumnKind, Schema
+from hedgerow.data.sparse import SparseTable
+from hedgerow.kernels.tables.contents import N_SLOTS, note_entries, note_values
+from hedgerow.kernels.tables.sparse import Entries, count_entries, gather_entries
+from hedgerow.threads import run_blocks
+
+MOST_VALUES = 255
+"""Most values of a column that are collected from all rows: the most bins."""
+
+MOST_PAIRS = 1 << 22
+"""Most values of all columns together that are collected from sparse rows."""
+
+_ENTRIES_AT_ONCE = 1 << 22
+_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
+_NO_MASS: FloatArray = np.zeros(0)
+
+
+def _lowest_of(dtype: np.dtype[Any]) -> Any:
+    return dtype.type(-np.inf) if dtype.kind == "f" else np.int64(MISSING_KEY + 1)
+
+
+def few_of_columns(table: Table, most: IntArray, n_threads: int) -> dict[int, AnyArray]:
+    """Return the values of each column of numbers that has no more than ``most``."""
+    values = table.values
+    missing = np.nan if values.dtype.kind == "f" else MISSING_KEY
+    most = np.where([kind == "category" for kind in table.schema.kinds], -1, most)
+    slots = np.full((table.n_features, N_SLOTS), missing, values.dtype)
+    counts = np.zeros(table.n_features, dtype=np.int64)
+    wide = np.broadcast_to(values, (2, *values.shape))
+    run_blocks(
+        lambda start, stop: note_values(
+            wide, _lowest_of(values.dtype), most, slots, counts, start, stop
+        ),
+        table.n_features, n_threads, 1,
+    )  # fmt: skip
+    return {j: _held(slots[j]) for j in np.flatnonzero(counts <= most).tolist()}
+
+
+def _held(slots: AnyArray) -> AnyArray:
+    """Return the values in the slots of a column, ascending."""
+    held = slots[slots >= _lowest_of(slots.dtype)]
+    held.sort()
+    return held
+
+
+def distinct_values(column: AnyArray) -> AnyArray | None:
+    """Return the values of a plain column, ascending; None if there are many."""
+    missing = np.nan if column.dtype.kind == "f" else MISSING_KEY
+    slots, counts = np.full((1, N_SLOTS), missing, column.dtype), np.zeros(1, np.int64)
+    wide = np.broadcast_to(column[:, None], (2, len(column), 1))
+    most = np.array([MOST_VALUES])
+    note_values(wide, _lowest_of(column.dtype), most, slots, counts, 0, 1)
+    return _held(slots[0]) if counts[0] <= MOST_VALUES else None
+
+
+class ColumnValues:
+    """Distinct values of a column of numbers that is read in parts, as long as they are few."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, AnyArray] = {}  # by type
+        self._are_many = False
+
+    def add(self, column: AnyArray) -> None:
+        """Add a plain column."""
+        if not self._are_many:
+            found = distinct_values(column)
+            self._join([] if found is None else [found], found is None)
+
+    def parts(self) -> list[AnyArray] | None:
+        """Return the values of each type for :meth:`merge`; None if there are many."""
+        return None if self._are_many else list(self._parts.values())
+
+    def merge(self, parts: Sequence[AnyArray] | None) -> None:
+        """Add the result of :meth:`parts` of other rows."""
+        self._join(parts or [], parts is None)
+
+    def _join(self, parts: Sequence[AnyArray], are_many: bool) -> None:
+        for part in parts:
+            known = self._parts.get(part.dtype.char)
+            self._parts[part.dtype.char] = (
+                part if known is None else distinct(np.concatenate([known, part]))
+            )
+        lengths = [len(part) for part in self._parts.values()]
+        self._are_many |= are_many or max(lengths, default=0) > MOST_VALUES
+        if self._are_many:
+            self._parts = {}
+
+    def finish(self, kind: ColumnKind, dtype: Any, zero_missing: bool) -> AnyArray | None:
+        """Return the values as in a table of ``dtype``, ascending; None if there are many."""
+        if self._are_many:
+            return None
+        parts = [as_in_table(part, np.array(kind == "int"), dtype) for part in self._parts.values()]
+        found: AnyArray = distinct(np.concatenate([np.zeros(0, dtype), *parts]))
+        if zero_missing:
+            found = found[found != 0]
+        return found if len(found) <= MOST_VALUES else None
+
+
+def as_in_table(values: AnyArray, is_int: AnyArray, dtype: Any) -> AnyArray:
+    """Convert plain numbers to the type of a table, which is int64 if it has columns of ints."""
+    if dtype == np.int64:
+        return keys_by_kind(values, is_int)
+    return as_floats(values).astype(dtype)
+
+
+class EntryValues:
+    """Distinct values of each column of sparse rows, as long as they are few.
+
+    Pairs of a column and a value are kept, sorted.  If there are more than ``MOST_PAIRS``, no
+    column counts as having few.
+    """
+
+    def __init__(self) -> None:
+        self._many = np.zeros(0, dtype=np.uint8)
+        self._n_entries = np.zeros(0, dtype=np.int64)
+        self._pairs: list[tuple[IntArray, AnyArray]] = []
+        self._n_known = self._n_new = 0
+        self._is_full = False
+
+    def add(self, entries: Entries, n_features: int, rows: tuple[int, int]) -> None:
+        """Add some rows; later rows may have more columns."""
+        first, last = (int(entries.row_start[row]) for row in rows)
+        part = Entries(
+            entries.row_start[rows[0] : rows[1] + 1] - first,
+            entries.column[first:last], entries.value[first:last], entries.lowest,
+        )  # fmt: skip
+        counts = np.zeros(n_features, dtype=np.int64)
+        count_entries(part, _NO_ROWS, counts)
+        self._widen(n_features)
+        self._n_entries[:n_features] += counts
+        if self._is_full:
+            return
+        start = np.concatenate(([0], np.cumsum(counts)))
+        values = np.empty(len(part.value), dtype=part.value.dtype)
+        gather_entries(part, _NO_ROWS, _NO_MASS, start[:-1].copy(), values, np.empty(0))
+        slots = np.zeros(N_SLOTS, values.dtype), np.zeros(N_SLOTS, dtype=np.int64)
+        found = np.empty(len(values), dtype=np.int64), np.empty_like(values)
+        n_pairs = note_entries(start, values, entries.lowest, MOST_VALUES, self._many, slots, found)
+        self._append(found[0][:n_pairs].copy(), found[1][:n_pairs].copy())
+
+    def _widen(self, n_features: int) -> None:
+        more = max(0, n_features - len(self._many))
+        self._many = np.append(self._many, np.zeros(more, dtype=np.uint8))
+        self._n_entries = np.append(self._n_entries, np.zeros(more, dtype=np.int64))
+
+    def _append(self, columns: IntArray, values: AnyArray) -> None:
+        self._pairs.append((columns, values))
+        self._n_new += len(columns)
+        if self._n_new > max(self._n_known, _ENTRIES_AT_ONCE // 16):
+            self._join()
+
+    def _join(self) -> None:
+        """Sort the pairs, without repeated ones and those of columns of many values."""
+        by_type: dict[str, list[tuple[IntArray, AnyArray]]] = {}
+        for pair in self._pairs:
+            by_type.setdefault(pair[1].dtype.char, []).append(pair)
+        self._pairs = []
+        for pairs in by_type.values():
+            columns = np.concatenate([pair[0] for pair in pairs])
+            values = np.concatenate([pair[1] for pair in pairs])
+            self._pairs.append(_distinct_pairs(columns, values))
+        for columns, _ in self._pairs:
+            counts = np.bincount(columns, minlength=len(self._many))
+            self._many[counts > MOST_VALUES] = 1
+        kept = [(self._many[columns] == 0, columns, values) for columns, values in self._pairs]
+        self._pairs = [(columns[few], values[few]) for few, columns, values in kept]
+        self._n_known, self._n_new = sum(len(columns) for columns, _ in self._pairs), 0
+        # A sum that only rises, whatever the order of the rows.
+        n_pairs = self._n_known + int(self._many.sum()) * (MOST_VALUES + 1)
+        if n_pairs > MOST_PAIRS:
+            self._is_full, self._pairs = True, []
+
+    def arrays(self) -> tuple[bool, list[AnyArray]]:
+        """Return whether there are too many pairs, and the arrays for :meth:`merge`."""
+        self._join()
+        pairs = [array for pair in self._pairs for array in pair]
+        return self._is_full, [self._many.astype(np.int64), self._n_entries, *pairs]
+
+    def merge(self, is_full: bool, arrays: Sequence[AnyArray]) -> None:
+        """Add the result of :meth:`arrays` of other rows."""
+        many, n_entries, *pairs = arrays
+        self._widen(len(many))
+        self._many[: len(many)] |= many.astype(np.uint8)
+        self._n_entries[: len(many)] += n_entries
+        self._is_full |= is_full
+        for columns, values in zip(pairs[::2], pairs[1::2], strict=True):
+            self._append(columns, values)
+
+    def finish(self, schema: Schema, dtype: Any, n_rows: int) -> dict[int, AnyArray]:
+        """Return the ascending values of each column that has few, as in a table of ``dtype``."""
+        self._widen(schema.n_features)
+        self._join()
+        if self._is_full:
+            return {}
+        is_int = np.array([kind == "int" for kind in schema.kinds], dtype=np.bool_)
+        columns = [columns for columns, _ in self._pairs]
+        values = [as_in_table(part, is_int[own], dtype) for own, part in self._pairs]
+        if not schema.zero_missing:  # a value that is not recorded is 0
+            columns.append(np.flatnonzero(self._n_entries < n_rows))
+            values.append(np.zeros(len(columns[-1]), dtype))
+        each = np.concatenate([_NO_ROWS, *columns])
+        column, value = _distinct_pairs(each, np.concatenate([np.zeros(0, dtype), *values]))
+        if schema.zero_missing:
+            column, value = column[value != 0], value[value != 0]
+        start = np.searchsorted(column, np.arange(schema.n_features + 1))
+        few = (self._many == 0) & (np.diff(start) <= MOST_VALUES)
+        return {j: value[start[j] : start[j + 1]] for j in np.flatnonzero(few).tolist()}
+
+
+def _distinct_pairs(columns: IntArray, values: AnyArray) -> tuple[IntArray, AnyArray]:
+    """Return the distinct pairs of column and value, in ascending order."""
+    order = np.lexsort((values, columns))
+    columns, values = columns[order], values[order]
+    new = (columns[1:] != columns[:-1]) | (values[1:] != values[:-1])
+    first = np.append(np.ones(min(1, len(columns)), dtype=np.bool_), new)
+    return columns[first], values[first]
+
+
+def few_of_entries(table: SparseTable) -> dict[int, AnyArray]:
+    """Return the values of each column of a sparse table that has few."""
+    entries, found, row = table.entries(), EntryValues(), 0
+    while row < table.n_rows:
+        end = int(np.searchsorted(table.row_start, table.row_start[row] + _ENTRIES_AT_ONCE))
+        stop = min(max(end, row + 1), table.n_rows)
+        found.add(entries, table.n_features, (row, stop))
+        row = stop
+    return found.finish(table.schema, table.value.dtype, table.n_rows)

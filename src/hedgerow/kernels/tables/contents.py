@@ -1,0 +1,254 @@
+"""What rows and columns hold, whatever their order: hashes of rows, and the values of columns.
+
+The hash of a row is a sum over its columns, so a column that adds 0 need not be visited::
+
+    hash = mix(sum of factor[j] * spread(value[j]))      spread(0) = 0, as in sparse rows
+
+Equal numbers have equal hashes in every type: a float counts as the bits of its float64, and an
+integer as those of the float64 that equals it, if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.primitives.hashing import mix64
+from hedgerow.kernels.primitives.intrinsics import bits_of_float
+from hedgerow.kernels.tables.sparse import Entries
+
+N_SLOTS = 512
+"""Length of a hash table of the values of a column: twice the most bins."""
+
+_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # odd, of irregular bits
+_ODD = np.uint64(0x5851F42D4C957F2D)
+_HALF = np.uint64(32)
+_SLOT_SHIFT = np.uint64(55)  # leaves the 9 bits of a slot
+_LAST_SLOT = np.uint64(N_SLOTS - 1)
+_LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
+_ROWS = np.uint64(512)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+
+@kernel(inline=True, inner=True)
+def spread_bits(bits: Any) -> Any:
+    """Return the bits of a number, scrambled; 0 stays 0."""
+    found = np.uint64(bits) * _MULTIPLIER
+    return found ^ (found >> _HALF)
+
+
+@kernel(inline=True, inner=True)
+def spread_key(key: int, is_int: int) -> Any:
+    """Return :func:`spread_bits` of the number behind a key of a float, or of an integer."""
+    number = float(key)
+    inside = number < 9223372036854775808.0
+    exact = is_int == 1 and inside and np.int64(number if inside else 0.0) == key
+    if exact:
+        return spread_bits(bits_of_float(number))
+    if is_int == 1:
+        return spread_bits(np.uint64(key) * _ODD)  # no float equals it
+    return spread_bits(key ^ ((key >> np.int64(63)) & _LOW_63))
+
+
+@kernel
+def hash_floats(
+    values: AnyArray, factors: AnyArray, absent: Any, hashes: AnyArray, start: int, stop: int
+) -> None:
+    """Add the columns of rows ``start`` to ``stop`` to their hashes.
+
+    ``values`` is a table of floats as for ``bin_rows``; ``factors`` is 0 for columns that do not
+    count; ``absent`` stands for a missing value.
+    """
+    n_features = np.uint64(values.shape[2])
+    first, end = np.uint64(start), np.uint64(stop)
+    while first < end:
+        last = min(first + _ROWS, end)
+        for j in range(n_features):
+            factor = factors[j]
+            if factor != _ZERO:
+                for i in range(first, last):
+                    value = np.float64(values[_ZERO, i, j])
+                    found = spread_bits(bits_of_float(value + 0.0))  # no -0.0
+                    hashes[i] += factor * (found if value == value else absent)
+        first = last
+
+
+@kernel
+def hash_keys(
+    values: AnyArray,
+    factors: AnyArray,
+    is_int: AnyArray,
+    absent: Any,
+    hashes: AnyArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Do the work of :func:`hash_floats` for a table of int64: keys of floats, or integers."""
+    n_features = np.uint64(values.shape[2])
+    first, end = np.uint64(start), np.uint64(stop)
+    while first < end:
+        last = min(first + _ROWS, end)
+        for j in range(n_features):
+            factor, kind = factors[j], is_int[j]
+            if factor != _ZERO:
+                for i in range(first, last):
+                    key = values[_ZERO, i, j]
+                    found = spread_key(key, kind)
+                    hashes[i] += factor * (found if key != MISSING_KEY else absent)
+        first = last
+
+
+@kernel
+def hash_float_entries(
+    entries: Entries, factors: AnyArray, absent: Any, hashes: AnyArray, start: int, stop: int
+) -> None:
+    """Do the work of :func:`hash_floats` for sparse rows."""
+    for row in range(np.uint64(start), np.uint64(stop)):
+        found = _ZERO
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            value = np.float64(entries.value[e])
+            term = spread_bits(bits_of_float(value + 0.0))
+            found += factors[np.uint64(entries.column[e])] * (term if value == value else absent)
+        hashes[row] += found
+
+
+@kernel
+def hash_key_entries(
+    entries: Entries,
+    factors: AnyArray,
+    is_int: AnyArray,
+    absent: Any,
+    hashes: AnyArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Do the work of :func:`hash_keys` for sparse rows."""
+    for row in range(np.uint64(start), np.uint64(stop)):
+        found = _ZERO
+        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
+            j = np.uint64(entries.column[e])
+            key = entries.value[e]
+            term = spread_key(key, is_int[j])
+            found += factors[j] * (term if key != MISSING_KEY else absent)
+        hashes[row] += found
+
+
+@kernel
+def mix_hashes(hashes: AnyArray, start: int, stop: int) -> None:
+    """Scramble the sums of the other kernels, once all columns have been added."""
+    for row in range(np.uint64(start), np.uint64(stop)):
+        hashes[row] = mix64(hashes[row])
+
+
+@kernel(inline=True, inner=True)
+def slot_of(value: Any) -> Any:
+    """Return the first slot to look for a value in."""
+    return spread_bits(bits_of_float(np.float64(value) + 0.0)) >> _SLOT_SHIFT
+
+
+@kernel
+def note_values(
+    values: AnyArray,
+    lowest: Any,
+    most: IntArray,
+    slots: AnyArray,
+    counts: IntArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Collect the distinct values of columns ``start`` to ``stop``, until they are many.
+
+    Parameters
+    ----------
+    values : as for ``bin_rows``
+    lowest : like values
+        Smallest value that is not missing.
+    most : int64 (n_features,)
+        A column is left as soon as it has more values; -1: it is not looked at.
+    slots : like values (n_features, N_SLOTS)
+        The values of each column; all missing at first.
+    counts : int64 (n_features,)
+        Number of values of each column; above ``most`` if there are too many.
+    """
+    n_rows, first = np.uint64(values.shape[1]), _ZERO
+    n_open = stop - start
+    while first < n_rows and n_open > 0:
+        last = min(first + _ROWS, n_rows)
+        n_open = 0
+        for j in range(np.uint64(start), np.uint64(stop)):
+            n_found, limit = counts[j], most[j]
+            if n_found > limit:
+                continue
+            own = slots[j]
+            for i in range(first, last):
+                value = values[_ZERO, i, j]
+                if not value >= lowest:
+                    continue
+                place = slot_of(value)
+                while own[place] >= lowest and own[place] != value:
+                    place = (place + _ONE) & _LAST_SLOT
+                if not own[place] >= lowest:
+                    own[place] = value
+                    n_found += 1
+                    if n_found > limit:
+                        break
+            counts[j] = n_found
+            n_open += np.int64(n_found <= limit)
+        first = last
+
+
+@kernel
+def note_entries(
+    start: IntArray,
+    values: AnyArray,
+    lowest: Any,
+    most: int,
+    many: AnyArray,
+    slots: tuple[AnyArray, IntArray],
+    found: tuple[IntArray, AnyArray],
+) -> int:
+    """Collect the distinct values of entries that are sorted by column.
+
+    Parameters
+    ----------
+    start : int64 (n_features + 1,)
+        Entries of column ``j`` are ``values[start[j] : start[j + 1]]``.
+    most : int
+        A column with more values is marked in ``many``; marked columns are passed over.
+    slots : like values, int64 (N_SLOTS,)
+        Scratch space; the second is 0.
+    found : int64, like values
+        Written: the column and the value of each pair; room for one of each entry.
+
+    Returns
+    -------
+    int
+        Number of pairs.
+    """
+    held, stamps = slots
+    columns, distinct = found
+    n_pairs = 0
+    for j in range(np.uint64(len(start) - 1)):
+        if many[j] != 0:
+            continue
+        before, stamp = n_pairs, np.int64(j) + 1
+        for e in range(np.uint64(start[j]), np.uint64(start[j + _ONE])):
+            value = values[e]
+            if not value >= lowest:
+                continue
+            place = slot_of(value)
+            while stamps[place] == stamp and held[place] != value:
+                place = (place + _ONE) & _LAST_SLOT
+            if stamps[place] == stamp:
+                continue
+            stamps[place], held[place] = stamp, value
+            if n_pairs - before == most:
+                many[j], n_pairs = 1, before
+                break
+            columns[n_pairs], distinct[n_pairs] = np.int64(j), value
+            n_pairs += 1
+    return n_pairs
