@@ -13,8 +13,7 @@
 
 The control flow is that of XGBoost's ``UpdateTree``.  Leaf-wise and depth-wise growth differ in
 the choice of the node only (:mod:`hedgerow.growing.core.stages.frontier`).  What differs more is an
-option: an argument that is None for other trees, so that what stands behind
-``if vectors is None`` is compiled or left out.
+option, whose ``used`` is 0 for other trees (:class:`hedgerow.growing.core.state.State`).
 
 ========================  ===================================================================
 ``vectors``               leaves hold a value for each output: gradients, histograms and leaf
@@ -91,7 +90,7 @@ def search_member(
     node, slot, _ = member(state.tree.batch[0], child)
     slot_start = slot * settings.n_columns * bins.stride
     row = state.tree.table[node]
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         search_node(
             thread, span, settings, rules, bins, state.columns, (state.histograms, slot_start),
             search, child, (node, row), state.scalars, options,
@@ -127,7 +126,7 @@ def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
     """Compute the integer gradients of all rows."""
     team, settings, data = state.team, state.settings, state.loss_data
     rows, threads = state.rows, state.threads
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         gradient_pass(thread, team, settings, data, rows, threads, state.scalars)
     else:
         pass_gradients(thread, team, settings, data, rows, threads, vectors.outputs)
@@ -139,12 +138,12 @@ def draw_sample(
 ) -> None:
     """Draw the rows of the tree."""
     team, settings, rows, threads = state.team, state.settings, state.rows, state.threads
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         draw_rows(thread, team, settings, rows, threads.counts, state.scalars, state.options)
     else:
         draw_vectors(thread, team, settings, rows, threads, vectors.outputs, state.options)
-    if gpu is not None:
-        if vectors is not None:
+    if gpu is not None and gpu.used == 1:
+        if vectors is not None and vectors.used == 1:
             barrier(team)  # all threads have written the words of their rows
         start_rows(thread, state.scalars, settings.n_rows, vectors, gpu)
 
@@ -156,7 +155,7 @@ def finish(
     """Compute leaf values and new raw scores."""
     team, settings, rules, tree = state.team, state.settings, state.rules, state.tree
     rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         scalars = state.scalars
         finish_tree(thread, team, settings, rules, rows, raw, sums, tree, scalars, options, gpu)
     else:
@@ -180,7 +179,7 @@ def open_tree(
         start_tree(state.settings, state.rules, tree, scalars, options)
         if sorted_columns is not None:
             set_root(tree, state.threads.leaf_sums, scalars)
-        if level is not None:
+        if level is not None and level.used == 1:
             start_levels(level, options.constraints)
 
 
@@ -200,7 +199,7 @@ def allow_batch(state: State, options: Options, level: Level | None) -> None:
     """Thread 0: the columns in which the batch is searched."""
     settings, tree, scalars = state.settings, state.tree, state.scalars
     allowed, table = state.search.allowed, state.tree.table
-    if level is None:
+    if level is None or level.used == 0:
         allow_children(settings, allowed, table, tree.batch[0], scalars, options)
     else:
         open_level(settings, allowed, level, tree, scalars, options.constraints)
@@ -218,7 +217,7 @@ def split_rows(
 ) -> None:
     """Divide the rows of the parents of the batch between their children."""
     tree = state.tree
-    if gpu is not None:
+    if gpu is not None and gpu.used == 1:
         divide_batch(
             thread, state.settings, state.rules.min_samples_leaf, tree, state.scalars, n_jobs, gpu
         )  # fmt: skip
@@ -244,7 +243,7 @@ def search_bins(
     gpu: GpuCommands | None,
 ) -> None:
     """Find the best splits in histograms: one per node, or one per level."""
-    if level is None:
+    if level is None or level.used == 0:
         search_histograms(thread, span, state, options, vectors, gpu)
     else:
         search_level(thread, span, bare(state), level, n_jobs, options.constraints, vectors, gpu)
@@ -276,7 +275,7 @@ def next_batch(
 ) -> None:
     """Thread 0: commit the splits that were found, and open the children of the next batch."""
     settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
-    if level is None:
+    if level is None or level.used == 0:
         advance(settings, rules, tree, scalars, state.search.found, options, vectors)
     else:
         divide_level(settings, rules, tree, scalars, level, options, vectors)

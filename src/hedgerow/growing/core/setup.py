@@ -20,7 +20,7 @@ from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
 from hedgerow.kernels.histograms.histogram import Columns
-from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.histograms.pairs import Pairs, no_pairs
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.splits.split import SplitRules
@@ -73,8 +73,8 @@ def start_state(
 ) -> layout.State:
     """Allocate what all trees need.
 
-    The fields for bins, columns and histograms are None: the caller adds those that its trees
-    use, and stages that read others are not compiled.
+    The fields for bins, columns, histograms and options are None: the caller adds those that its
+    trees may use, and stages that read others are not compiled.
 
     Parameters
     ----------
@@ -113,10 +113,10 @@ def start_state(
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         options=options,
-        vectors=None,
+        vectors=absent,
         sorted_columns=None,
-        level=None,
-        gpu=None,
+        level=absent,
+        gpu=absent,
     )
 
 
@@ -292,17 +292,17 @@ def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns
     """Return the sorted columns ``chosen``, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
     if not matrix.paired:
-        return Columns(chosen, position, None)
+        return Columns(chosen, position, no_pairs())
     pairs, held_in = np.unique(chosen // 2, return_inverse=True)
     byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
-    return Columns(chosen, position, Pairs(byte, held_in.astype(np.int32)))
+    return Columns(chosen, position, Pairs(1, byte, held_in.astype(np.int32)))
 
 
 def replace_columns(columns: Columns, drawn: Columns) -> None:
     """Write the list ``drawn`` over a longer one, where it stands."""
     columns.feature[: len(drawn.feature)] = drawn.feature
     columns.position[: len(drawn.feature)] = drawn.position
-    if columns.pairs is not None and drawn.pairs is not None:
+    if drawn.pairs.used == 1:
         columns.pairs.byte[: len(drawn.pairs.byte)] = drawn.pairs.byte
         columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
 

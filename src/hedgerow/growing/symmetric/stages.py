@@ -113,7 +113,7 @@ def add_gains(
     row, rules, bins = state.tree.table[node], state.rules, state.bins
     groups, gains = (level.groups[thread], n_groups), level.gains[thread]
     columns = state.columns.feature
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         place, searched = (state.histograms, start), (sums_of_node(row), units, node)
         lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
         add_node_gains(
@@ -144,7 +144,7 @@ def add_gains(
 def units_of_level(state: State, vectors: Vectors | None) -> Units:
     """Return units of the sums in histograms."""
     constant = state.settings.constant_hessian
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         return units_of(state.scalars, constant, state.scalars[IS_DROPPED_BITS])
     return largest_units(constant, vectors.outputs)
 
@@ -179,7 +179,7 @@ def begin_level(
         start = start_of(level, member(state.tree.batch[0], 0).slot)
         place, root = (state.histograms, start), sums_of_node(table[0])
         drawn, bundles = constraints.growth.drawn, level.bundles
-        if vectors is None:
+        if vectors is None or vectors.used == 0:
             look_at_root(
                 thread, span, bins, columns, place, root, units, level.seen, level.sets, drawn,
                 bundles, None,
@@ -233,7 +233,9 @@ def find_best(
     groups, gains = level.groups[thread], level.gains[thread]
     found, forced = state.search.found[thread], level.counts[FORCED_CUT]
     key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
-    gamma = state.rules.gamma if vectors is None else price_of_vectors(state.rules, vectors)
+    gamma = state.rules.gamma
+    if vectors is not None and vectors.used == 1:
+        gamma = price_of_vectors(state.rules, vectors)
     price = Price(level.counts[LEVEL], 2.0 * gamma, key)
     find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, constraints, level.seen)
     find_set(
@@ -247,12 +249,12 @@ def find_best(
 @kernel(inline=True, inner=True)
 def search_level(
     thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
-    constraints: Constraints, vectors: Vectors | None, gpu: GpuCommands | None,
+    constraints: Constraints, vectors: Vectors, gpu: GpuCommands,
 ) -> None:  # fmt: skip
     """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
     units, n_groups = units_of_level(state, vectors), np.int64(0)
-    if vectors is not None:
+    if vectors is not None and vectors.used == 1:
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
         for child in range(2):
@@ -332,7 +334,7 @@ def measure_node(
     at = sums_of_feature(state.histograms, start, feature, bins, sums_of_node(row), to, bundles)
     is_set = set_number(level.sets, feature) >= 0
     counts = sum_left(state.histograms, at, bins.stride, choice, is_set, row)
-    if vectors is not None:
+    if vectors is not None and vectors.used == 1:
         place = (row[NODE_COUNT], start, np.int64(node))
         gain = measure_vectors(state, level, place, vectors, constraints)
         state.tree.numbers[node, NUMBER_GAIN] = gain
@@ -355,7 +357,7 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 @kernel(inline=True, inner=True)
 def measure_cut(
     thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
-    vectors: Vectors | None, gpu: GpuCommands | None,
+    vectors: Vectors, gpu: GpuCommands,
 ) -> None:  # fmt: skip
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 
