@@ -39,7 +39,6 @@ from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.kernels.cuda.commands import no_gpu
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, no_lists
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.simd.lanes import WIDTH
@@ -270,11 +269,7 @@ def make_state(
     return state._replace(
         bins=_bins(matrix),
         columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
-        search=state.search._replace(lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64)),
         histograms=_make_histograms(matrix, 0 if cell_bytes is not None else n_sums, sums),
-        vectors=layout.no_vectors(options.categories),
-        level=layout.no_level(options),
-        gpu=no_gpu(),
     )
 
 

@@ -383,8 +383,12 @@ class Choice(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """The arrays of exact and approximate trees, instead of bins and histograms."""
+    """The arrays of exact and approximate trees, instead of bins and histograms.
 
+    ``used`` is 0 for other trees, whose arrays are empty.
+    """
+
+    used: np.int64
     lists: Lists
     choice: Choice
 
@@ -442,18 +446,10 @@ class Level(NamedTuple):
 class State(NamedTuple):
     """Everything.
 
-    Stages take the parts that they need: an array is seven arguments to LLVM,
-    and with all of this handed to every function the first compilation took 30
-    seconds instead of a few.
-
     An option that a fit does not use is there with empty arrays, and its ``used`` is 0: stages ask
-    for it once a batch, node or column, never once a row.  So there is one type of state for
-    histograms, and the loop is compiled once.  With ``vectors``, ``scalars`` are those of the first
-    output.
-
-    None is what a caller never has, so that nothing is compiled for it: ``sorted_columns`` of
-    histograms, and ``bins``, ``columns``, ``histograms``, ``vectors``, ``level``, ``gpu`` and the
-    categories and bundles of ``Options`` of sorted columns.
+    for it once a batch, node or column, never once a row.  So there is one type of state, and the
+    loop is compiled once.  With ``vectors``, ``scalars`` are those of the first output; with
+    ``sorted_columns``, ``bins``, ``columns`` and ``histograms`` are empty.
     """
 
     team: ThreadTeam
@@ -470,7 +466,7 @@ class State(NamedTuple):
     scalars: IntArray
     options: Options
     vectors: Vectors
-    sorted_columns: Sorted | None
+    sorted_columns: Sorted
     level: Level
     gpu: GpuCommands
 
@@ -550,4 +546,34 @@ def no_level(options: Options) -> Level:
         features=options.features,
         bundles=options.bundles,
         lists=options.lists,
+    )
+
+
+def no_sorted() -> Sorted:
+    """Return what trees that histograms grow have of sorted columns."""
+    rows = _none(1, np.uint32)
+    lists = Lists(
+        entries=rows,
+        work=rows,
+        starts=_none(1),
+        segments=_none(3),
+        slot_of=_none(1),
+        edges=_none(2, np.uint32),
+        sides=_none(1, np.uint8),
+        scratch=_none(2, np.uint32),
+        cuts=CutBuffer(*(_none(2) for _ in CutBuffer._fields)),
+    )
+    return Sorted(np.int64(0), lists, Choice(_none(1, np.int32), np.int64(0), 0.0))
+
+
+def no_bins() -> Bins:
+    """Return the bins of trees that sorted columns grow."""
+    return Bins(
+        by_row=_none(1, np.uint8),
+        by_column=_none(2, np.uint8),
+        tile_size=np.int64(0),
+        tile_width=np.int64(0),
+        features_per_tile=np.int64(0),
+        n_bins=_none(1, np.int32),
+        stride=np.int64(0),
     )

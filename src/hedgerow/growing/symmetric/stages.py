@@ -74,7 +74,6 @@ from hedgerow.growing.vectors.search import (
     node_of,
     prepare_node,
 )
-from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
@@ -247,18 +246,16 @@ def find_best(
 
 
 @kernel(inline=True, inner=True)
-def search_level(
-    thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
-    constraints: Constraints, vectors: Vectors, gpu: GpuCommands,
-) -> None:  # fmt: skip
+def search_level(thread: int, span: tuple[int, int], state: State, n_jobs: int) -> None:
     """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
+    level, constraints, vectors = state.level, state.options.constraints, state.vectors
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
     units, n_groups = units_of_level(state, vectors), np.int64(0)
-    if vectors is not None and vectors.used == 1:
+    if vectors.used == 1:
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
         for child in range(2):
-            make_histogram(thread, span, state, batch[j], child, level.lists, vectors, gpu)
+            make_histogram(thread, span, state, batch[j], child)
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints, vectors)
         add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
@@ -278,7 +275,7 @@ def search_level(
         )
     barrier(state.team)
     if level.choice[FOUND_FEATURE] >= 0:
-        measure_cut(thread, state, level, n_slotless, constraints, vectors, gpu)
+        measure_cut(thread, state, n_slotless)
 
 
 @kernel(inner=True)
@@ -355,15 +352,12 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 
 
 @kernel(inline=True, inner=True)
-def measure_cut(
-    thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
-    vectors: Vectors, gpu: GpuCommands,
-) -> None:  # fmt: skip
+def measure_cut(thread: int, state: State, n_slotless: int) -> None:
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 
     A histogram that was not kept is built again, by all threads.
     """
-    none = np.int64(0)
+    none, level, constraints = np.int64(0), state.level, state.options.constraints
     table, totals, n_nodes = state.tree.table, (none, none, none, none), level.counts[N_NODES]
     for k in range(n_nodes):
         if thread > 0 and n_slotless == 0:
@@ -373,11 +367,11 @@ def measure_cut(
         is_built = slot < 0
         if is_built:
             slot = state.settings.n_slots
-            build_rows(thread, state, node, slot, np.int64(-1), level.lists, vectors, gpu)
+            build_rows(thread, state, node, slot, np.int64(-1))
             barrier(state.team)
         if thread == 0:
             start = start_of(level, slot)
-            totals = measure_node(state, level, node, start, totals, constraints, vectors)
+            totals = measure_node(state, level, node, start, totals, constraints, state.vectors)
         if is_built:
             barrier(state.team)
     if thread == 0:

@@ -82,7 +82,7 @@ def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArr
 
 @kernel(inline=True, inner=True)
 def bin_of(byte: int, position: int, half: int) -> int:
-    """Return the bin of a column from the byte of a row; ``half`` is 1 where two columns share it."""
+    """Return the bin of a column; ``half`` is 1 where two columns share the byte."""
     if half == np.uint64(0):
         return byte
     return (byte >> (np.uint64(4) * (np.uint64(1) - (position & np.uint64(1))))) & np.uint64(15)

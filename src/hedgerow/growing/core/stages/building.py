@@ -34,7 +34,6 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
 from hedgerow.growing.cuda.vectors import take_vectors
-from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -52,30 +51,6 @@ from hedgerow.kernels.histograms.vector_histogram import (
     subtract_cells,
 )
 from hedgerow.kernels.primitives.barrier import barrier, share
-
-
-@kernel(inline=True, inner=True)
-def bare(state: State) -> State:
-    """Return the state without options, which would add 170 words to each call with a state."""
-    return State(
-        state.team,
-        state.settings,
-        state.rules,
-        state.bins,
-        state.loss_data,
-        state.columns,
-        state.rows,
-        state.threads,
-        state.search,
-        state.histograms,
-        state.tree,
-        state.scalars,
-        None,
-        None,
-        None,
-        None,
-        None,
-    )
 
 
 @kernel(inline=True, inner=True)
@@ -118,12 +93,11 @@ def build_node(
     state: State,
     place: tuple[int, int],
     slot: int,
-    lists: RowLists,
-    vectors: Vectors,
 ) -> None:
     """Build the histogram of rows ``place`` (start, count); each thread completes its columns."""
     team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
     columns, rows, histograms = state.columns, state.rows, state.histograms
+    lists, vectors = state.options.lists, state.vectors
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
@@ -206,19 +180,16 @@ def build_rows(
     node: int,
     slot: int,
     parent: int,
-    lists: RowLists,
-    vectors: Vectors,
-    gpu: GpuCommands,
 ) -> None:
     """Build the histogram of a node from its rows, in a slot.
 
     ``parent``: the node is the smaller child of this one, whose rows this batch has divided;
     or -1.
     """
-    table, team = state.tree.table, state.team
+    table, team, gpu = state.tree.table, state.team, state.gpu
     if gpu.used == 0:
         place = (table[node, NODE_START], table[node, NODE_COUNT])
-        build_node(thread, state, place, slot, lists, vectors)
+        build_node(thread, state, place, slot)
     else:
         if thread == 0:
             fetch_histogram(table, parent, node, gpu)
@@ -226,10 +197,10 @@ def build_rows(
         span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
         to = slot * state.settings.n_columns * state.bins.stride
         feature = state.columns.feature
-        if vectors.used == 0:
+        if state.vectors.used == 0:
             take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
         else:
-            take_vectors(span, state.bins, feature, node, to, vectors.outputs.sums, gpu)
+            take_vectors(span, state.bins, feature, node, to, state.vectors.outputs.sums, gpu)
 
 
 @kernel(inline=True, inner=True)
@@ -239,12 +210,10 @@ def make_histogram(
     state: State,
     job: IntArray,
     child: int,
-    lists: RowLists,
-    vectors: Vectors,
-    gpu: GpuCommands,
 ) -> None:
     """Build or subtract the histogram of the smaller (0) or the larger (1) child of a job."""
     bins, columns, histograms = state.bins, state.columns, state.histograms
+    lists, vectors = state.options.lists, state.vectors
     (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
     if node < 0 or how == KEPT:
         return
@@ -254,7 +223,7 @@ def make_histogram(
         subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
         parent = job[JOB_PARENT] if child == 0 else np.int64(-1)
-        build_rows(thread, state, node, slot, parent, lists, vectors, gpu)
+        build_rows(thread, state, node, slot, parent)
     if vectors.used == 0 and node == 0:
         if span[0] == 0 and span[1] > 0:
             sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])
