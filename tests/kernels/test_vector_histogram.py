@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.kernels.histograms.histogram import Bins, Columns
-from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.histograms.pairs import Pairs, no_pairs
 from hedgerow.kernels.histograms.vector_histogram import (
     Sums,
     add_cells,
@@ -67,10 +67,10 @@ class Case:
         )
         tiles = [self.bin[:, :4], np.pad(self.bin[:, 4:], ((0, 0), (0, 2)))]
         place = np.arange(N_FEATURES, dtype=np.int32)
-        pairs = None
+        pairs = no_pairs()
         if paired:
             tiles = [16 * tile[:, ::2] + tile[:, 1::2] for tile in tiles]
-            pairs = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32))
+            pairs = Pairs(1, np.zeros(0, np.int32), np.zeros(0, np.int32))
         by_row = np.stack(tiles)
         self.bins = Bins(
             by_row.reshape(-1), by_row[0], np.int64(by_row[0].size), np.int64(by_row.shape[2]),

@@ -20,6 +20,7 @@ from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.kernels.histograms.histogram import Columns
+from hedgerow.kernels.histograms.pairs import no_pairs
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.objectives.base import Objective
@@ -163,4 +164,4 @@ def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns
 
 def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
     """Return the numbers of the columns; chunks have a byte for each."""
-    return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)
+    return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), no_pairs())

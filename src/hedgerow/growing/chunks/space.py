@@ -16,6 +16,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_empty
 from hedgerow.growing.chunks.stages.rows import Building
+from hedgerow.growing.vectors.grower import counts_alone
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -185,5 +186,5 @@ def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
         constant=np.int64(sizes.constant),
     )
     if width > 0:
-        return HistogramSums(vectors.n, vectors.n, vectors.n), vectors
+        return counts_alone(vectors.n), vectors
     return HistogramSums(*(aligned_empty(n_cells, np.int64) for _ in range(3))), vectors

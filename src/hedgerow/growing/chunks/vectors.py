@@ -49,7 +49,9 @@ def make_vectors(
         cover=np.zeros(0),
     )
     sets = make_sets(nodes.options.categories, n_outputs, n_threads)
-    return layout.Vectors(outputs, make_trial(sets, outputs.vectors.shape[1], n_outputs, n_threads))
+    return layout.Vectors(
+        1, outputs, make_trial(sets, outputs.vectors.shape[1], n_outputs, n_threads)
+    )
 
 
 def fields_found(nodes: SpeculativeTree, vectors: layout.Vectors | None) -> int:

@@ -86,7 +86,6 @@ class CompiledGrower(ABC):
     def _grow_for_all(self, tree: int) -> GrownTree:
         """Grow tree number ``tree`` for all outputs: the state has what vectors need."""
         vectors = self._state.vectors
-        assert vectors is not None
         scalars = vectors.outputs.scalars
         scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:

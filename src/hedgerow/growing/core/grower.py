@@ -39,7 +39,7 @@ from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, no_lists
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import (
@@ -269,7 +269,6 @@ def make_state(
     return state._replace(
         bins=_bins(matrix),
         columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
-        search=state.search._replace(lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64)),
         histograms=_make_histograms(matrix, 0 if cell_bytes is not None else n_sums, sums),
     )
 
@@ -306,8 +305,8 @@ def options_of(
     return layout.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads, n_copies),
-        bundles=None,
-        lists=None,
+        bundles=layout.no_bundles(),
+        lists=no_lists(),
         constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, forced),
         sampler=sampler,
     )
@@ -343,6 +342,7 @@ def _make_bundles(
     usable[:, : layout.USABLE_ONES] = 1
     shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
     return layout.Bundles(
+        used=1,
         alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
         column=found.column,
         first=found.first,

@@ -50,4 +50,4 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
                 list_cells(matrix.by_row, tile, resting[tile], SPACING, n_rows, part)
 
     run_blocks(write, n_tiles, n_threads, 1)
-    return RowLists(listed, base, row_start, cells, default_bin.astype(np.int64))
+    return RowLists(1, listed, base, row_start, cells, default_bin.astype(np.int64))

@@ -7,7 +7,7 @@ reading of the finished table of nodes.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,12 @@ from hedgerow.growing.core.batch import JOB_FIELDS
 from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
-from hedgerow.kernels.histograms.histogram import Columns
-from hedgerow.kernels.histograms.pairs import Pairs
+from hedgerow.kernels.cuda.commands import no_gpu
+from hedgerow.kernels.histograms.histogram import Columns, HistogramSums
+from hedgerow.kernels.histograms.pairs import Pairs, no_pairs
 from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.split import SplitRules
 from hedgerow.objectives.base import Objective, longest_step
 from hedgerow.objectives.derivatives import LossData
@@ -73,8 +75,8 @@ def start_state(
 ) -> layout.State:
     """Allocate what all trees need.
 
-    The fields for bins, columns and histograms are None: the caller adds those that its trees
-    use, and stages that read others are not compiled.
+    Bins, columns, histograms and the arrays of special trees are empty: the caller adds those that
+    its trees use.
 
     Parameters
     ----------
@@ -92,31 +94,32 @@ def start_state(
     params, n_threads = fit.params, fit.n_threads
     n_rows, n_features = fit.raw.shape[1], len(options.features)
     max_leaves, constant = most_leaves(params, n_rows), fit.constant_hessian
-    absent: Any = None
     return layout.State(
         team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses()),
         settings=settings_of(
             params, fit.objective, n_rows, n_columns, max_leaves, constant, n_slots
         ),
         rules=split_rules(params),
-        bins=absent,
+        bins=layout.no_bins(),
         loss_data=loss_data_of(fit.target, fit.weight, fit.raw, fit.objective),
-        columns=absent,
+        columns=Columns(np.zeros(0, np.int32), np.zeros(0, np.int32), no_pairs()),
         rows=row_arrays(n_rows, padding),
         threads=thread_arrays(n_threads, tile_cells, 2 * max_leaves),
         search=layout.Search(
-            lanes=absent,
+            lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         ),
-        histograms=absent,
+        histograms=HistogramSums(
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
+        ),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         options=options,
-        vectors=None,
-        sorted_columns=None,
-        level=None,
-        gpu=None,
+        vectors=layout.no_vectors(options.categories),
+        sorted_columns=layout.no_sorted(),
+        level=layout.no_level(options),
+        gpu=no_gpu(),
     )
 
 
@@ -292,17 +295,17 @@ def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns
     """Return the sorted columns ``chosen``, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
     if not matrix.paired:
-        return Columns(chosen, position, None)
+        return Columns(chosen, position, no_pairs())
     pairs, held_in = np.unique(chosen // 2, return_inverse=True)
     byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
-    return Columns(chosen, position, Pairs(byte, held_in.astype(np.int32)))
+    return Columns(chosen, position, Pairs(1, byte, held_in.astype(np.int32)))
 
 
 def replace_columns(columns: Columns, drawn: Columns) -> None:
     """Write the list ``drawn`` over a longer one, where it stands."""
     columns.feature[: len(drawn.feature)] = drawn.feature
     columns.position[: len(drawn.feature)] = drawn.position
-    if columns.pairs is not None and drawn.pairs is not None:
+    if drawn.pairs.used == 1:
         columns.pairs.byte[: len(drawn.pairs.byte)] = drawn.pairs.byte
         columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
 

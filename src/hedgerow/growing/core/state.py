@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray, RowArray
 from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, RowLists
 from hedgerow.kernels.histograms.vector_histogram import Sums
@@ -233,6 +234,7 @@ USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
 class Bundles(NamedTuple):
     """The features that the columns hold (:class:`hedgerow.data.binning.bundles.Layout`).
 
+    used           1: columns may hold several features; 0: the arrays are empty
     alone          int32 (n_columns,): the only feature of a column, or -1
     column         int32 (n_features,): column of each feature
     first          int32 (n_features,): its first cell in a bundle
@@ -247,6 +249,7 @@ class Bundles(NamedTuple):
     sampled        int64: 1 if some tree, level or node may use a part of the features only
     """
 
+    used: np.int64
     alone: np.ndarray
     column: np.ndarray
     first: np.ndarray
@@ -261,19 +264,15 @@ class Bundles(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Optional arrays, which not every fit needs.
+    """Arrays that not every fit needs; they are always there, empty or with ``used`` 0.
 
-    ``bundles`` and ``lists`` are None where columns are not bundled: Numba drops a branch
-    behind ``if bundles is not None`` from the code that it compiles for None, on which inner
-    loops depend.  Each such part doubles the code that is built, so the others are always
-    there, without columns or with a method that is none.  ``features``, int32
-    (n_features,), are those that the tree may use, IS_N_FEATURES of them.
+    ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES of them.
     """
 
     features: np.ndarray
     categories: Categories
-    bundles: Bundles | None
-    lists: RowLists | None
+    bundles: Bundles
+    lists: RowLists
     constraints: Constraints
     sampler: Sampler
 
@@ -343,8 +342,9 @@ class Trial(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """The arrays of trees with vector leaves."""
+    """The arrays of trees with vector leaves; with ``used`` 0 they are empty."""
 
+    used: np.int64
     outputs: Outputs
     trial: Trial
 
@@ -383,8 +383,12 @@ class Choice(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """The arrays of exact and approximate trees, instead of bins and histograms."""
+    """The arrays of exact and approximate trees, instead of bins and histograms.
 
+    ``used`` is 0 for other trees, whose arrays are empty.
+    """
+
+    used: np.int64
     lists: Lists
     choice: Choice
 
@@ -409,6 +413,7 @@ class Sets(NamedTuple):
 class Level(NamedTuple):
     """The arrays of symmetric trees, in which one split divides all nodes of a level.
 
+    used       1: the trees are symmetric; 0: the arrays are empty
     gains      float64 (threads, cells): gains of all cuts of the thread's columns
     groups     int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
     seen       int32 (n_features, SEEN_FIELDS): what the tree's rows have in each column
@@ -422,6 +427,7 @@ class Level(NamedTuple):
     features, bundles, lists  as in ``Options``
     """
 
+    used: np.int64
     gains: FloatArray
     groups: IntArray
     seen: np.ndarray
@@ -433,22 +439,17 @@ class Level(NamedTuple):
     slot_size: np.int64
     before: np.int64
     features: np.ndarray
-    bundles: Bundles | None
-    lists: RowLists | None
+    bundles: Bundles
+    lists: RowLists
 
 
 class State(NamedTuple):
     """Everything.
 
-    Stages take the parts that they need: an array is seven arguments to LLVM,
-    and with all of this handed to every function the first compilation took 30
-    seconds instead of a few.
-
-    ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
-    of ``Options``, code after ``if vectors is None`` is compiled or left out.
-    ``sorted_columns`` is None for histograms.  Otherwise ``bins``, ``columns``, ``histograms``,
-    and the categories and bundles of ``Options`` are None.  ``level`` is None except for
-    symmetric trees, and ``gpu`` unless the rows are on a GPU.
+    An option that a fit does not use is there with empty arrays, and its ``used`` is 0: stages ask
+    for it once a batch, node or column, never once a row.  So there is one type of state, and the
+    loop is compiled once.  With ``vectors``, ``scalars`` are those of the first output; with
+    ``sorted_columns``, ``bins``, ``columns`` and ``histograms`` are empty.
     """
 
     team: ThreadTeam
@@ -464,7 +465,115 @@ class State(NamedTuple):
     tree: Tree
     scalars: IntArray
     options: Options
-    vectors: Vectors | None
-    sorted_columns: Sorted | None
-    level: Level | None
-    gpu: GpuCommands | None
+    vectors: Vectors
+    sorted_columns: Sorted
+    level: Level
+    gpu: GpuCommands
+
+
+# -- options that a fit does not use ------------------------------------------------------
+
+
+def _none(n_axes: int, dtype: npt.DTypeLike = np.int64) -> AnyArray:
+    return np.zeros((0,) * n_axes, dtype)
+
+
+def no_bundles() -> Bundles:
+    """Return the bundles of a matrix whose columns are features."""
+    small = _none(1, np.int32)
+    return Bundles(
+        used=np.int64(0),
+        alone=small,
+        column=small,
+        first=small,
+        count=small,
+        default_bin=small,
+        members=small,
+        member_start=_none(1),
+        n_single=small,
+        usable=_none(2),
+        scratch_start=np.int64(0),
+        sampled=np.int64(0),
+    )
+
+
+def no_vectors(categories: Categories) -> Vectors:
+    """Return what trees of one output have of vectors."""
+    floats = np.float64
+    outputs = Outputs(
+        target=_none(2, floats),
+        quantized=_none(2, np.int32),
+        words=_none(1, np.int32),
+        sums=Sums(_none(1, np.int32), _none(1, np.int32), np.int64(0), np.int64(0)),
+        measured=_none(3),
+        dropped=_none(2),
+        scalars=_none(2),
+        vectors=_none(2, floats),
+        cover=_none(1, floats),
+    )
+    groups = Groups(
+        g=_none(3), h=_none(3), weight=_none(3, floats), direction=_none(3, floats), side=_none(3)
+    )
+    trial = Trial(
+        totals=_none(3),
+        units=_none(3, floats),
+        lanes=_none(2, floats),
+        filled=_none(2),
+        cuts=_none(3, floats),
+        parent=_none(2, floats),
+        own=_none(3, floats),
+        given=_none(2, floats),
+        sets=VectorSets(categories, groups),
+    )
+    return Vectors(np.int64(0), outputs, trial)
+
+
+def no_level(options: Options) -> Level:
+    """Return what other trees have of the levels of symmetric ones."""
+    sets = Sets(options.categories, _none(1, np.int32), _none(3), _none(2), _none(2, np.float64))
+    return Level(
+        used=np.int64(0),
+        gains=_none(2, np.float64),
+        groups=_none(2),
+        seen=_none(2, np.int32),
+        nodes=_none(1),
+        choice=_none(1),
+        counts=_none(1),
+        penalty=_none(1, np.float64),
+        sets=sets,
+        slot_size=np.int64(0),
+        before=np.int64(0),
+        features=options.features,
+        bundles=options.bundles,
+        lists=options.lists,
+    )
+
+
+def no_sorted() -> Sorted:
+    """Return what trees that histograms grow have of sorted columns."""
+    rows = _none(1, np.uint32)
+    lists = Lists(
+        entries=rows,
+        work=rows,
+        starts=_none(1),
+        segments=_none(3),
+        slot_of=_none(1),
+        edges=_none(2, np.uint32),
+        sides=_none(1, np.uint8),
+        scratch=_none(2, np.uint32),
+        cuts=CutBuffer(*(_none(2) for _ in CutBuffer._fields)),
+    )
+    return Sorted(np.int64(0), lists, Choice(_none(1, np.int32), np.int64(0), 0.0))
+
+
+def no_bins() -> Bins:
+    """Return the bins of trees that sorted columns grow."""
+    return Bins(
+        by_row=_none(1, np.uint8),
+        by_column=_none(2, np.uint8),
+        tile_size=np.int64(0),
+        tile_width=np.int64(0),
+        features_per_tile=np.int64(0),
+        n_bins=_none(1, np.int32),
+        stride=np.int64(0),
+    )

@@ -64,7 +64,7 @@ class RowsOnGpu:
         Tables of commands.
     rows : Rows
         Arrays of the host, from which and to which the GPU copies.
-    vectors : Vectors or None
+    vectors : Vectors
         Those of the state, with such arrays.
     """
 
@@ -76,7 +76,7 @@ class RowsOnGpu:
         self._n_cells = int(self._parts[0, commands.PART_CELLS])
         most = max(1, int(state.settings.max_leaves) // 2)
         self._n_likely = 0
-        if state.level is None and state.settings.depthwise == 0:
+        if state.level.used == 0 and state.settings.depthwise == 0:
             self._n_likely = 0 if keeps_order else N_LIKELY
             most = 1 + self._n_likely
         self._n_places = min(most, max(1, KEPT_BYTES // (_CELL_BYTES * self._n_cells)))
@@ -130,7 +130,7 @@ class RowsOnGpu:
         }
         self.rows = state.rows._replace(packed=np.zeros(0, dtype=np.int64))
         self.vectors = state.vectors
-        if state.vectors is None:
+        if state.vectors.used == 0:
             self.rows = self.rows._replace(quantized=pinned(2 * n_rows, np.int32))
             return
         outputs = state.vectors.outputs
@@ -139,7 +139,7 @@ class RowsOnGpu:
             quantized=pinned(n_outputs * 2 * n_rows, np.int32).reshape(n_outputs, -1),
             words=pinned(outputs.words.size, np.int32),
         )
-        self.vectors = layout.Vectors(outputs, state.vectors.trial)
+        self.vectors = state.vectors._replace(outputs=outputs)
         self._on_gpu[tables.WORDS] = allocate(outputs.words.size, np.int32, "gradients")
 
     def _write_commands(self, n_words: int, state: layout.State) -> None:
@@ -158,7 +158,7 @@ class RowsOnGpu:
             tables.LEAF_OF: leaf_of,
             tables.ORDERS: ahead.listed,
         }
-        if self.vectors is not None:
+        if self.vectors.used == 1:
             outputs = self.vectors.outputs
             on_host |= {tables.QUANTIZED: outputs.quantized, tables.WORDS: outputs.words}
         copies = aligned_zeros((tables.COPIES, commands.COPY_FIELDS), np.int64)
@@ -172,6 +172,7 @@ class RowsOnGpu:
         for which, (kernel, threads, words, arguments) in self._kernels(n_words, state).items():
             kernels[which] = stream.command(kernel, threads, words, values[which], *arguments)
         self.gpu = commands.GpuCommands(
+            used=1,
             calls=calls,
             kernels=kernels,
             values=values,
@@ -238,7 +239,7 @@ class RowsOnGpu:
     def _packing(self, settings: layout.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
         """Return the kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
         constant, threads = int(settings.constant_hessian), tables.THREADS
-        if self.vectors is None:
+        if self.vectors.used == 0:
             of_rows = (self._on_gpu[tables.SCALARS], self._ids, self._quantized, self._packed)
             return pack_rows, threads, 0, (constant, int(settings.seed), *of_rows)
         outputs, words = self.vectors.outputs, self._on_gpu[tables.WORDS]
@@ -275,7 +276,7 @@ def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
     Several: each output has sums of its own, and behind them are the numbers of rows.
     """
     n_cells, n_rows = matrix.n_columns * matrix.stride, matrix.n_rows
-    if state.vectors is None:
+    if state.vectors.used == 0:
         return np.array([[word, word * n_rows, 0, n_cells, 0, 0, 0] for word in range(2)])
     n_outputs = len(state.vectors.outputs.scalars)
     constant = int(state.settings.constant_hessian)

@@ -82,13 +82,13 @@ def set_packing(scalars: IntArray, gpu: GpuCommands) -> None:
 
 @kernel(inner=True)
 def start_rows(
-    thread: int, scalars: IntArray, n_rows: int, vectors: Vectors | None, gpu: GpuCommands
+    thread: int, scalars: IntArray, n_rows: int, vectors: Vectors, gpu: GpuCommands
 ) -> None:
     """Thread 0: gradients of all rows and the row ids of the sample, on the GPU."""
     if thread > 0:
         return
     start_orders(gpu.ahead)
-    if vectors is None:
+    if vectors.used == 0:
         upload_array(gpu, SCALARS, np.int64(8 * N_SCALARS))
         upload_array(gpu, QUANTIZED, 8 * n_rows)
         set_packing(scalars, gpu)

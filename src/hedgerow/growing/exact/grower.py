@@ -42,6 +42,7 @@ from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
 from hedgerow.growing.sampling.goss import make_sampler
+from hedgerow.kernels.histograms.histogram import no_lists
 from hedgerow.kernels.presorted.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.params import BoostParams
@@ -153,8 +154,8 @@ def make_options(
     return layout.Options(
         features=columns,
         categories=make_categories(no_categories, params, n_threads),
-        bundles=None,
-        lists=None,
+        bundles=layout.no_bundles(),
+        lists=no_lists(),
         constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
     )
@@ -162,6 +163,7 @@ def make_options(
 
 def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -> layout.Sorted:
     return layout.Sorted(
+        used=1,
         lists=_make_lists(blocks, most_leaves(params, blocks.n_rows), n_threads),
         choice=layout.Choice(
             columns=np.arange(blocks.n_features, dtype=np.int32),

@@ -12,8 +12,7 @@ from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
-from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.growing.vectors.grower import VectorGrower, counts_alone
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
 from hedgerow.kernels.splits.symmetric_category import INFO
@@ -43,10 +42,7 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
 
     def _make_state(self, fit: Fit) -> layout.State:
         state = super()._make_state(fit)
-        assert state.vectors is not None
-        # Beside the sums of the outputs, those of the rows alone are read.
-        counts = state.vectors.outputs.sums.n
-        return state._replace(histograms=HistogramSums(counts, counts, counts))
+        return state._replace(histograms=counts_alone(state.vectors.outputs.sums.n))
 
 
 def make_level(
@@ -59,14 +55,16 @@ def make_level(
     """Return space for the search of a level of up to ``max_leaves`` nodes."""
     n_features, n_bins = spec.n_features, spec.bin_counts
     # Without bundles threads have as many features each; a bundle may hold nearly all.
-    most_features = n_features if options.bundles is not None else -(-n_features // n_threads)
+    bundled = options.bundles.used == 1
+    most_features = n_features if bundled else -(-n_features // n_threads)
     n_groups = -(-most_features // WIDTH)
     n_gains = n_groups * 2 * spec.stride * WIDTH
-    if options.bundles is not None:
+    if bundled:
         # Most have few bins: at worst each stands in a group with such as have fewer.
         rounded = -(-n_bins // WIDTH) * WIDTH
         n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
     return layout.Level(
+        used=1,
         gains=aligned_zeros((n_threads, n_gains), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
         seen=np.zeros((n_features, SEEN_FIELDS), dtype=np.int32),

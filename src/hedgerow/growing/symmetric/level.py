@@ -212,7 +212,7 @@ def take_best(
     choice[FOUND_N_LEFT] = 0
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     score = float_of_bits(choice[FOUND_SCORE]) * units.scale
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         own, price = level_score(tree, units, rules, level), rules.gamma
     else:
         own, price = vectors.trial.parent[best, 0], price_of_vectors(rules, vectors)
@@ -284,7 +284,7 @@ def write_choice(
     choice: IntArray,
     sets: Sets,
     totals: tuple[int, int, int, int],
-    bundles: Bundles | None,
+    bundles: Bundles,
 ) -> None:
     """Write the bins that go left; ``totals`` are rows of the level.
 
@@ -370,7 +370,7 @@ def divide_level(
     is_last, n_jobs = counts[LEVEL] >= settings.max_depth, np.int64(0)
     for k in range(counts[N_NODES]):
         node, job = level.nodes[k], tree.batch[n_jobs]
-        if vectors is None:
+        if vectors is None or vectors.used == 0:
             divides, gain = gain_of_node(
                 table[node], units, rules, level.penalty[0], node, choice, constraints
             )

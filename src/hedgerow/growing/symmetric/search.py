@@ -70,7 +70,7 @@ def plan_groups(
     groups: IntArray,
     gains: FloatArray,
     sets: Sets,
-    bundles: Bundles | None,
+    bundles: Bundles,
 ) -> int:
     """Put the numeric features of a thread in groups, their gains to 0; how many groups."""
     n_lanes = np.int64(0)
@@ -125,7 +125,7 @@ def look_at_root(
     seen: np.ndarray,
     sets: Sets,
     drawn: int,
-    bundles: Bundles | None,
+    bundles: Bundles,
     vectors: NodeSets | None,
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories.
@@ -160,11 +160,11 @@ def find_sums(
     place: tuple[HistogramSums, int],
     node: NodeSums,
     at: IntArray,
-    bundles: Bundles | None,
+    bundles: Bundles,
 ) -> None:
     """Find the starts of the sums of a group's features; write out members of bundles."""
     histograms, slot_start = place
-    if bundles is None:
+    if bundles.used == 0:
         for j in range(WIDTH):
             at[j] = slot_start + group[j] * bins.stride
         return
@@ -192,7 +192,7 @@ def add_node_gains(
     groups: tuple[IntArray, int],
     gains: FloatArray,
     constraints: Constraints,
-    bundles: Bundles | None,
+    bundles: Bundles,
 ) -> None:
     """Add what every cut of a thread's numeric features gains in one node.
 

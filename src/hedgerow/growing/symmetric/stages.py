@@ -74,7 +74,6 @@ from hedgerow.growing.vectors.search import (
     node_of,
     prepare_node,
 )
-from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.splits.growth import key_of_level
 from hedgerow.kernels.splits.monotone import Constraints
@@ -113,7 +112,7 @@ def add_gains(
     row, rules, bins = state.tree.table[node], state.rules, state.bins
     groups, gains = (level.groups[thread], n_groups), level.gains[thread]
     columns = state.columns.feature
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         place, searched = (state.histograms, start), (sums_of_node(row), units, node)
         lanes, allowed = state.search.lanes[thread], state.search.allowed[0]
         add_node_gains(
@@ -144,7 +143,7 @@ def add_gains(
 def units_of_level(state: State, vectors: Vectors | None) -> Units:
     """Return units of the sums in histograms."""
     constant = state.settings.constant_hessian
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         return units_of(state.scalars, constant, state.scalars[IS_DROPPED_BITS])
     return largest_units(constant, vectors.outputs)
 
@@ -179,7 +178,7 @@ def begin_level(
         start = start_of(level, member(state.tree.batch[0], 0).slot)
         place, root = (state.histograms, start), sums_of_node(table[0])
         drawn, bundles = constraints.growth.drawn, level.bundles
-        if vectors is None:
+        if vectors is None or vectors.used == 0:
             look_at_root(
                 thread, span, bins, columns, place, root, units, level.seen, level.sets, drawn,
                 bundles, None,
@@ -233,7 +232,9 @@ def find_best(
     groups, gains = level.groups[thread], level.gains[thread]
     found, forced = state.search.found[thread], level.counts[FORCED_CUT]
     key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
-    gamma = state.rules.gamma if vectors is None else price_of_vectors(state.rules, vectors)
+    gamma = state.rules.gamma
+    if vectors is not None and vectors.used == 1:
+        gamma = price_of_vectors(state.rules, vectors)
     price = Price(level.counts[LEVEL], 2.0 * gamma, key)
     find_cut(units, (groups, n_groups), gains, lanes, found[OF_ALL], price, constraints, level.seen)
     find_set(
@@ -245,18 +246,16 @@ def find_best(
 
 
 @kernel(inline=True, inner=True)
-def search_level(
-    thread: int, span: tuple[int, int], state: State, level: Level, n_jobs: int,
-    constraints: Constraints, vectors: Vectors | None, gpu: GpuCommands | None,
-) -> None:  # fmt: skip
+def search_level(thread: int, span: tuple[int, int], state: State, n_jobs: int) -> None:
     """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
+    level, constraints, vectors = state.level, state.options.constraints, state.vectors
     batch, n_slotless = state.tree.batch, level.counts[N_SLOTLESS]
     units, n_groups = units_of_level(state, vectors), np.int64(0)
-    if vectors is not None:
+    if vectors.used == 1:
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
         for child in range(2):
-            make_histogram(thread, span, state, batch[j], child, level.lists, vectors, gpu)
+            make_histogram(thread, span, state, batch[j], child)
         if j == 0:
             n_groups = begin_level(thread, span, state, level, units, constraints, vectors)
         add_job(thread, span, state, level, batch[j], units, n_groups, constraints, vectors)
@@ -276,7 +275,7 @@ def search_level(
         )
     barrier(state.team)
     if level.choice[FOUND_FEATURE] >= 0:
-        measure_cut(thread, state, level, n_slotless, constraints, vectors, gpu)
+        measure_cut(thread, state, n_slotless)
 
 
 @kernel(inner=True)
@@ -332,7 +331,7 @@ def measure_node(
     at = sums_of_feature(state.histograms, start, feature, bins, sums_of_node(row), to, bundles)
     is_set = set_number(level.sets, feature) >= 0
     counts = sum_left(state.histograms, at, bins.stride, choice, is_set, row)
-    if vectors is not None:
+    if vectors is not None and vectors.used == 1:
         place = (row[NODE_COUNT], start, np.int64(node))
         gain = measure_vectors(state, level, place, vectors, constraints)
         state.tree.numbers[node, NUMBER_GAIN] = gain
@@ -353,15 +352,12 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 
 
 @kernel(inline=True, inner=True)
-def measure_cut(
-    thread: int, state: State, level: Level, n_slotless: int, constraints: Constraints,
-    vectors: Vectors | None, gpu: GpuCommands | None,
-) -> None:  # fmt: skip
+def measure_cut(thread: int, state: State, n_slotless: int) -> None:
     """Thread 0: what the choice sends left in every node, and the bins that go left.
 
     A histogram that was not kept is built again, by all threads.
     """
-    none = np.int64(0)
+    none, level, constraints = np.int64(0), state.level, state.options.constraints
     table, totals, n_nodes = state.tree.table, (none, none, none, none), level.counts[N_NODES]
     for k in range(n_nodes):
         if thread > 0 and n_slotless == 0:
@@ -371,11 +367,11 @@ def measure_cut(
         is_built = slot < 0
         if is_built:
             slot = state.settings.n_slots
-            build_rows(thread, state, node, slot, np.int64(-1), level.lists, vectors, gpu)
+            build_rows(thread, state, node, slot, np.int64(-1))
             barrier(state.team)
         if thread == 0:
             start = start_of(level, slot)
-            totals = measure_node(state, level, node, start, totals, constraints, vectors)
+            totals = measure_node(state, level, node, start, totals, constraints, state.vectors)
         if is_built:
             barrier(state.team)
     if thread == 0:

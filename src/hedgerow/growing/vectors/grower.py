@@ -23,6 +23,7 @@ from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.growing.vectors.bounds import bounds_of_outputs
 from hedgerow.growing.vectors.sampling import scale_of_vectors
+from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.category_split import SCRATCH_SIZE
@@ -76,9 +77,8 @@ class VectorGrower(TreeGrower):
         return len(fit.raw)
 
     def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
-        state, vectors = self._state, self._state.vectors
-        assert vectors is not None
-        outputs, constant = vectors.outputs, int(state.settings.constant_hessian)
+        state, outputs = self._state, self._state.vectors.outputs
+        constant = int(state.settings.constant_hessian)
         table, kept = state.tree.table[:n_nodes], outputs.vectors[:n_nodes]
         found = line_outputs(table, kept, outputs.scalars, state.options.constraints, constant)
         return outputs.quantized, found
@@ -155,8 +155,14 @@ def _with_vectors(
         settings=state.settings._replace(packs_all=0),
         loss_data=_with_all_derivatives(state.loss_data, fit.objective),
         scalars=scalars,
-        vectors=layout.Vectors(outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
+        vectors=layout.Vectors(1, outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
     )
+
+
+def counts_alone(counts: npt.NDArray[np.integer]) -> HistogramSums:
+    """Return sums whose row counts are those of vectors; g and h are 0, which takes no memory."""
+    nothing = np.zeros(len(counts), dtype=np.int64)
+    return HistogramSums(nothing, nothing, counts)
 
 
 def _with_all_derivatives(data: LossData, objective: Objective) -> LossData:

@@ -75,6 +75,7 @@ class Ahead(NamedTuple):
 class GpuCommands(NamedTuple):
     """The parts of commands.
 
+    used     1: a GPU has the rows; 0: the arrays are empty
     calls    int64 (CALLS,)
     kernels  int64 (kernels, KERNEL_FIELDS)
     values   int64 (kernels, MOST_VALUES): words of the arguments of each kernel
@@ -90,6 +91,7 @@ class GpuCommands(NamedTuple):
     ahead    orders of the tree, and the histograms that the GPU has handed over
     """
 
+    used: np.int64
     calls: IntArray
     kernels: IntArray
     values: IntArray
@@ -103,6 +105,38 @@ class GpuCommands(NamedTuple):
     sums: IntArray
     leaf_of: np.ndarray
     ahead: Ahead
+
+
+def no_gpu() -> GpuCommands:
+    """Return the commands of a fit whose rows are in the memory of the host."""
+    flat, table = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
+    small = np.zeros(0, dtype=np.int32)
+    ahead = Ahead(
+        listed=table,
+        counts=flat,
+        free=flat,
+        of_parent=flat,
+        of_node=flat,
+        kept=HistogramSums(flat, flat, small),
+        n_cells=np.int64(0),
+        n_likely=np.int64(0),
+    )
+    return GpuCommands(
+        used=np.int64(0),
+        calls=flat,
+        kernels=table,
+        values=table,
+        copies=table,
+        parts=table,
+        n_parts=flat,
+        status=flat,
+        n_tiles=np.int64(0),
+        n_processors=np.int64(0),
+        leaves=table,
+        sums=table,
+        leaf_of=small,
+        ahead=ahead,
+    )
 
 
 @kernel(inner=True)

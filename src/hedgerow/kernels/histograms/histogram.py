@@ -98,13 +98,12 @@ class Columns(NamedTuple):
 
     feature   int32, ascending
     position  int32, position of each feature within its tile
-    pairs     bytes that hold the features, if two share a byte; None: each has its own
-              byte, and nothing of :mod:`hedgerow.kernels.histograms.pairs` is compiled
+    pairs     bytes that hold the features, if two share a byte
     """
 
     feature: np.ndarray
     position: np.ndarray
-    pairs: Pairs | None
+    pairs: Pairs
 
 
 @kernel(inline=True, inner=True)
@@ -160,6 +159,7 @@ def add_rows(
 class RowLists(NamedTuple):
     """Lists of the cells of rows outside the default bins (:mod:`hedgerow.growing.core.row_lists`).
 
+    used         1: some tile may have lists; 0: the rest is empty
     listed       uint8 (n_tiles,): 1 for tiles that have lists
     base         int64 (n_tiles + 1,): start of the lists of each tile in ``cells``
     row_start    uint32 (n_tiles, n_rows + 1): start of the list of each row, from ``base`` on
@@ -167,11 +167,24 @@ class RowLists(NamedTuple):
     default_bin  int64 (n_columns,): default bin of each column
     """
 
+    used: np.int64
     listed: np.ndarray
     base: IntArray
     row_start: np.ndarray
     cells: np.ndarray
     default_bin: IntArray
+
+
+def no_lists() -> RowLists:
+    """Return the lists of a matrix without bundles."""
+    return RowLists(
+        used=np.int64(0),
+        listed=np.zeros(0, dtype=np.uint8),
+        base=np.zeros(0, dtype=np.int64),
+        row_start=np.zeros((0, 0), dtype=np.uint32),
+        cells=np.zeros(0, dtype=np.uint16),
+        default_bin=np.zeros(0, dtype=np.int64),
+    )
 
 
 @kernel(inner=True)
@@ -279,11 +292,11 @@ def add_part(
     packed: IntArray,
     word: int,
     cells: IntArray,
-    pairs: Pairs | None,
+    pairs: Pairs,
 ) -> int:
     """Add rows in range ``place`` to columns ``part`` of a tile; return where the cells begin."""
     start, stop = place
-    if pairs is None:
+    if pairs.used == 0:
         add_rows(bins, tile, columns, part, rows, start, stop, packed, word, cells)
         margins = np.int64(0)
     else:
@@ -297,7 +310,7 @@ def add_part(
                 bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
             )
         else:
-            alone = Columns(byte, byte, None)
+            alone = Columns(byte, byte, pairs)
             add_rows(bins, tile, alone, held, rows, start, stop, packed, word, cells)
             fold_pairs(byte, held[0], held[1], cells, margins)
     return margins
@@ -316,7 +329,7 @@ def build_tile(
     cells: IntArray,
     histograms: HistogramSums,
     to: int,
-    lists: RowLists | None,
+    lists: RowLists,
 ) -> None:
     """Build histograms of columns of one tile, from the words that start at ``word``.
 
@@ -332,7 +345,7 @@ def build_tile(
     while True:
         end, begin = min(start + chunk, stop), np.int64(0)
         tile = columns.feature[part[0]] // bins.features_per_tile
-        if lists is not None:
+        if lists.used == 1:
             first = tile * bins.features_per_tile
             last = min(first + bins.features_per_tile, len(lists.default_bin))
             if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
@@ -351,7 +364,7 @@ def build_tile(
                 else begin + columns.position[k] * stride
             )
             shifted = to + columns.feature[k] * stride - at
-            filled = filled_cells(bins, columns.feature[k], lists is not None)
+            filled = filled_cells(bins, columns.feature[k], lists.used == 1)
             while True:
                 if not h_alone:
                     unpack_g(cells, shift, histograms, shifted, at, at + filled, keep)
@@ -378,7 +391,7 @@ def build_histogram(
     cells: IntArray,
     histograms: HistogramSums,
     slot_start: int,
-    lists: RowLists | None,
+    lists: RowLists,
 ) -> None:
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``.
 

@@ -48,12 +48,19 @@ _BLOCK = np.uint64(512)
 class Pairs(NamedTuple):
     """The bytes that hold the features in a list of columns.
 
+    used     1: features share bytes; 0: each has its own byte, and the arrays are empty
     byte     int32: positions of the bytes within their tile, ascending in each tile
     held_in  int32, for each feature of the list: index in ``byte`` of the byte that holds it
     """
 
+    used: np.int64
     byte: np.ndarray
     held_in: np.ndarray
+
+
+def no_pairs() -> Pairs:
+    """Return the pairs of columns that each have a byte."""
+    return Pairs(np.int64(0), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
 @kernel

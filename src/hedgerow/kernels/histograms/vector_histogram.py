@@ -33,7 +33,6 @@ import numpy as np
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import Bins, Columns
-from hedgerow.kernels.histograms.pairs import Pairs
 from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.simd.lanes import LINE, N_LANES, keep_line, load_line, store_line
 
@@ -82,9 +81,9 @@ def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArr
 
 
 @kernel(inline=True, inner=True)
-def bin_of(byte: int, position: int, pairs: Pairs | None) -> int:
-    """Return the bin of a column from the byte of a row, which two columns may share."""
-    if pairs is None:
+def bin_of(byte: int, position: int, half: int) -> int:
+    """Return the bin of a column; ``half`` is 1 where two columns share the byte."""
+    if half == np.uint64(0):
         return byte
     return (byte >> (np.uint64(4) * (np.uint64(1) - (position & np.uint64(1))))) & np.uint64(15)
 
@@ -121,7 +120,7 @@ def add_rows(
     )  # fmt: skip
     base, first = np.uint64(tile * bins.tile_size), np.uint64(slot_start)
     half, one = np.uint64(0), np.int32(1)
-    if pairs is not None:
+    if pairs.used == 1:
         half = np.uint64(1)
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
@@ -136,7 +135,7 @@ def add_rows(
             second = load_line(words, np.int64(word + _LINE))
         for k in range(k_start, k_stop):
             j = np.uint64(position[k])
-            bin_ = bin_of(np.uint64(by_row[at + (j >> half)]), j, pairs)
+            bin_ = bin_of(np.uint64(by_row[at + (j >> half)]), j, half)
             cell = first + np.uint64(feature[k]) * stride + bin_
             count = n[cell]
             n[cell] = count + one

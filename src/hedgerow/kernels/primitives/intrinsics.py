@@ -15,6 +15,7 @@ trailing_zeros  index of the lowest bit that is set; the number must not be 0
 count_ones      how many bits of a number are set
 count_below     how many of ``FAN_OUT`` neighbours are smaller than a value
 with_field      a named tuple with another number in one field
+by_reference    a named tuple by its address, so that it is one word to the functions it is handed to
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ array_at = _declare("array_at")
 line_start = _declare("line_start")
 words_as = _declare("words_as")
 with_field = _declare("with_field")
+by_reference = _declare("by_reference")
 trailing_zeros = _declare("trailing_zeros")
 count_ones = _declare("count_ones")
 count_below = _declare("count_below")

@@ -35,7 +35,7 @@ from hedgerow.growing.core.batch import (
     best_thread,
     member,
 )
-from hedgerow.growing.core.stages.building import add_sums, subtract_node
+from hedgerow.growing.core.stages.building import add_vector_sums, subtract_node
 from hedgerow.growing.core.stages.frontier import keep_best, release_slot
 from hedgerow.growing.core.stages.searching import search_node
 from hedgerow.growing.core.state import (
@@ -99,7 +99,7 @@ def add_part(
     if vectors is None:
         add_histogram_sums(building.histograms, to, source, bins.stride, 1)
     else:
-        add_sums(thread, bins, column, building.histograms, to, source, 1, None, vectors)
+        add_vector_sums(thread, bins, column, to, source, 1, vectors)
 
 
 @kernel(inner=True)

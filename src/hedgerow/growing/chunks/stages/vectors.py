@@ -33,6 +33,7 @@ def vectors_at(quantized: int, packed: int, n_rows: int, vectors: Vectors) -> Ve
     """Return the arrays of all outputs, with those of the rows of a chunk at these addresses."""
     outputs = vectors.outputs
     return Vectors(
+        vectors.used,
         Outputs(
             outputs.target,
             array_at(quantized, (outputs.scalars.shape[0], 2 * n_rows), np.int32),

@@ -34,7 +34,6 @@ from hedgerow.growing.core.state import (
 )
 from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
 from hedgerow.growing.cuda.vectors import take_vectors
-from hedgerow.kernels.cuda.commands import GpuCommands
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -55,30 +54,6 @@ from hedgerow.kernels.primitives.barrier import barrier, share
 
 
 @kernel(inline=True, inner=True)
-def bare(state: State) -> State:
-    """Return the state without options, which would add 170 words to each call with a state."""
-    return State(
-        state.team,
-        state.settings,
-        state.rules,
-        state.bins,
-        state.loss_data,
-        state.columns,
-        state.rows,
-        state.threads,
-        state.search,
-        state.histograms,
-        state.tree,
-        state.scalars,
-        None,
-        None,
-        None,
-        None,
-        state.gpu,
-    )
-
-
-@kernel(inline=True, inner=True)
 def add_sums(
     thread: int,
     bins: Bins,
@@ -87,21 +62,29 @@ def add_sums(
     target: int,
     source: int,
     sign: int,
-    lists: RowLists | None,
+    lists: RowLists,
     vectors: Vectors | None,
 ) -> None:
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
-    if vectors is None:
-        filled = filled_cells(bins, column, lists is not None)
+    if vectors is None or vectors.used == 0:
+        filled = filled_cells(bins, column, lists.used == 1)
         add_column(histograms, target, source, filled, bins.stride, sign)
     else:
-        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
-        n_bins = np.int64(bins.n_bins[column])
-        n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
-        if sign > 0:
-            add_cells(sums, target, source, filled_bins, n_filled)
-        else:
-            subtract_cells(sums, target, source, filled_bins, n_filled)
+        add_vector_sums(thread, bins, column, target, source, sign, vectors)
+
+
+@kernel(inline=True, inner=True)
+def add_vector_sums(
+    thread: int, bins: Bins, column: int, target: int, source: int, sign: int, vectors: Vectors
+) -> None:
+    """:func:`add_sums` of several outputs."""
+    sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+    n_bins = np.int64(bins.n_bins[column])
+    n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
+    if sign > 0:
+        add_cells(sums, target, source, filled_bins, n_filled)
+    else:
+        subtract_cells(sums, target, source, filled_bins, n_filled)
 
 
 @kernel(inner=True)
@@ -110,12 +93,11 @@ def build_node(
     state: State,
     place: tuple[int, int],
     slot: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
 ) -> None:
     """Build the histogram of rows ``place`` (start, count); each thread completes its columns."""
     team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
     columns, rows, histograms = state.columns, state.rows, state.histograms
+    lists, vectors = state.options.lists, state.vectors
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
@@ -131,7 +113,7 @@ def build_node(
         first, last = share(count, part, n_parts)
         first, last = start + first, start + last
         to = (slot if part == 0 else private + thread) * slot_size
-        if vectors is None:
+        if vectors.used == 0:
             packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
             cells = state.threads.cells[thread]
             build_histogram(
@@ -167,7 +149,7 @@ def subtract_node(
     histograms: HistogramSums,
     large: int,
     small: int,
-    lists: RowLists | None,
+    lists: RowLists,
     vectors: Vectors | None,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``span``."""
@@ -198,19 +180,16 @@ def build_rows(
     node: int,
     slot: int,
     parent: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
-    gpu: GpuCommands | None,
 ) -> None:
     """Build the histogram of a node from its rows, in a slot.
 
     ``parent``: the node is the smaller child of this one, whose rows this batch has divided;
     or -1.
     """
-    table, team = state.tree.table, state.team
-    if gpu is None:
+    table, team, gpu = state.tree.table, state.team, state.gpu
+    if gpu.used == 0:
         place = (table[node, NODE_START], table[node, NODE_COUNT])
-        build_node(thread, state, place, slot, lists, vectors)
+        build_node(thread, state, place, slot)
     else:
         if thread == 0:
             fetch_histogram(table, parent, node, gpu)
@@ -218,10 +197,10 @@ def build_rows(
         span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
         to = slot * state.settings.n_columns * state.bins.stride
         feature = state.columns.feature
-        if vectors is None:
+        if state.vectors.used == 0:
             take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
         else:
-            take_vectors(span, state.bins, feature, node, to, vectors.outputs.sums, gpu)
+            take_vectors(span, state.bins, feature, node, to, state.vectors.outputs.sums, gpu)
 
 
 @kernel(inline=True, inner=True)
@@ -231,12 +210,10 @@ def make_histogram(
     state: State,
     job: IntArray,
     child: int,
-    lists: RowLists | None,
-    vectors: Vectors | None,
-    gpu: GpuCommands | None,
 ) -> None:
     """Build or subtract the histogram of the smaller (0) or the larger (1) child of a job."""
     bins, columns, histograms = state.bins, state.columns, state.histograms
+    lists, vectors = state.options.lists, state.vectors
     (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
     if node < 0 or how == KEPT:
         return
@@ -246,8 +223,8 @@ def make_histogram(
         subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
     elif searched == 1 or how == SUBTRACTED:
         parent = job[JOB_PARENT] if child == 0 else np.int64(-1)
-        build_rows(thread, state, node, slot, parent, lists, vectors, gpu)
-    if vectors is None and node == 0:
+        build_rows(thread, state, node, slot, parent)
+    if vectors.used == 0 and node == 0:
         if span[0] == 0 and span[1] > 0:
             sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])
         barrier(state.team)

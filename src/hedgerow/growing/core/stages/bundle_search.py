@@ -90,17 +90,17 @@ def search_indicators(
 
 
 @kernel(inline=True, inner=True)
-def feature_alone(bundles: Bundles | None, column: int) -> int:
+def feature_alone(bundles: Bundles, column: int) -> int:
     """Return the only feature of a column, or -1."""
-    if bundles is None:
+    if bundles.used == 0:
         return column
     return np.int64(bundles.alone[column])
 
 
 @kernel(inline=True, inner=True)
-def column_of(bundles: Bundles | None, feature: int) -> int:
+def column_of(bundles: Bundles, feature: int) -> int:
     """Return the column that holds a feature."""
-    if bundles is None:
+    if bundles.used == 0:
         return feature
     return np.int64(bundles.column[feature])
 
@@ -138,25 +138,25 @@ def write_out(
 
 
 @kernel(inline=True, inner=True)
-def members_of(bundles: Bundles | None, column: int) -> tuple[int, int]:
+def members_of(bundles: Bundles, column: int) -> tuple[int, int]:
     """Return the range of places, for :func:`member_at`, of the features that a column holds."""
-    if bundles is None:
+    if bundles.used == 0:
         return column, column + 1
     return bundles.member_start[column], bundles.member_start[column + 1]
 
 
 @kernel(inline=True, inner=True)
-def member_at(bundles: Bundles | None, place: int) -> int:
+def member_at(bundles: Bundles, place: int) -> int:
     """Return the feature at a place of :func:`members_of`."""
-    if bundles is None:
+    if bundles.used == 0:
         return place
     return np.int64(bundles.members[place])
 
 
 @kernel(inline=True, inner=True)
-def scratch_of(bundles: Bundles | None, thread: int, stride: int) -> int:
+def scratch_of(bundles: Bundles, thread: int, stride: int) -> int:
     """Return the place where a thread writes members of bundles as columns."""
-    if bundles is None:
+    if bundles.used == 0:
         return np.int64(0)
     return np.int64(bundles.scratch_start + thread * WIDTH * stride)
 
@@ -164,10 +164,10 @@ def scratch_of(bundles: Bundles | None, thread: int, stride: int) -> int:
 @kernel(inline=True, inner=True)
 def sums_of_feature(
     histograms: HistogramSums, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
-    bundles: Bundles | None,
+    bundles: Bundles,
 ) -> int:  # fmt: skip
     """Return the start of a feature's sums; write a member of a bundle to ``to`` first."""
-    if bundles is None:
+    if bundles.used == 0:
         return slot_start + feature * bins.stride
     column = np.int64(bundles.column[feature])
     start = slot_start + column * bins.stride
@@ -222,7 +222,7 @@ def search_members(
     allowed: IntArray,
     scratch: int,
     node: tuple[NodeSums, Limits, Bounds],
-    parts: tuple[Bundles, Constraints | None],
+    parts: tuple[Bundles, Constraints],
     best: Split,
 ) -> Split:
     """Return ``best`` or a better cut of ``members[part[0]:part[1]]``, written out as columns."""
@@ -277,11 +277,11 @@ def search_bundles(
     lanes: IntArray,
     allowed: IntArray,
     node: tuple[tuple[NodeSums, Units], int],
-    bundles: Bundles | None,
+    bundles: Bundles,
     constraints: Constraints,
 ) -> Split:
     """Return the best cut of bundles in ``columns[mine[0]:mine[1]]``; ``node`` has its number."""
-    if bundles is None:
+    if bundles.used == 0:
         return NO_SPLIT
     histograms, slot_start = place
     (sums, units), number = node
@@ -321,9 +321,9 @@ def search_bundles(
 
 
 @kernel(inner=True)
-def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins: int) -> None:
+def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -> None:
     """Note a cut of a member of a bundle."""
-    if bundles is None:
+    if bundles.used == 0:
         return
     feature = best.feature
     left = NodeSums(best.g_left, best.h_left, best.n_left)
@@ -333,9 +333,9 @@ def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins:
 
 
 @kernel(inner=True)
-def write_cells(found: IntArray, bundles: Bundles | None, n_bins: int) -> None:
+def write_cells(found: IntArray, bundles: Bundles, n_bins: int) -> None:
     """Write the set of the cut found in a member of a bundle: one of the cells of its column."""
-    if bundles is None:
+    if bundles.used == 0:
         return
     feature, bin_, missing_left = found[FOUND_FEATURE], found[FOUND_BIN], found[FOUND_MISSING_LEFT]
     default_bin = np.int64(bundles.default_bin[feature])

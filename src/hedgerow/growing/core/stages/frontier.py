@@ -204,7 +204,7 @@ def keep_best(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     split = found[best, child]
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
-    if vectors is None:
+    if vectors is None or vectors.used == 0:
         gain = split_gain(score, sums, units, rules)
         left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
         gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)

@@ -125,12 +125,12 @@ def finish_tree(
     tree: Tree,
     scalars: IntArray,
     options: Options,
-    gpu: GpuCommands | None,
+    gpu: GpuCommands,
 ) -> None:
     """Compute leaf values, and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, team.n_threads)
     n_nodes = scalars[IS_N_NODES]
-    if gpu is None:
+    if gpu.used == 0:
         sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
     else:
         if thread == 0:
@@ -141,7 +141,7 @@ def finish_tree(
     barrier(team)
     if settings.adds_scores == 1:
         scores = raw[scalars[IS_OUTPUT]]
-        if gpu is None:
+        if gpu.used == 0:
             add_to_scores(tree, n_nodes, rows.rows, place, scores)
         else:
             add_leaf_values(thread, team.n_threads, tree.numbers, scores, gpu)
@@ -184,7 +184,7 @@ def finish_vectors(
     tree: Tree,
     outputs: Outputs,
     options: Options,
-    gpu: GpuCommands | None,
+    gpu: GpuCommands,
 ) -> None:
     """Compute leaf values and new raw scores, one output after the other."""
     n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
@@ -194,7 +194,7 @@ def finish_vectors(
     for output in range(n_outputs):
         if thread == 0:
             hand_down(options.constraints, tree.table, n_nodes, outputs, output)
-            if gpu is not None:
+            if gpu.used == 1:
                 upload_output(output, gpu)
         finish_tree(
             thread,
