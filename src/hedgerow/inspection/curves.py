@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, distinct
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection.background import (

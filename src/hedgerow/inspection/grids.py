@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
-from hedgerow.data.binning.bins import codes_of
+from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.schema import Column
 from hedgerow.inspection.background import Background

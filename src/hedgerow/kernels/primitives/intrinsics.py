@@ -15,7 +15,7 @@ trailing_zeros  index of the lowest bit that is set; the number must not be 0
 count_ones      how many bits of a number are set
 count_below     how many of ``FAN_OUT`` neighbours are smaller than a value
 with_field      a named tuple with another number in one field
-by_reference    a named tuple by its address, so that it is one word to the functions it is handed to
+by_reference    a named tuple by its address: one word for the functions that it is handed to
 """
 
 from __future__ import annotations
