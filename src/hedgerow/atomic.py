@@ -34,12 +34,6 @@ def write_atomically(
     replaced, as users expect of a path that they name.  Without ``follow_links`` the link
     itself is replaced; this is for names chosen by this library in a folder where others may
     write.
-
-    Raises
-    ------
-    OSError
-        Error of the system, with its type and number, and ``path`` as the file name.  The
-        old file is then intact, and no temporary file remains.
     """
     with open_atomically(path, follow_links=follow_links) as file:
         for part in parts:

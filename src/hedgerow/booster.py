@@ -414,18 +414,7 @@ def objective_of(model: Model) -> Objective:
 
 
 def initial_model(init_model: Any) -> tuple[Model, Any]:
-    """Return the model that the parameter ``init_model`` refers to.
-
-    Parameters
-    ----------
-    init_model : Booster, fitted estimator, or path of a model file
-
-    Returns
-    -------
-    model : Model
-    source : estimator, booster, record of an estimator in a file, or None
-        Object that holds the classes of the model.
-    """
+    """Return the model that the parameter ``init_model`` refers to."""
     if isinstance(init_model, Booster):
         return init_model.model, init_model
     if isinstance(init_model, str | os.PathLike):

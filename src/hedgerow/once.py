@@ -40,15 +40,7 @@ class once(Generic[T]):
 
 
 def imported_once(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package, which imports a name on first use and keeps it.
-
-    Parameters
-    ----------
-    package : str
-        Full name of the package.
-    homes : mapping from module to names
-        Modules by their names in the package.
-    """
+    """Return the ``__getattr__`` of a package, which imports a name on first use and keeps it."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def find(name: str) -> Any:

@@ -293,11 +293,6 @@ def check_each(values: Mapping[str, Any]) -> None:
     name columns.
 
     Raise ``ParameterError`` for a value out of range.
-
-    Parameters
-    ----------
-    values : mapping
-        Values by parameter name.
     """
     for name, value in values.items():
         if name == "learning_rate" and isinstance(value, list | tuple):

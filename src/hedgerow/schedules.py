@@ -235,14 +235,6 @@ def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
 
     Raise ``ParameterError`` if a callable returns anything but a finite number above 0; the
     message names the round.
-
-    Parameters
-    ----------
-    rate : float, tuple of float or callable
-        From :func:`read_rate`.
-    n_first : int, default=0
-        Number of rounds of the model being continued: a callable counts them,
-        while a sequence has only the rates of the other rounds.
     """
     if callable(rate):
         return _checked(rate(rounds_before), rounds_before)

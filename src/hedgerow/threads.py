@@ -165,18 +165,7 @@ _Item = TypeVar("_Item")
 def work_ahead(
     make: Callable[[int], _Item], numbers: Sequence[int], n_stripes: int = 1
 ) -> Generator[_Item, None, None]:
-    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
-
-    Parameters
-    ----------
-    make : callable
-        An exception of a call is raised here, in place of the item.
-    n_stripes : int, default=1
-        Number of threads; thread ``n % n_stripes`` makes number ``n``.  Each thread is at most
-        one item ahead: in addition to the item in use there are ``n_stripes`` items.
-
-    The threads have ended when the iterator is exhausted, closed, or has raised.
-    """
+    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads."""
     stripes = [
         _Stripe(make, [n for n in numbers if n % n_stripes == stripe])
         for stripe in range(n_stripes)
@@ -237,19 +226,6 @@ def take_turns(
 
     A free thread does the next step of the task that is furthest behind, the first one of
     equals.  Any thread may do a step; two threads never work on the same task.
-
-    Parameters
-    ----------
-    advance : callable
-        ``advance(task)`` does the next step and returns True if it was the last.
-    n_tasks, n_threads : int
-        The caller's thread is one of them; the others end before this returns.
-    after_step : callable, optional
-        Called after each step, by one thread at a time; True ends all tasks.
-
-    The first exception of a step ends all tasks and is raised here.  After an interrupt the
-    function waits for the steps of the other threads; a second interrupt during this wait has
-    the first one as its context.
     """
     turns = _Turns(advance, n_tasks, after_step)
     helpers = [

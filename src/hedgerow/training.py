@@ -185,15 +185,7 @@ class FitSpec:
 def fit_spec(
     settings: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
 ) -> FitSpec:
-    """Read the rows and build the objective for them.
-
-    Parameters
-    ----------
-    settings : mapping
-        Parameters of :func:`train`, whose names have been checked.
-    valid : Dataset, mapping from str to Dataset, or None
-    init_model : Booster, fitted estimator, or path of a model file, optional
-    """
+    """Read the rows and build the objective for them."""
     trees, start = trees_of(settings), start_from(init_model)
     sets = named_valid(valid)
     if any(reads_batches(rows) for rows in sets.values()):

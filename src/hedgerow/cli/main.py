@@ -69,18 +69,7 @@ def build_parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line without the program's name; default: ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run one command."""
     try:
         with complete_output(), printable_warnings():
             options = build_parser().parse_args(arguments)

@@ -332,30 +332,7 @@ def dask_ranks(
     connect_timeout: float = 30.0,
     shares_memory: bool = True,
 ) -> Iterator[Collectives]:
-    """Yield the communicator of a rank, in a task on a worker that has joined before.
-
-    Parameters
-    ----------
-    run : bytes
-        16 random bytes of this training.
-    epoch : int
-        Number of the attempt.
-    addresses : sequence of str
-        Addresses of the workers of all ranks; they must be different.
-    timeout : float, default 300
-        Seconds that a rank waits for another rank in one exchange.
-    connect_timeout : float, default 30
-        Limit in seconds for opening the connections.
-    shares_memory : bool, default True
-        Whether ranks on one machine exchange messages through shared memory, if possible;
-        otherwise they use the connections.  All ranks must pass the same value.
-
-    Raises
-    ------
-    CommunicationError
-        If this rank has not joined, or cannot connect.  Errors in the body are sent to
-        the other ranks and raised again.
-    """
+    """Yield the communicator of a rank, in a task on a worker that has joined before."""
     worker = _this_worker()
     stamp = Stamp(run, epoch)
     carrier = worker.extensions.get(EXTENSION)

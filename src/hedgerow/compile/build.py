@@ -212,20 +212,7 @@ def build(
     variants: Sequence[Variant],
     n_workers: int,
 ) -> None:
-    """Compile the variants for all levels and write libraries and manifest.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the libraries; it is emptied first.
-    system : str
-        Key of ``SYSTEMS``.
-    levels : sequence of str
-        Keys of ``LEVELS``.
-    variants : sequence of Variant
-    n_workers : int
-        Number of processes of all levels; each level has at least one.
-    """
+    """Compile the variants for all levels and write libraries and manifest."""
     began = time.perf_counter()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -388,11 +375,6 @@ def linker_of(system: str) -> list[str]:
 
     It is a C compiler of this machine, if there is one and ``HEDGEROW_TARGET`` is not set;
     otherwise the compiler of the package ziglang.
-
-    Raises
-    ------
-    RuntimeError
-        If there is neither a C compiler nor ziglang.
     """
     if not os.environ.get("HEDGEROW_TARGET"):
         for command in ("cc", "gcc", "clang"):

@@ -380,22 +380,7 @@ def _for_callers(kernel: Kernel) -> Any:
 def build_entry(
     kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, target: Target
 ) -> bytes:
-    """Compile a kernel for a processor, with an entry that takes Python objects.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    argument_types : tuple of Numba types
-    symbol : str
-        Name of the entry (:mod:`hedgerow.compile.entry_code` says how it is called).
-    target : Target
-        The process must run with the same features in ``NUMBA_CPU_FEATURES``.
-
-    Returns
-    -------
-    bytes
-        An object file.
-    """
+    """Compile a kernel for a processor, with an entry that takes Python objects."""
     dispatcher = _for_callers(kernel)
     dispatcher.compile(argument_types)
     compiled = dispatcher.overloads[argument_types]
@@ -414,14 +399,7 @@ def build_entry(
 
 @global_compiler_lock
 def build_support(build: str, target: Target) -> bytes:
-    """Return an object file with the code that all entries of a library share.
-
-    Parameters
-    ----------
-    build : str
-        Name of the build, ``hedgerow_build`` in the library.
-    target : Target
-    """
+    """Return an object file with the code that all entries of a library share."""
     codegen = _codegen(target)
     support = codegen.create_library("hedgerow_support")
     module = support.create_ir_module("hedgerow_support")
@@ -434,19 +412,7 @@ def build_support(build: str, target: Target) -> bytes:
 
 @global_compiler_lock
 def build_ptx(entries: Sequence[tuple[Kernel, tuple[Any, ...], str]], target: Target) -> bytes:
-    """Compile kernels for a GPU (:mod:`hedgerow.compile.ptx`).
-
-    Parameters
-    ----------
-    entries : sequence of (Kernel, tuple of Numba types, str)
-        Kernels with the types of their arguments and the names of their entries.
-    target : Target
-
-    Returns
-    -------
-    bytes
-        A PTX module.
-    """
+    """Compile kernels for a GPU (:mod:`hedgerow.compile.ptx`)."""
     codegen = _codegen(target)
     written = codegen.create_library("hedgerow_ptx").create_ir_module("hedgerow_ptx")
     parts = []

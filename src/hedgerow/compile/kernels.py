@@ -45,16 +45,7 @@ class Kernel:
         self._entries: tuple[Entry, ...] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the kernel.
-
-        Raises
-        ------
-        CompilationError
-            If no built code fits, and ``HEDGEROW_COMPILE`` is ``never`` or ``strict`` or Numba is
-            not installed.
-        TypeError
-            If this is an inner kernel (:func:`kernel`).
-        """
+        """Run the kernel."""
         entries = self._entries
         if entries is None:
             entries = self._entries = self._find_entries()
@@ -165,19 +156,6 @@ def kernel(
     allowed: NaN, infinities and the order of operations keep their meaning, and
     results have the same bits on every machine.  A kernel makes no arrays and counts no
     references: its callers hold all arrays.
-
-    Parameters
-    ----------
-    function : callable
-        A pure function of arrays and numbers.
-    inline : bool, default=False
-        Ask LLVM to copy the body into each caller, for small functions in
-        inner loops.
-    inner : bool, default=False
-        Only other kernels call this one, so it is compiled as part of them and has no
-        entry of its own.  With ``HEDGEROW_OPEN_KERNELS=1`` in the environment a call from
-        Python compiles the kernel once more, with an entry, for tests that call such a
-        kernel by itself.
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner)
@@ -197,13 +175,7 @@ def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 
 
 def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
-    """Return the compiler of functions that a user defines or that are made at run time.
-
-    Raises
-    ------
-    CompilationError
-        If ``HEDGEROW_COMPILE=never``, or Numba is not installed.
-    """
+    """Return the compiler of functions that a user defines or that are made at run time."""
     _check_may_compile(what, could_be_built=False)
     from hedgerow.compile import just_in_time
 

@@ -25,11 +25,6 @@ def compile_policy() -> str:
     ``never``   any compilation raises :class:`~hedgerow.errors.CompilationError`
     ``always``  built kernels are not used (the default with ``NUMBA_BOUNDSCHECK=1``:
                 built code checks no index)
-
-    Raises
-    ------
-    ParameterError
-        If the variable has another value.
     """
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
     chosen = os.environ.get("HEDGEROW_COMPILE") or ("always" if checked else "auto")
@@ -59,11 +54,6 @@ def target_levels() -> tuple[str, ...]:
 
     ``HEDGEROW_PROCESSOR`` chooses one of them, for tests and for comparisons:
     ``x86-64-v4``, ``x86-64-v3``, ``x86-64-v2`` or ``aarch64``.
-
-    Raises
-    ------
-    ParameterError
-        If ``HEDGEROW_PROCESSOR`` names a level that this processor does not have.
     """
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64"):

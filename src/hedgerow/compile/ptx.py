@@ -67,13 +67,7 @@ def _digest_of_list() -> str:
 
 @functools.cache
 def load_ptx() -> bytes:
-    """Return the code for GPUs: that of the package, or else compiled now.
-
-    Raises
-    ------
-    CompilationError
-        If the package has none that fits its sources, and nothing may be compiled.
-    """
+    """Return the code for GPUs: that of the package, or else compiled now."""
     built = _built() if compile_policy() != "always" else None
     if built is not None:
         return built

@@ -213,21 +213,7 @@ def _strides(shape: tuple[int, ...], strides: Any, itemsize: int) -> tuple[int, 
 
 
 def on_host(values: Any) -> Any:
-    """Return what lies on a GPU as the same in the memory of the host; all else unchanged.
-
-    Parameters
-    ----------
-    values : any
-        Arrays of CuPy, PyTorch, JAX and Numba, frames and columns of cuDF, and sparse matrices of
-        CuPy are copied.
-
-    Raises
-    ------
-    DeviceError
-        If there is no driver, or this process cannot use the GPU.
-    DataError, DataTypeError
-        See :func:`gpu_array`.
-    """
+    """Return what lies on a GPU as the same in the memory of the host; all else unchanged."""
     kind = type(values)
     if kind in _HOST_TYPES:
         return values

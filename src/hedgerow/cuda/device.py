@@ -226,27 +226,7 @@ class Stream:
     def command(
         self, kernel: Any, threads: int, n_words: int, words: IntArray, *arguments: Any
     ) -> tuple[int, int, int, int]:
-        """Write the arguments of a kernel to ``words``; return what a launch needs beside them.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            One of ``compile/cuda_variants.txt``.
-        threads : int
-            Of a block.
-        n_words : int
-            Words of 32 bits that the threads of a block share.
-        words : int64
-            Place for the words of the arguments, which are read by each launch.
-        arguments
-            Whole numbers, :class:`DeviceArray`, arrays of :meth:`pinned`, and named tuples of
-            these.
-
-        Returns
-        -------
-        tuple of int
-            Handle of the kernel, address of the addresses of its arguments, threads, bytes.
-        """
+        """Write the arguments of a kernel to ``words``; return what a launch needs beside them."""
         found = [word for argument in arguments for word in _words_of(argument)]
         words[: len(found)] = np.array(found, dtype=np.uint64).view(np.int64)
         places = words.ctypes.data + 8 * np.arange(len(found), dtype=np.int64)
@@ -320,13 +300,7 @@ def gpu_number(number: int) -> Gpu:
 
 
 def first_gpu() -> Gpu:
-    """Return the first GPU that the driver lists (``CUDA_VISIBLE_DEVICES`` counts).
-
-    Raises
-    ------
-    DeviceError
-        As :func:`gpu_number`.
-    """
+    """Return the first GPU that the driver lists (``CUDA_VISIBLE_DEVICES`` counts)."""
     return gpu_number(0)
 
 

@@ -55,13 +55,7 @@ class Cross(NamedTuple):
         return f"{first} {_SIGNS[self.operation]} {second}"
 
     def compute(self, values: AnyArray, schema: Schema, out: FloatArray) -> None:
-        """Write the cross of each row of a table into ``out``.
-
-        Parameters
-        ----------
-        values : float32, float64 or int64, shape (n_rows, n_features)
-        out : float64, shape (n_rows,)
-        """
+        """Write the cross of each row of a table into ``out``."""
         a, b = (
             floats_of_column(values[:, j], schema.kinds[j]).astype(np.float64, copy=False)
             for j in (self.first, self.second)

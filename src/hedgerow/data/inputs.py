@@ -85,18 +85,7 @@ class Inputs:
     def values(
         self, values: AnyArray | SparseTable, schema: Schema, n_threads: int = 1
     ) -> AnyArray | SparseTable:
-        """Compute the inputs of a table.
-
-        Parameters
-        ----------
-        values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
-            Values of a table read with ``schema``.
-
-        Returns
-        -------
-        float64, or int64 if ``values`` are keys, shape (n_rows, n_inputs), or SparseTable
-            In Fortran order.
-        """
+        """Compute the inputs of a table."""
         if isinstance(values, SparseTable):
             return self._of_sparse(values, schema, n_threads)
         block = np.empty((self.n_inputs, len(values)))

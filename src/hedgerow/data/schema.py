@@ -153,20 +153,7 @@ class Schema:
 
 
 def with_more_levels(schema: Schema, levels: Mapping[str, Sequence[Level]]) -> Schema:
-    """Add levels to category columns of a schema.
-
-    Parameters
-    ----------
-    levels : mapping from name to levels
-        New levels; ignored for other columns and if their type differs from the type of the
-        column.  A column does not change if it would exceed the maximum number of levels of
-        a model.
-
-    Returns
-    -------
-    Schema
-        The same object if there is nothing to add.
-    """
+    """Add levels to category columns of a schema."""
     columns = list(schema.columns)
     for j, column in enumerate(columns):
         new_levels = levels.get(column.name, ())
@@ -243,13 +230,6 @@ def position_of(key: object, schema: Schema, where: str) -> int:
     """Return the position of a column.
 
     Raise ``ParameterError`` if there is no such column.
-
-    Parameters
-    ----------
-    key : str or int
-        Name or position of the column.
-    where : str
-        Name of the parameter that refers to the column, for error messages.
     """
     names = schema.names
     if isinstance(key, str):

@@ -20,26 +20,7 @@ from hedgerow.errors import DataError
 def aligned(
     client: Any, columns: Mapping[str, Sequence[Any]], names: Mapping[str, str]
 ) -> dict[str, list[Any]]:
-    """Divide all collections into the partitions of X.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    columns : mapping of str to sequence of Delayed
-        The partitions of ``"X"`` and of the other collections of its rows.
-    names : mapping of str to str
-        The user's name of each collection.
-
-    Returns
-    -------
-    dict of str to list
-        Delayed objects and futures, the same number for each name.
-
-    Raises
-    ------
-    DataError
-        If the collections have different numbers of rows.
-    """
+    """Divide all collections into the partitions of X."""
     import dask
 
     futures = {role: client.compute(list(parts)) for role, parts in columns.items()}
@@ -77,23 +58,7 @@ def _pieces(ends: Any, start: int, stop: int) -> tuple[int, int]:
 
 
 def rows_between(pieces: Sequence[Any], start: int, stop: int, X: Any, name: str) -> Any:
-    """Return some rows of consecutive partitions.
-
-    Parameters
-    ----------
-    pieces : sequence of array or series
-    start, stop : int
-        Range of rows, relative to the first row of the first piece.
-    X : table
-        The partition of X with these rows.
-    name : str
-        Name for error messages.
-
-    Raises
-    ------
-    DataError
-        If both have an index and the indexes differ, because the order of rows then differs.
-    """
+    """Return some rows of consecutive partitions."""
     if not hasattr(pieces[0], "iloc"):
         is_masked = any(isinstance(piece, np.ma.MaskedArray) for piece in pieces)
         join = np.ma.concatenate if is_masked else np.concatenate

@@ -112,33 +112,7 @@ def run_on_workers(
     workers: Sequence[str] | None = None,
     resilience: Resilience | None = None,
 ) -> bytes:
-    """Run a function on all workers, each with its partitions, until an attempt succeeds.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    work : callable
-        See :class:`hedgerow.distributed.ranks.Work`; must be importable or picklable.
-    parts : Parts
-    more : Parts, optional
-        A second table, for validation.
-    workers : sequence of str, optional
-        Addresses; by default all workers at the beginning of an attempt.
-    resilience : Resilience, optional
-
-    Returns
-    -------
-    bytes
-        The common result of the ranks.
-
-    Raises
-    ------
-    CommunicationError
-        If workers were lost or stalled more than ``max_restarts`` times, no worker remains,
-        the scheduler does not answer, or ranks return different bytes.
-    Exception
-        An error of the function on any rank, which is not retried.
-    """
+    """Run a function on all workers, each with its partitions, until an attempt succeeds."""
     resilience = resilience or Resilience()
     tables = (parts, more or Parts((), ()))
     run = os.urandom(16)
@@ -291,13 +265,7 @@ def _join(
 def present_workers(
     client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
 ) -> list[str]:
-    """Return the addresses of the workers; wait for a worker if there is none.
-
-    Raises
-    ------
-    CommunicationError
-        If no worker appears within ``patience`` seconds.
-    """
+    """Return the addresses of the workers; wait for a worker if there is none."""
     deadline = time.monotonic() + patience
     while True:
         there = sorted(_addresses(client))

@@ -77,19 +77,7 @@ class Tables:
 
 
 def persist_tables(client: Any, train: Mapping[str, Any], validation: Mapping[str, Any]) -> Tables:
-    """Compute the partitions of the training rows and of optional validation rows.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    train, validation : mapping of str to collection or None
-        Collections by the names in ``NAMES``; ``"X"`` and ``"y"`` of ``validation`` may be None.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If collections do not match; the message names partition and column.
-    """
+    """Compute the partitions of the training rows and of optional validation rows."""
     train, validation = _present(train), _present(validation)
     _check_both(train, validation)
     if not hasattr(client, "submit"):
@@ -151,26 +139,6 @@ def persist_partitions(
     """Compute all partitions, with consecutive partitions on the same worker.
 
     Dask may move partitions, and computes them again from their graph if a worker is lost.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : mapping of str to collection
-        ``"X"`` is a dask.dataframe.DataFrame or dask.array.Array.  ``"y"`` and the other names
-        in ``NAMES`` are a series or array with one value per row of X, in the same order.
-    workers : sequence of str
-        Addresses of the workers.
-
-    Returns
-    -------
-    Parts
-    list of Description
-        Descriptions of the partitions.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If collections do not match.
     """
     columns = {
         role: partitions_of(part, NAMES[role], _axes_of(role, part)) for role, part in parts.items()
@@ -216,15 +184,7 @@ def _put_together(
 
 
 def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
-    """Return the partitions of a collection as delayed objects.
-
-    Raises
-    ------
-    DataTypeError
-        If the collection is not a Dask data frame, series or array.
-    DataError
-        If the collection has the wrong number of axes.
-    """
+    """Return the partitions of a collection as delayed objects."""
     if not is_collection(collection):
         raise DataTypeError(
             f"{name} must be a Dask data frame, series or array; got {type(collection).__name__}. "

@@ -29,12 +29,6 @@ def with_objects(frame: Any, name: str) -> Any:
 
     Raise ``DataTypeError`` if a column of dates, times, durations or numbers is converted, and
     other steps follow that may need its text.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame or Series
-    name : str
-        The user's name of the collection.
     """
     expression: Any = getattr(frame, "expr", None)
     if not hasattr(expression, "walk"):

@@ -354,15 +354,7 @@ class DaskHedgerowRegressor(  # type: ignore[misc]  # checkpoints are kept by th
 
 
 def find_classes(client: Any, parts: Parts) -> AnyArray:
-    """Return all labels of rows of positive weight, ascending.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two labels.
-    DataTypeError
-        If labels of different types cannot be ordered.
-    """
+    """Return all labels of rows of positive weight, ascending."""
     tasks = [
         client.submit(unique_labels, future, number, pure=False)
         for number, future in enumerate(parts.futures)

@@ -99,28 +99,7 @@ def run_alone(
     reason: AllRowsNeededError,
     resilience: Resilience | None,
 ) -> Any:
-    """Run a training on the worker with the most memory.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    work : TrainAlone or FitAlone
-    tables : Tables
-    reason : AllRowsNeededError
-        Reason for training on one worker; its text begins the error message if no worker has
-        enough memory.
-    resilience : Resilience, optional
-        ``max_restarts`` limits the restarts after the worker is lost.
-
-    Returns
-    -------
-    Booster or fitted estimator
-
-    Raises
-    ------
-    ParameterError
-        If no worker has enough memory for the rows.
-    """
+    """Run a training on the worker with the most memory."""
     with naming_lost_scheduler(client):
         return _run_on_one(client, work, tables, reason, resilience)
 

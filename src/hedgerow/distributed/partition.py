@@ -204,13 +204,7 @@ def _bytes_of(column: Any) -> bytes | memoryview:
 
 
 def check_descriptions(found: Sequence[Description]) -> None:
-    """Raise if partitions have different columns.
-
-    Raises
-    ------
-    DataError
-        If columns differ; the message names the partition and the column.
-    """
+    """Raise if partitions have different columns."""
     first = found[0]
     for number, one in enumerate(found):
         if one.names is None or first.names is None:
@@ -326,13 +320,7 @@ class PartitionPart:
 def check_unchanged(
     partitions: Sequence[Partition], numbers: Sequence[int], sums: Sequence[int]
 ) -> None:
-    """Raise if partitions have changed since the training began.
-
-    Raises
-    ------
-    DataError
-        If a partition has changed; the message names the first one.
-    """
+    """Raise if partitions have changed since the training began."""
     for partition, number, known in zip(partitions, numbers, sums, strict=True):
         if checksum_of(partition) != known:
             raise DataError(

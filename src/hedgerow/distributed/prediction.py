@@ -24,26 +24,7 @@ def predict_lazily(
     columns: Sequence[Any] | None = None,
     offset: Any = None,
 ) -> Any:
-    """Return the results of ``method(partition)`` for all partitions as one collection.
-
-    Parameters
-    ----------
-    method : callable
-        Function from rows to an array of shape (n_rows,), or (n_rows, n_columns).
-    X : dask.dataframe.DataFrame or dask.array.Array
-    dtype : dtype
-        Dtype of the result.
-    columns : sequence, optional
-        Columns of a result with two axes.
-    offset : dask.dataframe.Series, DataFrame or dask.array.Array, optional
-        Raw scores of the rows, in a collection of the same kind as X; they are passed as
-        ``method(partition, offset=...)``.
-
-    Returns
-    -------
-    dask.dataframe.Series, DataFrame or dask.array.Array
-        Collection of the same kind as X; a data frame keeps the index of X.
-    """
+    """Return the results of ``method(partition)`` for all partitions as one collection."""
     check_offset_of(X, offset)
     if is_array(X):
         return _predict_array(method, X, dtype, columns, offset)

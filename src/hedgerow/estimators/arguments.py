@@ -44,13 +44,7 @@ class NamedArguments:
 def check_arguments(
     method: Callable[..., Any], arguments: Mapping[str, Any], estimator: Any
 ) -> None:
-    """Raise for arguments that a method of an estimator does not have.
-
-    Raises
-    ------
-    UnknownNameError
-        Lists all unknown arguments, with advice.
-    """
+    """Raise for arguments that a method of an estimator does not have."""
     known = parameters_of(method)
     wrong = [name for name in arguments if name not in known]
     if not wrong:

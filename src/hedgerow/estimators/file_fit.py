@@ -176,20 +176,6 @@ def fit_files(
     """Fit an estimator to rows in files.
 
     Raise ``ParameterError`` for parameters that need all rows in memory.
-
-    Parameters
-    ----------
-    estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
-    data : FileDataset
-        Data with the ``categorical_features`` and ``unknown_category`` of the estimator.
-    facts : TargetFacts
-        Summary of the targets of ``data``.
-    valid : FileDataset, optional
-        Validation rows.
-    checkpoint : Checkpoint, optional
-        Storage of completed rounds; the fit resumes from the rounds of an earlier run.
-    init_model : Booster, fitted estimator, or path of a model file, optional
-        Model to continue.
     """
     classes: AnyArray | None = None
     by_class: FloatArray | None = None
@@ -271,12 +257,6 @@ def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> L
     """Return the loss specification of an estimator, for rows that are not in memory.
 
     Raise ``ParameterError`` if the loss does not suit the estimator.
-
-    Parameters
-    ----------
-    estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
-    classes : array, optional
-        Labels, for a classifier; None: each row has several labels of 0 and 1.
     """
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001

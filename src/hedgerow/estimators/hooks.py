@@ -85,13 +85,7 @@ class RoundHooks:
         self._attributes: Callable[[Model], dict[str, Any]] = lambda model: {}
 
     def begin(self, attributes: Callable[[Model], dict[str, Any]]) -> Callback:
-        """Begin the first round, and return a callback for the end of each round.
-
-        Parameters
-        ----------
-        attributes : callable
-            Returns the fitted attributes of an estimator for a model.
-        """
+        """Begin the first round, and return a callback for the end of each round."""
         self._attributes = attributes
         self._begin_round()
         return self._end_round

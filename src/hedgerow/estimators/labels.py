@@ -31,13 +31,6 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
 
     Raise ``DataError`` or ``DataTypeError`` for missing or continuous labels, a wrong
     number of them, or a wrong shape.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Text, integers, booleans, or floats that are integers, without missing values.
-    name, reader : str
-        Names of the argument and of the estimator, for error messages.
     """
     require_target(y, reader, name)
     labels = target_column(plain_labels(y), name)
@@ -217,12 +210,7 @@ def encode_as(
 
 
 def known_classes(source: Any, start: Start | None) -> AnyArray | None:
-    """Return the class labels of the model being continued, or None if they are not known.
-
-    Parameters
-    ----------
-    source : estimator, booster, record of an estimator, or None
-    """
+    """Return the class labels of the model being continued, or None if they are not known."""
     if source is None or start is None or "targets" in start.model.training:
         return None  # the names of several labels are no classes
     if not isinstance(source, Mapping):
@@ -241,14 +229,6 @@ def class_weights(
 
     Raise ``ParameterError`` if ``class_weight`` has another form, names an unknown class,
     or has a weight that is not greater than 0.
-
-    Parameters
-    ----------
-    class_weight : None, "balanced" or dict
-    classes, codes
-        Results of :func:`encode`.
-    weight : array of shape (n_rows,), optional
-        Row weights, used by ``"balanced"``.
     """
     if class_weight is None:
         return None

@@ -206,23 +206,7 @@ def repeat_params(
     n_rounds: int,
     has_statistics: bool,
 ) -> dict[str, Any]:
-    """Return the parameters of an estimator that grows the same trees.
-
-    Parameters
-    ----------
-    params : mapping
-        Parameters of the estimator.
-    defaults : mapping
-        Defaults of the estimator's class; the result omits parameters at their default.
-    automatic : frozenset of str
-        Parameters that were ``"auto"``.
-    training : mapping
-        Training record of the model.
-    n_rounds : int
-        Number of rounds in the model.
-    has_statistics : bool
-        Whether the model has target statistics.
-    """
+    """Return the parameters of an estimator that grows the same trees."""
     values, resolved = dict(params), training["parameters"]
     values |= {name: defaults[name] for name in _OF_THE_RUN}
     values |= {name: resolved[name] for name in automatic if name in resolved}

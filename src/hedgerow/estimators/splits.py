@@ -28,20 +28,6 @@ def folds_of(
 
     Raise ``ParameterError``, ``DataError`` or ``DataTypeError`` if ``cv`` has another type,
     or a split is invalid.
-
-    Parameters
-    ----------
-    cv : int, splitter or iterable of (train, test)
-        For a number, :func:`hedgerow.boosting.validation.folds.draw_folds` draws the folds.
-    X, y, given_groups
-        Arguments of ``cv.split``.
-    target : float64 (n_rows,)
-    stratify : bool
-        Whether targets are classes.
-    groups : int64 (n_rows,), optional
-        Group of each row; a group must not be divided between train and test rows.
-    name : str, default="cv"
-        Name of the parameter, for errors.
     """
     n_rows = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):

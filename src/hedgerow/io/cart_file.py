@@ -51,11 +51,6 @@ def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
     """Return the content of a file; equal trees have equal bytes.
 
     Raise ``DataTypeError`` if the record holds a value that JSON cannot express.
-
-    Parameters
-    ----------
-    estimator : mapping
-        JSON-like record that :func:`tree_from_bytes` returns together with the tree.
     """
     metadata = {
         "estimator": strict_json.encode(estimator, "estimator"),

@@ -64,18 +64,7 @@ class OtherFitError(ModelFormatError):
 
 
 def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
-    """Convert a part of a fit, whose fingerprint has the digest ``fit``, to bytes.
-
-    Parameters
-    ----------
-    part : Rounds
-        Part with at least one round.
-
-    Returns
-    -------
-    list of bytes
-        Consecutive parts of the file.
-    """
+    """Convert a part of a fit, whose fingerprint has the digest ``fit``, to bytes."""
     trees = part.trees
     sizes = [len(tree.feature) for tree in trees]
     arrays: dict[str, AnyArray] = {

@@ -75,20 +75,7 @@ class Header:
 
 
 def pack(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> list[bytes | memoryview]:
-    """Lay out a file, whose content is the concatenation of the parts returned.
-
-    Parameters
-    ----------
-    metadata : mapping of str to str
-        Keys must sort after ``"checksum"``.
-    arrays : mapping of str to ndarray
-        Arrays in the order of the file, widest element type first.
-
-    Returns
-    -------
-    list of bytes
-        Header, then one part per array.  Contiguous little-endian arrays are not copied.
-    """
+    """Lay out a file, whose content is the concatenation of the parts returned."""
     tensors: dict[str, object] = {}
     payload: list[memoryview] = []
     end = 0

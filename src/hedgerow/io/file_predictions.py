@@ -74,18 +74,7 @@ def columns_of(model: Model) -> Schema:
 
 
 def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
-    """Predict files batch by batch and write one table atomically.
-
-    Parameters
-    ----------
-    predict : callable
-        Function from the features of a batch to named columns of predictions.
-
-    Returns
-    -------
-    int
-        Number of rows.
-    """
+    """Predict files batch by batch and write one table atomically."""
     line = ProgressLine(len(job.files.files), shown=job.progress)
     try:
         write_table(job.output, _predicted(job, predict, line))

@@ -68,15 +68,7 @@ def level_arrays(schema: Schema) -> dict[str, AnyArray]:
 
 
 def read_levels(record: Any, arrays: Mapping[str, AnyArray]) -> dict[int, tuple[Level, ...]]:
-    """Return the levels by position of the column, without checking that they ascend.
-
-    Parameters
-    ----------
-    record : object
-        Anything that JSON can express.
-    arrays : mapping
-        With the names and element types of ``LEVEL_DTYPES``, of any length.
-    """
+    """Return the levels by position of the column, without checking that they ascend."""
     if not isinstance(record, list):
         raise ModelFormatError("schema has a malformed record of categories.")
     sources: dict[str, Sequence[Level]] = {

@@ -80,25 +80,7 @@ _CROSSES = "crosses"
 def save_model(
     model: Model, path: str | os.PathLike[str], *, estimator: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a model to a file atomically.
-
-    Parameters
-    ----------
-    path : str or path-like
-        An existing file is replaced atomically.  Any suffix is allowed; ``.safetensors``
-        lets other tools recognise the layout.
-    estimator : mapping, optional
-        JSON-like record that :func:`load_model` returns together with the model.
-
-    Raises
-    ------
-    OSError
-        Error of the system, with ``path``.  An existing file then stays intact.
-    ModelFormatError
-        If the model is inconsistent, or its header is too large.
-    DataTypeError
-        If a record holds a value that JSON cannot express.
-    """
+    """Write a model to a file atomically."""
     write_atomically(path, _parts(model, estimator))
 
 
@@ -108,26 +90,7 @@ def model_to_bytes(model: Model, *, estimator: Mapping[str, Any] | None = None) 
 
 
 def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
-    """Read a model file, which need not be trusted.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    model : Model
-        Validated model with read-only arrays.
-    estimator : dict or None
-        The record that was passed to :func:`save_model`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, e.g. ``FileNotFoundError``.
-    ModelFormatError
-        If it is not a valid model file; the message says why.
-    """
+    """Read a model file, which need not be trusted."""
     path = path_text(path)
     try:
         # A pipe or a device could block when opened, or never end.

@@ -49,13 +49,7 @@ def cross_record(inputs: Inputs) -> dict[str, Any]:
 
 
 def with_crosses(inputs: Inputs | None, record: Mapping[str, Any], schema: Schema) -> Inputs:
-    """Return the inputs with the crosses of a record; None: the inputs are the columns.
-
-    Parameters
-    ----------
-    record : mapping
-        Anything that JSON can express.
-    """
+    """Return the inputs with the crosses of a record; None: the inputs are the columns."""
     listed = record.get("crosses")
     if record.keys() != {"crosses"} or not isinstance(listed, list):
         raise ModelFormatError("crosses need a list of crosses, no more.")
@@ -84,15 +78,7 @@ def input_arrays(inputs: Inputs) -> dict[str, AnyArray]:
 
 
 def read_inputs(record: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Inputs:
-    """Build inputs from a record and arrays of any length, without checking columns and keys.
-
-    Parameters
-    ----------
-    record : mapping
-        Anything that JSON can express.
-    arrays : mapping
-        With the names and element types of ``STATISTIC_DTYPES``.
-    """
+    """Build inputs from a record and arrays of any length, without checking columns and keys."""
     kept, listed = record.get("kept"), record.get("statistics")
     if record.keys() != {"kept", "statistics"} or not _are_ints(kept):
         raise ModelFormatError("inputs need kept and statistics, no more.")

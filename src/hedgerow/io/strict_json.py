@@ -43,18 +43,6 @@ def encode(value: Any, name: str) -> str:
 
     Raise ``DataTypeError`` if ``value`` holds an object of another type, or a number beyond
     64 bits. Raise ``ModelFormatError`` if the text would exceed the bounds.
-
-    Parameters
-    ----------
-    value : object
-        None, bool, number, string, or lists, tuples, arrays and mappings of these.
-    name : str
-        Name of the value in error messages.
-
-    Returns
-    -------
-    str
-        ASCII text, the same for equal values.
     """
     plain = _plain(value, name, 1)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -54,14 +54,6 @@ def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
 
     Raise ``DataError`` if a column of a later batch cannot be converted to its type in the
     first batch.
-
-    Parameters
-    ----------
-    path : str
-        Path whose suffix determines the format (see :func:`check_output`).
-    batches : iterable of mappings from name to column
-        One or more batches with the same names.  Arrow columns are converted to the types
-        of the first batch.
     """
     name = path.lower()
     if name.endswith((".csv", ".tsv")):
@@ -72,13 +64,7 @@ def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
 
 
 def write_table(path: str, batches: Iterable[Columns]) -> None:
-    """Write a table atomically; parameters and errors as for :func:`table_parts`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.  An existing file then stays intact.
-    """
+    """Write a table atomically; parameters and errors as for :func:`table_parts`."""
     write_atomically(path, table_parts(path, batches))
 
 

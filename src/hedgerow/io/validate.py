@@ -70,13 +70,7 @@ _LEAST_OUTPUTS = {"softmax": 2}
 
 
 def check_model(model: Model) -> None:
-    """Raise ``ModelFormatError`` unless prediction with ``model`` is safe and meaningful.
-
-    Parameters
-    ----------
-    model : Model
-        Any model whose fields have the declared types; it need not be trusted.
-    """
+    """Raise ``ModelFormatError`` unless prediction with ``model`` is safe and meaningful."""
     check_forest(model.forest)
     n_features, inputs = model.forest.n_features, model.inputs
     _check_schema(model.schema, n_features if inputs is None else model.schema.n_features)

@@ -310,13 +310,6 @@ def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metri
 
     Raise ``ParameterError`` if the value is not a number, is out of range, or the metric
     has no parameter.
-
-    Parameters
-    ----------
-    name : str
-        Also an alias of :data:`ALIASES`, and with ``@value``.
-    parameter_of : callable
-        Returns the value of an attribute of the objective; None without it.
     """
     base, at, text = name.partition("@")
     base = ALIASES.get(base, base)

@@ -30,19 +30,7 @@ Averaging: TypeAlias = Literal["second", "macro", "micro", "weighted"]
 def confusion_table(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> FloatArray:
-    """Return the weight of the rows by true and predicted class.
-
-    Parameters
-    ----------
-    y_true : float64 (n_rows,)
-        Class indices.
-    prediction : float64 (n_rows, n_classes)
-    weight : float64 (n_rows,), optional
-
-    Returns
-    -------
-    float64 (n_classes, n_classes)
-    """
+    """Return the weight of the rows by true and predicted class."""
     n_classes = prediction.shape[1]
     cell = y_true.astype(np.intp) * n_classes + prediction.argmax(axis=1)
     counts = np.bincount(cell, weight, n_classes * n_classes)

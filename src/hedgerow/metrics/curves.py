@@ -42,14 +42,7 @@ class Curve:
 
     @staticmethod
     def of(inside: Truth, score: FloatArray, weight: FloatArray | None = None) -> Curve:
-        """Sort the rows.
-
-        Parameters
-        ----------
-        inside : bool (n_rows,)
-        score : float64 (n_rows,)
-        weight : float64 (n_rows,), optional
-        """
+        """Sort the rows."""
         order = np.argsort(-score, kind="stable" if weight is not None else None)
         ordered, chosen = score[order], inside[order]
         last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
@@ -134,14 +127,6 @@ class OneAgainstRest:
         """Return the score.
 
         Raise ``DataError`` if a class has no rows, or all rows.
-
-        Parameters
-        ----------
-        y_true : float64 (n_rows,)
-            Class indices.
-        prediction : float64 (n_rows, n_classes)
-            Probabilities.
-        weight : float64 (n_rows,), optional
         """
         n_classes = prediction.shape[1]
         if n_classes == 2:

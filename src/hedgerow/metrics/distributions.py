@@ -52,15 +52,7 @@ def distribution_metric(name: str, objective: Any) -> Metric:
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
-    """Return the weighted mean of ``-log density`` of the targets.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-    distribution : Distribution
-        One for each row, as ``predict_distribution`` returns them.
-    weight : array-like of shape (n_rows,), optional
-    """
+    """Return the weighted mean of ``-log density`` of the targets."""
     return _mean(-distribution.log_pdf(y_true), weight)
 
 
@@ -90,20 +82,7 @@ def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
 
 
 def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) -> float:
-    """Return the mean interval score (Winkler 1972), which penalises width and misses.
-
-    Parameters
-    ----------
-    y_true, interval, weight
-        As for :func:`coverage`.
-    level : float in (0, 1), default=0.9
-        Level of the intervals.
-
-    Returns
-    -------
-    float
-        In the unit of the target; the true quantiles have the lowest expected score.
-    """
+    """Return the mean interval score (Winkler 1972), which penalises width and misses."""
     check_level(level)
     y, low, high = _ends(y_true, interval)
     missing = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)

@@ -226,13 +226,7 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
 
 
 def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[Metric, ...]:
-    """Return the metrics for the scored rows; without ``reduce``, one for each group.
-
-    Parameters
-    ----------
-    chosen : int64 (n_scored_rows,), or None
-        Position of each scored row among the given rows; None: all of them.
-    """
+    """Return the metrics for the scored rows; without ``reduce``, one for each group."""
     found: list[Metric] = []
     for metric in metrics:
         if not isinstance(metric.function, GroupScores):

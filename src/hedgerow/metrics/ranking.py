@@ -94,16 +94,7 @@ class RankingMetric:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        """Return the mean over the queries.
-
-        Parameters
-        ----------
-        y_true : float64 (n_rows,)
-            Labels 0, 1, ...
-        prediction : float64 (n_rows,)
-            Higher for rows that should come first.
-        weight : float64 (n_rows,), optional
-        """
+        """Return the mean over the queries."""
         queries = query_rows(None, len(y_true)) if self.queries is None else self.queries
         found = self.by_query(y_true, prediction, queries)
         weights = query_weights(queries, weight)

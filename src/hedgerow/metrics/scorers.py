@@ -64,13 +64,6 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
     """Return the metric of a scorer.
 
     Raise ``ParameterError`` for tasks without scorers in scikit-learn.
-
-    Parameters
-    ----------
-    item : str or callable
-        A name of a scikit-learn scorer, or a scorer.
-    objective : Objective
-        Converts raw scores to predictions.
     """
     from sklearn.metrics import get_scorer
 

@@ -31,14 +31,6 @@ class Concordance:
         """Return the score.
 
         Raise ``DataError`` if no pair can be compared.
-
-        Parameters
-        ----------
-        y_true : float64 (n_rows,), or (n_rows, 2)
-            Times, where censored rows have a minus sign; or ends of intervals, where
-            intervals of length 0 are events and others are censored at the lower end.
-        prediction : float64 (n_rows,)
-        weight : float64 (n_rows,), optional
         """
         from hedgerow.kernels.concordance import concordant_pairs
 

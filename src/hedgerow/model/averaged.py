@@ -23,18 +23,7 @@ from hedgerow.model.other_forests import joined_forests, renumbered
 
 
 def average_forests(forests: Sequence[Forest]) -> Forest:
-    """Return a forest whose raw score is the mean of the raw scores of ``forests``.
-
-    Parameters
-    ----------
-    forests : sequence of Forest
-        Forests with the same features, outputs, and bins of category levels.
-
-    Returns
-    -------
-    Forest
-        Its first rounds are those of the first forest.
-    """
+    """Return a forest whose raw score is the mean of the raw scores of ``forests``."""
     n, base_score = len(forests), np.mean([forest.base_score for forest in forests], axis=0)
     joined = joined_forests(forests, base_score)
     vectors, slopes = joined.vectors, joined.slopes
@@ -51,14 +40,7 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
 def with_inputs_of_all(
     forests: Sequence[Forest], inputs: Sequence[Inputs]
 ) -> tuple[list[Forest], Inputs]:
-    """Join the inputs of several forests, and renumber the columns of each forest.
-
-    Parameters
-    ----------
-    forests : sequence of Forest
-    inputs : sequence of Inputs
-        Inputs of each forest, with the same kept columns and crosses.
-    """
+    """Join the inputs of several forests, and renumber the columns of each forest."""
     n_kept, crosses = len(inputs[0].kept), inputs[0].crosses
     joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics), crosses)
     moved, first = [], 0

@@ -23,19 +23,7 @@ _ALL_PRESENT = np.iinfo(np.int64).max
 
 
 def forest_of(tree: CartTree, outputs: list[int]) -> tuple[Forest, Schema]:
-    """Return the forest of a tree, and the schema of its tables.
-
-    Parameters
-    ----------
-    tree : CartTree
-    outputs : list of int
-        Columns of ``tree.value``; the forest contains a copy of the tree for each.
-
-    Raises
-    ------
-    DataTypeError
-        If a column has more categories than a set holds.
-    """
+    """Return the forest of a tree, and the schema of its tables."""
     plain = tree.copies(outputs)
     if not tree.is_categorical.any():
         return plain, tree.schema

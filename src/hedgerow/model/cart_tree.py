@@ -215,11 +215,6 @@ class CartTree:
 
         The forest has one tree, whose values are predictions of a regressor or probabilities
         of the second class.  For more classes it has a tree of probabilities for each.
-
-        Raises
-        ------
-        DataTypeError
-            If a split is categorical; see :func:`hedgerow.model.cart_forest.forest_of`.
         """
         if self.is_categorical.any():
             node = int(np.argmax(self.is_categorical))

@@ -114,19 +114,7 @@ class GpuScorer:
         )
 
     def scores(self, X: GpuArray, first_tree: int, stop_tree: int) -> GpuScores | None:
-        """Add trees to the base score of each row of a table that :meth:`covers` approves.
-
-        Returns
-        -------
-        GpuScores or None
-            None if the GPU cannot do it: for lack of memory, or of code for it.  Also if a row has
-            an unknown category, which is an error for the model.
-
-        Raises
-        ------
-        DeviceError
-            If the GPU fails at its work.
-        """
+        """Add trees to the base score of each row of a table that :meth:`covers` approves."""
         device = X.device()
         try:
             held = self._forest_on(device, X.dtype.itemsize)

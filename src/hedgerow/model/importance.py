@@ -18,21 +18,6 @@ def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArra
     """Return the sum gain, number or cover over the splits of each column.
 
     A split of a target statistic of two columns counts half for each.
-
-    Parameters
-    ----------
-    model : Model
-    kind : {"gain", "split", "cover"}, default="gain"
-        See :meth:`hedgerow.Booster.feature_importance`.
-
-    Returns
-    -------
-    float64, shape (n_columns,)
-
-    Raises
-    ------
-    ParameterError
-        If ``kind`` is not one of the three.
     """
     check_model(model)
     forest = model.forest

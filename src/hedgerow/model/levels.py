@@ -76,15 +76,7 @@ class _Levels(NamedTuple):
 
 
 def level_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> LevelTables | None:
-    """Build the tables of the engine; None if a tree is not symmetric.
-
-    Parameters
-    ----------
-    forest : Forest
-    splits : Splits
-    threshold : int32 or int64, one per node
-        Thresholds in the width of the keys.
-    """
+    """Build the tables of the engine; None if a tree is not symmetric."""
     levels = _levels(forest, splits, threshold) if forest.n_trees else None
     if levels is None:
         return None

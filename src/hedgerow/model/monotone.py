@@ -125,29 +125,7 @@ def verify_monotone(
     direction: Direction = None,
     n_points: int = 100_000,
 ) -> MonotoneReport:
-    """Prove or refute that raw scores are monotone in some columns.
-
-    Parameters
-    ----------
-    model : Model
-        Any model, trained with or without constraints.
-    feature : str or int, optional
-        Name or position of a column; by default all columns with a constraint.
-    direction : {1, -1, "increasing", "decreasing"}, optional
-        Direction of ``feature``; by default that of its constraint.
-    n_points : int, default=100_000
-        Approximate limit on the rows predicted for each column, if the trees alone prove
-        nothing.
-
-    Returns
-    -------
-    MonotoneReport
-
-    Raises
-    ------
-    ParameterError
-        If there is no such column, or no direction.
-    """
+    """Prove or refute that raw scores are monotone in some columns."""
     if n_points not in _POINTS:
         raise ParameterError(f"n_points must be {_POINTS}; got {brief(n_points)}.")
     schema, inputs = model.split_schema, model.inputs

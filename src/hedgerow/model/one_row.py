@@ -121,19 +121,7 @@ class RowScorer:
         return raw
 
     def of_values(self, values: Sequence[Any]) -> FloatArray | None:
-        """Return the raw scores of a row; None if an unknown category stops it at a split.
-
-        Parameters
-        ----------
-        values : sequence of float or int
-            A value for each column: floats, with NaN for missing; keys of integers; codes
-            of categories as int, with NaN for missing.
-
-        Raises
-        ------
-        struct.error
-            If a value is of another type.
-        """
+        """Return the raw scores of a row; None if an unknown category stops it at a split."""
         try:
             space = self._free.pop()
         except IndexError:

@@ -146,31 +146,7 @@ class Predictor:
         first_tree: int = 0,
         stop_tree: int | None = None,
     ) -> FloatArray:
-        """Add trees ``first_tree .. stop_tree`` (by default all) to the base score.
-
-        Parameters
-        ----------
-        values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
-            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.tables.keys`), and
-            are required if a column is of kind ``"int"``.
-        n_threads : int, default=1
-            Most threads to use; a small batch uses fewer.
-        first_tree, stop_tree : int
-            Range of trees in the forest; ``stop_tree`` is exclusive.
-
-        Returns
-        -------
-        float64, shape (n_outputs, n_rows)
-
-        Raises
-        ------
-        DataError
-            If ``values`` does not have ``n_features`` columns.
-        DataTypeError
-            If ``values`` has another type.
-        ValueError
-            If the range of trees exceeds the forest.
-        """
+        """Add trees ``first_tree .. stop_tree`` (by default all) to the base score."""
         stop_tree = self._n_trees if stop_tree is None else stop_tree
         if not 0 <= first_tree <= stop_tree <= self._n_trees:
             raise ValueError(
@@ -204,15 +180,7 @@ class Predictor:
     def add_scores(
         self, values: AnyArray | SparseTable, scores: FloatArray, n_threads: int = 1
     ) -> None:
-        """Add all trees, in order, to existing raw scores, without the base score.
-
-        Parameters
-        ----------
-        values : as for :meth:`raw_scores`
-        scores : float64, shape (n_outputs, n_rows), C order
-            Changed in place.
-        n_threads : int, default=1
-        """
+        """Add all trees, in order, to existing raw scores, without the base score."""
         if not isinstance(values, SparseTable):
             self._add(self._batch(values), scores, n_threads, 0, self._n_trees)
             return
@@ -239,10 +207,6 @@ class Predictor:
         """Return the leaf that each row reaches in each tree, as an index within the tree.
 
         Parameters and errors are those of :meth:`raw_scores`.
-
-        Returns
-        -------
-        int32, shape (n_rows, n_trees)
         """
         if isinstance(values, SparseTable):
             leaves = np.empty((values.n_rows, self._n_trees), dtype=np.int32)

@@ -13,13 +13,7 @@ from hedgerow.model.model import AVERAGED, Model
 
 
 def trees_of_rounds(model: Model, first_round: int, n_rounds: int | None) -> tuple[int, int]:
-    """Return the range of the trees of some rounds; by default of all from the first on.
-
-    Raises
-    ------
-    ParameterError
-        If the model lacks the rounds, or some of its rounds are not a model.
-    """
+    """Return the range of the trees of some rounds; by default of all from the first on."""
     forest = model.forest
     first = _check_count(first_round, "first_round", forest.n_rounds)
     left = forest.n_rounds - first

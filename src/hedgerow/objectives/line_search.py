@@ -243,20 +243,7 @@ class LeafRows:
         lowest: FloatArray | float = -LONGEST_STEP,
         highest: FloatArray | float = LONGEST_STEP,
     ) -> FloatArray:
-        """Return the root of the sum of the first derivatives in each leaf.
-
-        Parameters
-        ----------
-        slopes : callable
-            Takes the step of each row; returns first and second derivatives of
-            the losses, unweighted.  The first must not decrease as the step grows.
-        lowest, highest : float64 (n_leaves,), or float for all leaves
-            Limits of the steps.
-
-        Returns
-        -------
-        float64 (n_leaves,)
-        """
+        """Return the root of the sum of the first derivatives in each leaf."""
         n_leaves, sizes = len(self.starts) - 1, np.diff(self.starts)
 
         def sums(step: FloatArray) -> Slopes:

@@ -105,13 +105,6 @@ def root_of_mean(
 
     The search takes Newton steps.  Bisection replaces a step that leaves the interval known to
     contain the root.  Sums are exact, so the bits do not depend on the batches.
-
-    Parameters
-    ----------
-    slopes : callable
-        Takes targets and raw scores of some rows; the first derivative must not decrease.
-    start, low, high : float
-        Starting point, and an interval that contains the root.
     """
 
     def mean(part: int, at: float) -> float:

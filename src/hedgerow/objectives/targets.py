@@ -206,12 +206,6 @@ def check_part(
 
     Raise ``DataError`` if a target is outside the domain of the loss; the message names its
     row.
-
-    Parameters
-    ----------
-    target : float64 (n_rows,), or (n_rows, n_targets)
-    origin : float64 (n_targets,)
-        Targets of row 0.
     """
     if isinstance(objective, SeveralTargets):
         objective.check_part(target, first_row, origin.tolist())
@@ -253,14 +247,6 @@ def several_targets(
     """Return the loss of all columns of ``target``.
 
     Raise ``ParameterError`` if the loss does not have a single output.
-
-    Parameters
-    ----------
-    make : callable
-        Makes the loss of one target.
-    target : float64 (n_rows, n_targets)
-    names : tuple of str, optional
-        The user's names of the targets; by default y0, y1, ...
     """
     n_targets = target.shape[1]
     single = make(np.ascontiguousarray(target[:, 0]))

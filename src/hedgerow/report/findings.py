@@ -299,11 +299,6 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
 
     No training rows are needed, because each node stores its number of training rows.  Only nodes
     that 100 rows of both kinds reach are used.
-
-    Returns
-    -------
-    dict
-        Shift by column, the largest first, without columns that have too few splits.
     """
     model = booster.model
     forest = model.forest

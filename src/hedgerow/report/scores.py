@@ -77,12 +77,6 @@ def scores_of(
     """Return scores of some names, and the loss if it is not among them.
 
     Undefined scores are left out, such as the AUC of rows of one class.
-
-    Parameters
-    ----------
-    raw : float64 (n_outputs, n_rows)
-    corrected : callable, optional
-        Correction of the model's predictions, for class weights; the best constant needs none.
     """
     metrics = make_metrics(list(names), objective) if names else ()
     if not _is_among(objective, names):

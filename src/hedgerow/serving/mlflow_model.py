@@ -48,14 +48,7 @@ class PyfuncModel:
     def predict(
         self, model_input: Any, params: Mapping[str, Any] | None = None
     ) -> npt.NDArray[Any]:
-        """Predict a frame or an array.
-
-        Parameters
-        ----------
-        model_input : pandas.DataFrame, ndarray, or dict of columns
-        params : mapping, optional
-            ``{"kind": "value" | "raw" | "probability"}``.
-        """
+        """Predict a frame or an array."""
         kind: Any = (params or {}).get("kind", "value")
         if not is_one_of(kind, _KINDS):
             raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {brief(kind)}.")
@@ -110,16 +103,7 @@ def _type_of(column: Column) -> str:
 
 
 def save_model(model: Any, path: str, **more: Any) -> None:
-    """Write a booster or an estimator as an MLflow model.
-
-    Parameters
-    ----------
-    model : Booster or fitted estimator
-    path : str
-        Folder to create.
-    **more
-        For ``mlflow.pyfunc.save_model``: ``signature``, ``input_example``, ``metadata``, ...
-    """
+    """Write a booster or an estimator as an MLflow model."""
     import mlflow.pyfunc
 
     with scratch_folder() as folder:
@@ -127,12 +111,7 @@ def save_model(model: Any, path: str, **more: Any) -> None:
 
 
 def log_model(model: Any, name: str, **more: Any) -> Any:
-    """Log a booster or an estimator in the active run, in the form of :func:`save_model`.
-
-    Returns
-    -------
-    mlflow.models.model.ModelInfo
-    """
+    """Log a booster or an estimator in the active run, in the form of :func:`save_model`."""
     import mlflow.pyfunc
 
     with scratch_folder() as folder:

@@ -28,11 +28,6 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
 
     Raise ``OSError`` if the file cannot be read, or the address is in use. Raise
     ``ModelFormatError`` if the file is not a model.
-
-    Parameters
-    ----------
-    say : callable, default=print
-        Function that is called once, with the address of the server.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"

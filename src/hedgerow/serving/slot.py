@@ -67,13 +67,7 @@ class ServedModel:
 
 
 def read_model(path: str, name: str) -> ServedModel:
-    """Load a file that may be replaced at the same time.
-
-    Raises
-    ------
-    OSError, ModelFormatError
-        See :func:`hedgerow.load`.
-    """
+    """Load a file that may be replaced at the same time."""
     for _ in range(_ATTEMPTS):
         before = signature_of(path)
         version = _digest(path)
@@ -141,13 +135,7 @@ class ModelSlot:
         self._lock = threading.Lock()
 
     def refresh(self, always: bool) -> bool:
-        """Load the file if it has changed; return whether another model is now in service.
-
-        Parameters
-        ----------
-        always : bool
-            Retry a failed file that has not changed.
-        """
+        """Load the file if it has changed; return whether another model is now in service."""
         with self._lock:
             try:
                 now = signature_of(self.path)

@@ -142,16 +142,7 @@ def plain_trees(size: DataSize) -> Values:
 
 
 def plain_params(params: BoostParams, free: frozenset[str], size: DataSize) -> BoostParams | None:
-    """Return the parameters with plain trees; None if this changes nothing or is excluded.
-
-    Parameters
-    ----------
-    params : BoostParams
-        Parameters of the recipe.
-    free : frozenset of str
-        Parameters that may change.
-    size : DataSize
-    """
+    """Return the parameters with plain trees; None if this changes nothing or is excluded."""
     if not free >= _OF_SHAPE:
         return None
     kept = frozenset() if params.forced_bins is None else {"max_bins"}

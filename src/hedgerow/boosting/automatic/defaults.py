@@ -94,29 +94,7 @@ def choose(
     is_recorded: bool = False,
     goes_on: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
-    """Return the parameters with a value for each automatic parameter.
-
-    Parameters
-    ----------
-    params, stopping
-        Parameters with plain values instead of ``"auto"``.
-    automatic : frozenset of str
-        Parameters that are ``"auto"``.
-    objective : Objective
-    size : DataSize
-        Size of the training rows.
-    has_validation : bool
-        Whether the user passes validation rows, which then decide early stopping.
-    is_recorded : bool, default=False
-        Whether another run may resume from a checkpoint of this one.  Then only the number of
-        rounds depends on the clock, because both runs must grow trees of one kind.
-    goes_on : bool, default=False
-        Whether this fit continues a model or may be continued, so the number of rounds is fixed.
-
-    Returns
-    -------
-    tuple of BoostParams and StoppingParams
-    """
+    """Return the parameters with a value for each automatic parameter."""
     rowwise = getattr(objective, "rowwise", True)
     if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
         return params, stopping

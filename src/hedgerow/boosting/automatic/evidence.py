@@ -180,19 +180,7 @@ def _shares_of_queries(sample: Sample, rows: IntArray) -> FloatArray:
 
 
 def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
-    """Warn if folds contradict each other, or the trees, by more than chance.
-
-    Parameters
-    ----------
-    gain : Difference
-        Gain of the best settings on the rows of all folds.
-    by_fold : sequence of Difference
-        Gain on the rows of each fold.
-
-    Warns
-    -----
-    FoldsWarning
-    """
+    """Warn if folds contradict each other, or the trees, by more than chance."""
     results = [(k, one) for k, one in enumerate(by_fold) if one.n_rows >= _FEWEST_ROWS]
     worse = [k for k, one in results if one.falls_short(_DOUBTLESS)]
     better = [k for k, one in results if one.exceeds(_DOUBTLESS)]

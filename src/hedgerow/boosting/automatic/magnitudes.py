@@ -36,16 +36,7 @@ def check_differences(
     batches: Iterable[tuple[FloatArray, FloatArray | None, FloatArray | None]],
     communicator: Communicator | None = None,
 ) -> None:
-    """Raise ``DataError`` if float64 cannot represent the squares of weights times differences.
-
-    Parameters
-    ----------
-    objective : Objective
-    batches : iterable of tuple
-        Targets, weights and offsets of all training rows; weights and offsets may be None.
-    communicator : Communicator, optional
-        The other ranks, which call this function as well.
-    """
+    """Raise ``DataError`` if float64 cannot represent the squares of weights times differences."""
     single = objective.single if isinstance(objective, SeveralTargets) else objective
     if not getattr(single, "squares", False):
         return

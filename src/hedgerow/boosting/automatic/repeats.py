@@ -91,22 +91,7 @@ class Repeats:
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
-    """Decide whether rows with the same values are copies or observations.
-
-    Parameters
-    ----------
-    sample : Sample
-        Rows of positive weight.
-    seed : int
-    is_classes : bool
-        Whether targets are classes.
-
-    Returns
-    -------
-    Repeats or None
-        None if no row or every row is repeated, or there are too many values to compare: each row
-        is one observation.
-    """
+    """Decide whether rows with the same values are copies or observations."""
     table = sample.table
     keys = row_keys(table, seed)
     if keys is None:

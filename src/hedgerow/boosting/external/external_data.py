@@ -96,13 +96,7 @@ class TargetSurvey:
         self._strange: tuple[int, FloatArray] | None = None
 
     def note(self, target: FloatArray) -> None:
-        """Add the targets of the next rows of positive weight.
-
-        Raises
-        ------
-        DataError
-            With the number of the first row whose target is outside the objective's domain.
-        """
+        """Add the targets of the next rows of positive weight."""
         if len(target) == 0:
             return
         if self.n_rows == 0:
@@ -147,13 +141,7 @@ class TargetSurvey:
         return self._loss.make(first, float_of_key(int(largest[0])), n_rows)
 
     def finish(self) -> Objective:
-        """Return the objective.
-
-        Raises
-        ------
-        DataError
-            If a target is outside the domain.
-        """
+        """Return the objective."""
         objective = self._check_all()
         if self._all is not None and needs_all_rows(objective):
             objective.check_target(gather_targets(self._all, self._others))
@@ -175,22 +163,7 @@ def fit_data(
     ranks: Communicator | None = None,
     mode: GrowMode = "data",
 ) -> Model:
-    """Train a model on data that are read in batches.
-
-    Parameters
-    ----------
-    data : FileDataset
-    loss : LossSpec
-    params : BoostParams
-    options : FitOptions
-    valid : Dataset, or mapping from str to Dataset, optional
-        Validation rows.
-    checkpoint : Checkpoint, optional
-        Records the rounds; the fit continues from rounds that an earlier run recorded.
-    ranks, mode
-        The ranks that train together, and what they divide, as for ``fit_external``;
-        ``data.communicator`` has those with the other rows.
-    """
+    """Train a model on data that are read in batches."""
     start, eval_metric, data = options.start, options.eval_metric, data.for_one_use()
     sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:

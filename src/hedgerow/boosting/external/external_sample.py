@@ -216,13 +216,7 @@ ValidRows: TypeAlias = "Dataset | Mapping[str, Dataset] | None"
 
 
 def named_valid(valid: ValidRows) -> Mapping[str, Dataset]:
-    """Return the sets of validation rows by name.
-
-    Raises
-    ------
-    DataTypeError, ParameterError
-        For invalid names.
-    """
+    """Return the sets of validation rows by name."""
     if valid is None:
         return {}
     if isinstance(valid, Mapping):

@@ -80,44 +80,6 @@ def fit_external(
     """Train a model on rows in chunks.
 
     All ranks call this function with the same arguments, except for the samples.
-
-    Parameters
-    ----------
-    train : ExternalSample
-        Training rows of this rank.
-    objective : Objective
-    params : BoostParams
-    options : FitOptions, optional
-        Metrics that are not sums over rows need the scores of all validation rows on every rank.
-        The fit ends if a callback ends it on one rank.  All samples have the trees of
-        ``options.start`` as ``first``.
-    validation : mapping from str to ExternalSample, optional
-        Validation rows of this rank by name, passed by the user or held out
-        (:class:`hedgerow.boosting.validation.hold_out.HoldOut`), with the bins of the training
-        rows.  The first set decides early stopping.
-    communicator : Communicator, optional
-        The other ranks; default: no other ranks.
-    mode : {"data", "features"}, default="data"
-        ``"data"``: each rank has its own rows; ``"features"``: each rank has all rows.
-    recorder : Recorder, optional
-        Records each round.  The fit resumes after the recorded rounds, which must be the same on
-        all ranks.
-    chosen : ChosenRounds, optional
-        The number of rounds, if folds of these rows have chosen it.
-
-    Returns
-    -------
-    Model
-        The same model on every rank.
-
-    Raises
-    ------
-    DataError
-        Raised on every rank with the same message; row numbers count the rows of all ranks.
-    ParameterError
-        If a parameter needs all rows in memory; the message names the parameter.
-    CommunicationError, StorageError, LossError
-        See the message.
     """
     check_queries_given(objective, train.query is not None)
     options, ranks, sets = options or FitOptions(), communicator or Alone(), validation or {}
@@ -277,12 +239,6 @@ def check_targets(
     """Check the targets of all ranks; return the number of rows of all ranks.
 
     ``learned``: whether these are training rows.
-
-    Raises
-    ------
-    DataError
-        Raised on every rank if a target is outside the domain of the loss, only some chunks have
-        weights or offsets, or there are no rows.
     """
     first = b""
     for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=TARGETS_ONLY):

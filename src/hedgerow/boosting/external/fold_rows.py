@@ -127,15 +127,7 @@ def divide_rows(
     objective: Objective,
     stopping: StoppingParams,
 ) -> Division:
-    """Divide the rows into folds, as :mod:`hedgerow.boosting.validation.cross_stopping` does.
-
-    Raises
-    ------
-    DataError
-        If there is only one row, or one group.
-    ParameterError
-        If the memory limit is too small.
-    """
+    """Divide the rows into folds, as :mod:`hedgerow.boosting.validation.cross_stopping` does."""
     others = data.communicator
     _check_memory(count_rows(train.n_rows // train.n_copies, others)[1], data.memory_limit)
     target, weight = scored_rows_of(train, others).gathered()

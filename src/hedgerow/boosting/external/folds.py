@@ -90,36 +90,7 @@ def choose_rounds_in_chunks(
     ranks: Communicator,
     mode: GrowMode,
 ) -> ChosenRounds:
-    """Choose the number of rounds, as ``choose_rounds`` does for a table in memory.
-
-    Parameters
-    ----------
-    train : ExternalSample
-        All rows of this rank; no fit has begun on them.
-    data : FileDataset
-        The files of these rows.
-    plan : StorePlan
-    objective : Objective
-    params : BoostParams
-        Resolved.
-    options : FitOptions
-    ranks, mode
-        As for :func:`hedgerow.boosting.external.fit_external.fit_external`.
-
-    Raises
-    ------
-    DataError
-        If there is only one row, or one group.
-    ParameterError
-        If the memory limit is too small.
-    LossError
-        With the number of the fold.
-
-    Warns
-    -----
-    InterruptedFitWarning
-        If an interrupt ended the folds.
-    """
+    """Choose the number of rounds, as ``choose_rounds`` does for a table in memory."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     metrics = row_metrics(options.eval_metric, objective)
     division = divide_rows(train, data, plan, objective, stopping)

@@ -73,28 +73,7 @@ def sorted_rows(
     divided: DividedQueries | None = None,
     n_folds: int = 0,
 ) -> Iterator[tuple[Sample, Sample | None]]:
-    """Yield training rows and validation rows, in files, during a fit that sorts their columns.
-
-    Parameters
-    ----------
-    data : FileDataset
-        Surveyed; rows in files or batches.
-    objective : Objective
-    plan : StorePlan
-        Its ``tree_method`` is ``"exact"`` or ``"approx"``.
-    valid : mapping from str to Dataset
-        Validation rows from the user.
-    divided : DividedQueries, optional
-        Queries of a ranking.
-    n_folds : int, default=0
-        Number of folds of the training rows that choose the number of rounds.
-
-    Raises
-    ------
-    ParameterError
-        For options that need the columns in memory, and if the memory limit is too small
-        for the arrays of all rows; the message tells what to do.
-    """
+    """Yield training rows and validation rows, in files, during a fit that sorts their columns."""
     with ExitStack() as stack:
         space = RowSpace(data.cache_dir, data.memory_limit, max(1, n_folds))
         stack.enter_context(closing(space))

@@ -79,13 +79,7 @@ class NotebookBar:
 
 
 def find_display(stream: TextIO | None = None) -> Display | None:
-    """Return the display of this process, or None if nobody would see it.
-
-    Parameters
-    ----------
-    stream : text file, optional
-        Default: the notebook if there is one, else standard error.
-    """
+    """Return the display of this process, or None if nobody would see it."""
     if stream is None:
         show = _notebook_display()
         if show is not None:

@@ -55,27 +55,6 @@ def fit(
     Raise ``DataError``, ``ParameterError`` or ``LossError`` for invalid input; exceptions
     of callbacks propagate. Raise ``StorageError`` if the checkpoint cannot be read, or
     cannot be written when the fit begins.
-
-    Parameters
-    ----------
-    validation : Sample, optional
-        Read with the schema of the training table.
-    checkpoint : Checkpoint, optional
-        Records the rounds; the fit continues from rounds that an earlier run recorded.
-    finish : callable, optional
-        Converts a trained model to the model that is returned and that callbacks see.
-    choose : callable, optional
-        Returns the parameters and the stopping rule for the size of the rows, instead of
-        ``params`` and ``options.stopping``.
-
-    Returns
-    -------
-    Model
-        Its ``training`` record holds ``parameters``, ``history``,
-        ``best_round`` (None without early stopping) and ``n_rows``; with target
-        statistics also ``copies``, the number of copies of each row; with
-        a model to continue also ``init_rounds``, the number of rounds of that model, and
-        ``init_scores``, the scores after them.
     """
     options = options or FitOptions()
     plan = plan_of(

@@ -22,13 +22,7 @@ def cut_off(tree: GrownTree, longest: float) -> GrownTree:
 
 
 def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]) -> GrownTree:
-    """Return the tree with vectors from a line search for each output.
-
-    Parameters
-    ----------
-    search : callable
-        Takes a tree with the values of one output, and the output; returns it with new values.
-    """
+    """Return the tree with vectors from a line search for each output."""
     vectors = tree.vectors
     assert vectors is not None
     columns: list[FloatArray] = [

@@ -198,20 +198,6 @@ def rounds(
     exhausted.
 
     Raise ``StorageError`` if ``earlier`` belongs to other data.
-
-    Parameters
-    ----------
-    rows : FitRows
-        Before the first round.
-    earlier : Rounds, optional
-        Recorded rounds of an earlier run, the same on all ranks.  The state after the last of
-        them is yielded first, and the fit continues from it.
-    ready : callable, optional
-        Called when preparation is complete, before the first round.
-
-    Yields
-    ------
-    BoostState
     """
     try:
         with rows.names.reported():

@@ -213,12 +213,6 @@ def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
 
     Raise ``DataTypeError`` if the values are not numbers. Raise ``DataError`` if the length
     differs from ``n_rows``, or values are NaN or infinite.
-
-    Parameters
-    ----------
-    values : array-like of numbers
-    name : str
-        Name of the values in messages.
     """
     array = one_axis(numbers_of_rows(values, name), name)
     check_length(len(array), n_rows, name)
@@ -298,12 +292,6 @@ def check_offset(
     """Convert ``offset`` to float64 of shape (n_outputs, n_rows).
 
     Raise ``DataError`` if the shape differs, or a value is NaN or infinite.
-
-    Parameters
-    ----------
-    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
-    name : str
-        Name of the offset in messages.
     """
     if offset is None:
         return None

@@ -57,15 +57,7 @@ def grow_forest(
     recorder: Recorder | None = None,
     ranks: Communicator | None = None,
 ) -> Forest:
-    """Run the rounds of a fit; return the forest up to the best round.
-
-    Parameters
-    ----------
-    recorder : Recorder, optional
-        Records each round; the fit continues from its earlier rounds.
-    ranks : Communicator, optional
-        The ranks that call this with other rows; the forest is the same on all of them.
-    """
+    """Run the rounds of a fit; return the forest up to the best round."""
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(rows.params.n_estimators)
@@ -96,24 +88,7 @@ def follow(
     recorder: Recorder | None = None,
     agree: Callable[[int], int] | None = None,
 ) -> BoostState:
-    """Consume rounds until one is the last.
-
-    Parameters
-    ----------
-    states : iterator
-        Yields the state after each round; the first may be the state after the earlier
-        rounds of ``recorder``.
-    watch : Watch
-        Records why the fit ended, and how many rounds the model keeps.
-    agree : callable, optional
-        Takes the index of this rank's reason in :data:`ORDER`, and returns the largest
-        index of all ranks.  With it interrupts are not caught: the other ranks would wait.
-
-    Returns
-    -------
-    state
-        The last state.
-    """
+    """Consume rounds until one is the last."""
     state: BoostState | None = None
     earlier = None if recorder is None else recorder.earlier
     n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds - watch.n_first)

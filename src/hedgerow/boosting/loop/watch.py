@@ -121,13 +121,7 @@ class Watch:
         return next(iter(self.scored.values()), ())
 
     def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
-        """Record the scores of the model being continued: it may stay the best.
-
-        Parameters
-        ----------
-        scores : mapping of mappings
-            Its score by each metric, by name of the rows.
-        """
+        """Record the scores of the model being continued: it may stay the best."""
         self.start_scores = scores
         self._observe_start()
 

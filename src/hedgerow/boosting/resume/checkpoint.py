@@ -122,12 +122,6 @@ class Rounds:
 
         The checksum detects damage, and the fingerprint detects other fits; this check keeps
         tree traversal within the columns, for any source of the parts.
-
-        Parameters
-        ----------
-        base : float64 (n_outputs,)
-        n_columns : int
-            Number of columns of the binned matrix; 0 if trees are not grown on bins.
         """
         if self.base_score.tobytes() != base.tobytes():
             raise StorageError(
@@ -285,11 +279,6 @@ def recording(
 
     At the end, also after an exception or an interrupt, unwritten rounds are written and
     the store is released.
-
-    Parameters
-    ----------
-    describe : callable
-        Returns the fingerprint; called only if needed.
     """
     if checkpoint is None:
         yield None
@@ -312,19 +301,6 @@ def one_round(
     improvement: float = math.nan,
     ended: bool = False,
 ) -> Rounds:
-    """Return round ``number`` (0 for the first) as an argument of :meth:`Recorder.note`.
-
-    Parameters
-    ----------
-    trees : sequence of GrownTree
-        One for each output, as grown.
-    base : float64 (n_outputs,)
-    scores : sequence of float
-        Score of each metric, in the order of the metrics.
-    improvement : float, default=NaN
-        Decrease of the out-of-bag loss.
-    ended : bool, default=False
-        Whether the fit ends with this round, before ``n_estimators``.
-    """
+    """Return round ``number`` (0 for the first) as an argument of :meth:`Recorder.note`."""
     table = np.array(scores, dtype=np.float64).reshape(1, -1)
     return Rounds(number, tuple(trees), base, table, np.array([improvement]), ended)

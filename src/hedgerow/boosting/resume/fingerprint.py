@@ -109,22 +109,7 @@ def fingerprint(
     metrics: Sequence[Metric],
     sets: Sequence[str] = (),
 ) -> Fingerprint:
-    """Return the fingerprint of a fit.
-
-    Parameters
-    ----------
-    contents : mapping from str to str
-        Digests of the rows: :func:`contents_of`, or :func:`external_contents
-        <hedgerow.boosting.external.fingerprint.external_contents>` for chunks.
-    n_rows : int
-        Number of training rows, before any are held out.
-    params : BoostParams
-        Resolved, with column positions instead of names.
-    metrics : sequence of Metric
-        Metrics whose scores are recorded.
-    sets : sequence of str
-        Names of the concatenated validation sets.
-    """
+    """Return the fingerprint of a fit."""
     rows = {"rows": str(n_rows)} | ({"validation_sets": _text(list(sets))} if sets else {})
     return Fingerprint(settings_of(objective, params, stopping, metrics) | rows, contents)
 

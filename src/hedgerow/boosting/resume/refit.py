@@ -63,17 +63,6 @@ def refit(
 
     Raise ``ParameterError`` if the trees were not simply added up, or the loss is
     user-defined. Raise ``DataError`` if targets are outside the domain of the loss.
-
-    Parameters
-    ----------
-    objective : Objective
-        Objective of the model.
-    sample : Sample
-        Read with the schema of the model.
-    decay : float in [0, 1]
-        Weight of the old values; 0 replaces them, 1 changes nothing.
-    n_threads : int
-        The values do not depend on the number of threads.
     """
     if decay not in _DECAY:
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")

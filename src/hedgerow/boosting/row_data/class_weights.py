@@ -38,14 +38,7 @@ _SHIFTED = {"logistic": 1.0, "softmax": 1.0, "exponential": 0.5}
 
 
 def corrected(model: Model, weights: FloatArray | None) -> Model:
-    """Return the model of a weighted fit, predicting probabilities of the unweighted population.
-
-    Parameters
-    ----------
-    model : Model
-        The model as trained.
-    weights : float64 (n_classes,), or None
-    """
+    """Return the model of a weighted fit, predicting probabilities of the unweighted population."""
     if weights is None or (weights == weights[0]).all():
         return model
     record: dict[str, Any] = {"weights": weights.tolist()}
@@ -100,13 +93,7 @@ def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
 def weights_by_class(
     weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
 ) -> FloatArray | None:
-    """Multiply row weights by class weights.
-
-    Raises
-    ------
-    DataError
-        If a product overflows or underflows.
-    """
+    """Multiply row weights by class weights."""
     if by_class is None:
         return weight
     factor = by_class[codes.astype(np.intp)]

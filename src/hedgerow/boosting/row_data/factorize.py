@@ -17,18 +17,6 @@ def number_values(given: Any, n_rows: int, name: str, what: str) -> tuple[IntArr
 
     Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
     values are missing.
-
-    Parameters
-    ----------
-    given : array-like of shape (n_rows,)
-        Hashable values of any type: numbers, text, dates, categories.
-    name, what : str
-        Name of the argument, and what each row needs, for messages.
-
-    Returns
-    -------
-    codes : int64 (n_rows,)
-    values : list
     """
     values = one_axis(values_of_rows(given, name), name)
     if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:

@@ -32,18 +32,6 @@ def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | N
 
     Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
     values are missing.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,), or None
-        Hashable values of any type: numbers, text, dates, categories.
-        ``1``, ``1.0`` and ``True`` are one value.
-    name : str
-        Name of the argument in messages.
-
-    Returns
-    -------
-    uint64 (n_rows,), or None
     """
     if groups is None:
         return None
@@ -114,22 +102,6 @@ def split_groups(
 
     Raise ``DataError`` if there is only one group, or every candidate group holds all rows
     of a class.
-
-    Parameters
-    ----------
-    keys : uint64 (n_rows,)
-        From :func:`read_groups`.
-    target : float64 (n_rows,)
-    fraction : float in (0, 1)
-        Share of the rows to hold out.  Complete groups approximate it: at least one
-        group, and at most all but one.
-    stratify : bool
-        Whether targets are classes; each class must keep training rows.
-
-    Returns
-    -------
-    train, validation : int64 arrays
-        Row numbers, ascending.
     """
     chosen = rows_of_groups_aside(keys, target, fraction, stratify, seed, Alone())
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)

@@ -31,11 +31,6 @@ def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
 
     Raise ``ParameterError`` if a metric names a column that the table lacks. Raise
     ``DataError`` if the number of groups differs from the number of rows.
-
-    Parameters
-    ----------
-    given : Sample
-        The validation rows, or the training rows if there are none, before any are dropped.
     """
     found = []
     for metric in metrics:

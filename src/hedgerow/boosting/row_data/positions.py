@@ -88,13 +88,7 @@ def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positi
 
 
 def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:
-    """Raise ``ParameterError`` if positions lack their effect, or their parameter lacks positions.
-
-    Parameters
-    ----------
-    position : Positions or None
-        Of the training rows.
-    """
+    """Raise ``ParameterError`` for positions without effect, or their parameter without them."""
     if position is None:
         requested = getattr(objective, "position_bias_regularization", None)
         if requested is not None:
@@ -121,15 +115,7 @@ def with_positions(
     params: BoostParams,
     start: Start | None = None,
 ) -> Objective:
-    """Return the objective with position biases to learn, if the rows have positions.
-
-    Parameters
-    ----------
-    position : Positions or None
-        Of the rows on which trees are grown, of all ranks.
-    start : Start, optional
-        The model that the fit continues.
-    """
+    """Return the objective with position biases to learn, if the rows have positions."""
     if position is None:
         return objective
     from hedgerow.objectives.ranking.losses import RankingLoss

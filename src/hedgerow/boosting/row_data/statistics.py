@@ -124,15 +124,6 @@ def encode(
     """Replace category columns by statistics, and add crosses, where ``params`` requests them.
 
     Raise ``ParameterError`` if statistics are requested but not possible.
-
-    Parameters
-    ----------
-    train : Sample
-        Without rows of weight 0 and without unused levels.
-    validation : Sample, optional
-        Gets the statistics over all training rows, and does not contribute to them.
-    n_threads : int, default=1
-        The values do not depend on the number of threads.
     """
     schema = train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
@@ -260,22 +251,7 @@ def crosses_of(params: BoostParams, schema: Schema) -> tuple[Cross, ...]:
 
 
 def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
-    """Map per-column constraints to constraints of the encoded inputs.
-
-    Parameters
-    ----------
-    params : BoostParams
-        Resolved (:func:`hedgerow.growing.limits.constraints.resolve_constraints`), with the
-        schema of the table.
-
-    Returns
-    -------
-    BoostParams
-        Monotone constraints apply to numeric columns, which are kept.  A pair may interact
-        with the columns that both its columns may interact with.  Its gains are multiplied by
-        both factors, it has the smaller number of bins, and its sampling weight is the mean
-        of both weights, or 0 if one of them is 0.  The same holds for a cross of two columns.
-    """
+    """Map per-column constraints to constraints of the encoded inputs."""
     if inputs is None:
         return params
     sources, signs = inputs.sources, params.monotone_constraints

@@ -88,18 +88,6 @@ def survival_function(model: Model, raw: FloatArray, times: Any = None) -> Float
 
     Raise ``ParameterError`` if the model is not a survival model, or times are not positive
     numbers.
-
-    Parameters
-    ----------
-    model : Model
-        Of objective ``"cox"`` or ``"aft"``.
-    raw : float64 (n_rows,)
-    times : array-like of positive numbers, optional
-        Default: :func:`event_times`.
-
-    Returns
-    -------
-    float64 (n_rows, n_times)
     """
     check_survival(model)
     if times is None:

@@ -67,15 +67,7 @@ class Budget:
         self._mark = self._clock(), self._compiled()
 
     def is_spent(self, n_rounds: int, assemble: Callable[[], object]) -> bool:
-        """Return whether there is no time for another round; call it after each round.
-
-        Parameters
-        ----------
-        n_rounds : int
-            Number of rounds done.
-        assemble : callable
-            Assembles the model of these rounds.
-        """
+        """Return whether there is no time for another round; call it after each round."""
         now, compiled = self._clock(), self._compiled()
         self._times.append(max(0.0, now - self._mark[0] - (compiled - self._mark[1])))
         if self._first_trial is None:

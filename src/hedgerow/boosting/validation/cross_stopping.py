@@ -134,24 +134,6 @@ def choose_rounds(
     """Choose the number of rounds.
 
     Raise ``DataError`` if there is only one row, or one query.
-
-    Parameters
-    ----------
-    train : Sample
-        Without rows of weight 0.
-    params : BoostParams
-        Resolved.
-    metrics : sequence of Metric
-        The first one decides.
-    budget : Budget, optional
-        The folds use a share of it.
-
-    Warns
-    -----
-    InterruptedFitWarning
-        If an interrupt ended the folds.
-    FoldsWarning
-        If the folds of a cautious choice contradict each other.
     """
     rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")

@@ -126,15 +126,7 @@ def fold_numbers(
 
 
 def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:
-    """Divide observations into ``n_folds`` folds; a row may stand for several observations.
-
-    Parameters
-    ----------
-    stratify : bool
-        As in :func:`draw_folds`.
-    repeats : Repeats
-        With the observations of the rows.
-    """
+    """Divide observations into ``n_folds`` folds; a row may stand for several observations."""
     row, hashes = repeats.row, repeats.hashes
     assert row is not None
     assert hashes is not None
@@ -158,13 +150,6 @@ def among_weighted(folds: Sequence[Fold], weight: FloatArray | None, name: str) 
     """Return folds of all rows as positions among the rows of positive weight.
 
     Raise ``DataError`` if all training rows, or all test rows, of a fold have weight 0.
-
-    Parameters
-    ----------
-    weight : float64 (n_rows,), or None
-        None: all rows have weight 1.
-    name : str
-        Parameter that the folds come from, for errors.
     """
     if weight is None or (weight > 0.0).all():
         return list(folds)

@@ -182,19 +182,6 @@ def split_rows(
     """Choose validation rows of a table in memory.
 
     Raise ``DataError`` if no row can be held out.
-
-    Parameters
-    ----------
-    target : array of shape (n_rows,)
-    fraction : float in (0, 1)
-        Share of the rows for validation: at least one, at most all but one.
-    stratify : bool
-        Hold out this share of each class; at least one row of a class stays in training.
-
-    Returns
-    -------
-    train, validation : int64 arrays
-        Row numbers, ascending.
     """
     hold_out = HoldOut(fraction, stratify, seed)
     hold_out.add(target)
@@ -211,12 +198,6 @@ def queries_aside(
     least one, at most all but one.
 
     Raise ``DataError`` if there is only one query.
-
-    Parameters
-    ----------
-    query : int64 (n_rows,)
-        Query number of each row, ascending in order of first occurrence among the rows of all
-        ranks; some numbers may be missing.
     """
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = distinct(gather_numbers(distinct(query), others))

@@ -64,12 +64,7 @@ class ValidationRows:
         return f"{argument} of X_val[{self.name!r}]"
 
     def read(self, X: Any, schema: Schema, reader: str) -> AnyTable:
-        """Read ``X``, the table of the set without offset columns; errors name the set.
-
-        Raises
-        ------
-        DataError, DataTypeError
-        """
+        """Read ``X``, the table of the set without offset columns; errors name the set."""
         try:
             return read_any(X, schema, reader=reader)
         except (DataError, DataTypeError) as error:
@@ -146,12 +141,7 @@ def _validation_rows(name: str, value: Any) -> ValidationRows:
 
 
 def check_set_names(sets: Mapping[Any, Any]) -> None:
-    """Raise an error unless the names of validation sets are non-empty, unreserved texts.
-
-    Raises
-    ------
-    DataTypeError, ParameterError
-    """
+    """Raise an error unless the names of validation sets are non-empty, unreserved texts."""
     for name in sets:
         if not isinstance(name, str) or not name:
             raise DataTypeError(

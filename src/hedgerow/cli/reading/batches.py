@@ -129,15 +129,7 @@ def single_table(paths: Sequence[str]) -> DataFile | None:
 def read_tables(
     paths: Sequence[str], roles: Roles, text: Collection[str] = ()
 ) -> NamedColumns | tuple[Any, AnyArray]:
-    """Read all rows of some files: named columns, or sparse rows with their targets.
-
-    Parameters
-    ----------
-    roles : Roles
-        With ``features``, other columns are not read.
-    text : collection of str
-        Columns of text files that are text even if all values look like numbers.
-    """
+    """Read all rows of some files: named columns, or sparse rows with their targets."""
     source = open_files(list(paths), roles, types_known=True)
     keep_text(source.parts, text)
     set_text_types(source.parts, find_text_types(source.parts, _BATCH_BYTES))

@@ -37,27 +37,7 @@ def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
 def numbered_matrix(
     table: NamedColumns, names: Sequence[str], y: AnyArray, train: AnyArray, task: str
 ) -> tuple[AnyArray, int]:
-    """Return columns as a matrix of numbers; text becomes the mean target of its level.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Columns to use, in this order.
-    y : array of shape (n_rows,) or (n_rows, n_targets)
-        Targets: numbers or class labels.  For more than two classes, the target is the share of
-        the most frequent class; for several targets, their mean in units of their deviations.
-    train : int64
-        Rows whose targets may be used.
-    task : {"classification", "regression"}
-
-    Returns
-    -------
-    X : array of shape (n_rows, len(names))
-        float64; Python numbers if a column holds whole numbers that float64 cannot
-        represent.  NaN for missing values and for levels that do not occur in ``train``.
-    n_text : int
-        Number of text columns.
-    """
+    """Return columns as a matrix of numbers; text becomes the mean target of its level."""
     _check_present(table, names)
     target = np.zeros(len(y))
     if y.ndim == 2:

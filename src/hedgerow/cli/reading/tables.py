@@ -104,14 +104,6 @@ def read_table(path: PathLike, text: Collection[str] = ()) -> NamedColumns:
 
     Raise ``UsageError`` if the file does not exist, or its content does not match the
     suffix.
-
-    Parameters
-    ----------
-    path : path
-        The suffix sets the format.
-    text : collection of str
-        Columns that are text even if all values look like numbers; for
-        formats without types.
     """
     file = Path(path)
     if file.is_dir():

@@ -165,18 +165,7 @@ class BinSpec:
         return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
     def lookup(self, dtype: np.dtype) -> AnyArray:
-        """Lay out the cuts for :func:`hedgerow.kernels.tables.binning.bin_rows`.
-
-        Parameters
-        ----------
-        dtype : float32, float64 or int64
-            Type of the values to compare with the cuts.  Cuts are rounded down to
-            float32, which does not change the bin of any float32 value.
-
-        Returns
-        -------
-        array of ``dtype``, shape (n_features * LOOKUP_WIDTH,)
-        """
+        """Lay out the cuts for :func:`hedgerow.kernels.tables.binning.bin_rows`."""
         blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), _above_all(dtype), dtype)
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)

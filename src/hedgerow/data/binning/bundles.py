@@ -159,23 +159,7 @@ def default_codes(spec: BinSpec) -> npt.NDArray[np.int32]:
 
 
 def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1) -> Layout:
-    """Choose the columns of the binned matrix of a training table.
-
-    Parameters
-    ----------
-    table : SparseTable
-        All training rows.
-    rules : BundleRules
-        ``"auto"`` always bundles: for a sparse table fewer columns always pay.
-
-    Returns
-    -------
-    Layout
-        Features that are never active have no column; if no feature is ever active,
-        the first one has a column.  If ``when`` is False, every feature has its own
-        column: trees with vector leaves read the histogram of feature ``j`` in column
-        ``j``.
-    """
+    """Choose the columns of the binned matrix of a training table."""
     if rules.when is False:
         return one_each(spec)
     default_bin = default_codes(spec)
@@ -291,12 +275,7 @@ def may_pay(table: Table, rules: BundleRules) -> bool:
 def count_rows(
     table: SparseTable, spec: BinSpec, default_bin: npt.NDArray[np.int32], n_threads: int = 1
 ) -> IntArray:
-    """Count the active rows of each feature, separately for the part of each thread.
-
-    Returns
-    -------
-    int64, shape (n_threads, n_features)
-    """
+    """Count the active rows of each feature, separately for the part of each thread."""
     entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
     counts = np.zeros((n_threads, table.n_features), dtype=np.int64)
     present = int(spec.schema.zero_missing)
@@ -317,20 +296,7 @@ def list_rows(
     counts: IntArray,
     features: IntArray,
 ) -> tuple[IntArray, RowArray]:
-    """List the active rows of each of ``features``.
-
-    Parameters
-    ----------
-    counts : int64, shape (n_threads, n_features)
-        From :func:`count_rows`.
-
-    Returns
-    -------
-    start : int64, shape (n_features + 1,)
-    rows : uint32
-        Active rows of feature ``j`` are ``rows[start[j] : start[j + 1]]``, ascending;
-        other features have none.
-    """
+    """List the active rows of each of ``features``."""
     entries, (low, high) = table.entries(), _default_range(spec, default_bin, table.value.dtype)
     present, n_parts = int(spec.schema.zero_missing), len(counts)
     left_out = np.ones(table.n_features, dtype=np.bool_)

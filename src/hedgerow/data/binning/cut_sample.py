@@ -102,21 +102,7 @@ def sample_of(
     columns: Sequence[int] | None = None,
     most: int | None = None,
 ) -> CutSample:
-    """Return the rows of a table from which cuts are chosen.
-
-    Parameters
-    ----------
-    mass : float64, shape (n_rows,), or None
-        Integer masses of all rows; None if all are 1.
-    most_values : int64, shape (n_features,)
-        Most values of a column that are collected.
-    columns : sequence of int, optional
-        Numbers of the first columns in the user's table; further columns are computed from these,
-        so they are no contents, and their values are those of the sample.  By default the columns
-        are those of the user's table.
-    most : int, optional
-        Most contents that are used; ``SAMPLE_ROWS`` by default.
-    """
+    """Return the rows of a table from which cuts are chosen."""
     most = SAMPLE_ROWS if most is None else most
     if table.n_rows <= most:
         return CutSample(table, None, mass)

@@ -102,24 +102,7 @@ def cuts_of_few(
 def choose_between(
     ordered: AnyArray, mass_before: FloatArray, edges: IntArray, max_bins: int
 ) -> IntArray:
-    """Choose the cuts of a sorted column within the segments between ``edges``.
-
-    Parameters
-    ----------
-    ordered : any number type, shape (n,)
-        Ascending values without missing ones.
-    mass_before : float64, shape (n + 1,)
-        Mass of the rows before each row, and of all rows.
-    edges : int64
-        Number of rows below each forced cut, ascending, 0 to n.
-    max_bins : int
-        Most bins of the column, more than ``len(edges)``.
-
-    Returns
-    -------
-    int64
-        Ascending positions: a cut at ``c`` lies between rows ``c - 1`` and ``c``.
-    """
+    """Choose the cuts of a sorted column within the segments between ``edges``."""
     bounds = np.concatenate(([0], edges, [len(ordered)]))
     segments = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     runs = np.empty(len(ordered) + 1, dtype=np.int64)

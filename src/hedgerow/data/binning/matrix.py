@@ -261,16 +261,6 @@ def bin_bundled(
     """Bin the training rows, with exclusive feature bundling.
 
     Raise ``ParameterError`` if ``bundle_features=True`` and a column is a category.
-
-    Parameters
-    ----------
-    table : Table or SparseTable
-        The table to which ``spec`` was fitted.
-
-    Returns
-    -------
-    BinnedMatrix
-        With both layouts.
     """
     if isinstance(table, SparseTable):
         layout = lay_out(table, spec, rules, n_threads)

@@ -46,13 +46,7 @@ def may_pay(matrix: BinnedMatrix) -> bool:
 
 
 def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
-    """Return the matrix with features 2k and 2k + 1 in the same byte of a row.
-
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        A matrix for which :func:`can_pair` is true.
-    """
+    """Return the matrix with features 2k and 2k + 1 in the same byte of a row."""
     n_tiles, _, width = tile_shape((matrix.n_features + 1) // 2)
     paired = aligned_zeros((n_tiles, matrix.by_row.shape[1], width), np.uint8)
     run_blocks(
@@ -67,20 +61,7 @@ def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
 def left_bytes(
     column: npt.NDArray[np.int32], left_bins: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Convert sets of bins that go left to sets of packed bytes that go left.
-
-    Parameters
-    ----------
-    column : int32, shape (n_nodes,)
-        Feature of each node; ignored for leaves.
-    left_bins : uint64, shape (n_nodes, 4)
-        Bins of the feature that go left, one bit each; only the first 16 are read.
-
-    Returns
-    -------
-    uint64, shape (n_nodes, 4)
-        Bytes that go left, one bit each.
-    """
+    """Convert sets of bins that go left to sets of packed bytes that go left."""
     bins: AnyArray = left_bins[:, :1] & np.uint64(0xFFFF)
     second = bins * np.uint64(0x0001_0001_0001_0001)
     first = np.zeros((len(bins), 4), dtype=np.uint64)

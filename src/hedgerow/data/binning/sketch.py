@@ -116,19 +116,6 @@ class QuantileSketch:
 
         Raise ``DataError`` if a weight is negative, infinite, NaN or too large, or the shapes
         differ. Raise ``DataTypeError`` if values or weights have another type.
-
-        Parameters
-        ----------
-        values : array of float32, float64 or int64, shape (n,)
-            Floats in any order, with NaN for missing values; or integer keys, with
-            ``MISSING_KEY`` for missing values.  Missing values are ignored.
-        weights : array of numbers, shape (n,), optional
-            From 0 to ``MOST_WEIGHT``; 1 by default.  A value of weight 0 is ignored.
-
-        Returns
-        -------
-        QuantileSketch
-            ``error`` is 0 if all sums are exact, and about 1e-16 otherwise.
         """
         values, weights = read_column(values, weights)
         return cls(*summarize(*present(values, weights)))
@@ -244,11 +231,6 @@ class QuantileSketch:
 
         The smallest and the largest value are kept.  A sketch that is small enough is
         returned unchanged.
-
-        Parameters
-        ----------
-        size : int, from 1 to 2**24
-            Raises ``ParameterError`` for other values.
         """
         size = checked_size(size)
         if len(self) <= size + 1:

@@ -33,19 +33,7 @@ def find_sparse_cuts(
     forced: dict[int, AnyArray],
     n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Find the values just below and just above each cut of each column.
-
-    Parameters
-    ----------
-    rows : int64
-        Rows to use, ascending.
-    mass : float64, shape (len(rows),), or None
-        Integer masses of the rows; None if all are 1.
-    most_bins : int64, shape (n_features,)
-        Most bins of each feature.
-    forced : dict of arrays
-        Forced cuts by column; the other cuts are chosen between them.
-    """
+    """Find the values just below and just above each cut of each column."""
     entries, n_features = table.entries(), table.n_features
     listed = _NO_ROWS if len(rows) == table.n_rows else rows
     counts = np.zeros(n_features, dtype=np.int64)

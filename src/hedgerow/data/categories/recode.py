@@ -89,18 +89,6 @@ def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -
     """Convert the category codes of a table to the codes of another schema.
 
     Raise ``DataError`` if there are unknown categories and ``unknown`` is ``"error"``.
-
-    Parameters
-    ----------
-    table : Table
-        Table with the same columns, but possibly other levels.
-    unknown : {"missing", "backoff", "error"}, optional
-        Treatment of unknown categories; by default ``schema.unknown``.
-
-    Returns
-    -------
-    Table
-        ``unseen`` counts the categories that are not among the levels of ``schema``.
     """
     unknown = schema.unknown if unknown is None else unknown
     if schema is table.schema:

@@ -144,14 +144,7 @@ class BlockFile:
                 raise _changed(self.path, block)
 
     def map(self, offset: int, size: int) -> BinArray:
-        """Map a part of the file that begins at a multiple of :data:`GRANULE`.
-
-        Returns
-        -------
-        uint8 (size,)
-            Writable, because compiled code treats read-only arrays as another type.
-            Changes of the array do not reach the file.
-        """
+        """Map a part of the file that begins at a multiple of :data:`GRANULE`."""
         with explained("map", self.path):
             try:
                 mapping = map_file(self._file.fileno(), size, offset)
@@ -200,14 +193,7 @@ def mapped_array(
 
 
 def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
-    """Read a part of a mapping from the disk now, if the system supports it.
-
-    Raises
-    ------
-    StorageError
-        If the part cannot be read.  Without this call the process would be killed when it
-        touches the page.
-    """
+    """Read a part of a mapping from the disk now, if the system supports it."""
     advise = _advise()
     if advise is None or size == 0:
         return

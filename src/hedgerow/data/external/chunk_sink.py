@@ -105,26 +105,7 @@ class ChunkSink:
         offset: FloatArray | None = None,
         numbers: FloatArray | None = None,
     ) -> None:
-        """Add the next rows.
-
-        Parameters
-        ----------
-        matrix : BinnedMatrix
-            Matrix with both layouts, not paired (:mod:`hedgerow.data.binning.pairs`).  Copied.
-        target : float64 (n_rows,), or (n_rows, n_targets)
-            As many in every batch.
-        weight : float64 (n_rows,), optional
-            In every batch or in none.
-        offset : float64 (n_outputs, n_rows), optional
-            In every batch or in none.
-        numbers : float64 (n_rows, n_features), optional
-            Values of the columns, for linear leaves: in every batch or in none.
-
-        Raises
-        ------
-        StorageError
-            If the batch cannot be written.  All files are deleted in this case.
-        """
+        """Add the next rows."""
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
         assert matrix.spec is self._spec

@@ -39,19 +39,7 @@ def find_lz4() -> Any | None:
 
 
 def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
-    """Encode one column.
-
-    Parameters
-    ----------
-    column : uint8 (n_rows,)
-    lz4 : object
-        Result of :func:`find_lz4`.
-
-    Returns
-    -------
-    data : uint8
-    codec : int
-    """
+    """Encode one column."""
     n_rows = len(column)
     seen = np.zeros(256, dtype=np.uint8)
     mark_bins(column, n_rows, seen)

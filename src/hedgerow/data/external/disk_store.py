@@ -189,16 +189,6 @@ class DiskStore:
         """Yield the chunks with these ascending numbers (default: all).
 
         Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
-
-        Parameters
-        ----------
-        uses : Uses, default=EVERYTHING
-            Bins and work that the pass reads and writes.
-
-        Yields
-        ------
-        Chunk
-            Arrays of the chunk are valid until the next chunk is requested.
         """
         self._check_open()
         wanted = range(len(self.chunk_sizes)) if numbers is None else numbers

@@ -123,11 +123,6 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Pat
     """Yield a new scratch folder, which is deleted at the end of the block.
 
     Raise ``StorageError`` if no folder can be created.
-
-    Parameters
-    ----------
-    parent : path, optional
-        By default the system's folder for temporary files.
     """
     if parent is None:
         parent = temporary_folder("set TMPDIR to a folder in which you may write")

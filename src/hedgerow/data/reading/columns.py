@@ -45,12 +45,6 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
 
     Raise ``DataError`` for complex numbers, or integers that no int64 key can hold. Raise
     ``DataTypeError`` for text and other values that are not numbers.
-
-    Parameters
-    ----------
-    values : array of any type but object, shape (n_rows, n_columns)
-    names : sequence of str
-        Names of the columns, for error messages.
     """
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
@@ -158,14 +152,7 @@ def with_missing(column: AnyArray, missing: AnyArray) -> AnyArray:
 
 
 def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
-    """Stack plain columns into one array in which all of them compare by ``kinds``.
-
-    Returns
-    -------
-    array, shape (n_rows, n_columns), Fortran order
-        int64 keys if a kind is ``"int"``; otherwise float32 if all columns are float32;
-        otherwise float64.
-    """
+    """Stack plain columns into one array in which all of them compare by ``kinds``."""
     if "int" in kinds:
         dtype: type = np.int64
     else:

@@ -93,16 +93,6 @@ class TableFile:
 
         Raise ``StorageError`` or ``DataError`` if the file cannot be read, has changed since it
         was opened, or does not have the format of its suffix.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Columns to read, in this order; at least one.  Ignored for LibSVM.
-
-        Yields
-        ------
-        pyarrow.Table or SparseRows
-            See the docstring of this module.
         """
         if isinstance(self._part, ArrowPart):
             yield from self._part.tables(columns, batch_rows)
@@ -115,19 +105,7 @@ class TableFile:
 
 
 def open_files(paths: Paths) -> tuple[TableFile, ...]:
-    """Find files and read the column names of each.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-        Files, folders, patterns; see :mod:`hedgerow.data.sources.paths`.
-
-    Raises
-    ------
-    StorageError, DataError, ParameterError
-        As in that module; also for an empty or repeated column name, a mixture of LibSVM and
-        other files, or if pyarrow is required but not installed.
-    """
+    """Find files and read the column names of each."""
     files = find_files(paths)
     check_formats(files)
     values = partition_values(files)

@@ -151,14 +151,7 @@ def in_order(frame: Frame, schema: Schema) -> Frame:
 
 
 def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
-    """Read all columns as plain numbers (:mod:`hedgerow.data.reading.columns`) or encoded text.
-
-    Returns
-    -------
-    array of shape (n_rows, n_columns), or list of columns
-        An array if all columns have the same float type, without a copy if the frame
-        holds them as one block; otherwise a list.
-    """
+    """Read all columns as plain numbers (:mod:`hedgerow.data.reading.columns`) or encoded text."""
     dtypes = frame.native.schema.dtypes()
     if all(dtype.is_float() for dtype in dtypes) and len(set(dtypes)) == 1:
         block = frame.native.to_numpy()
@@ -171,18 +164,7 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
 
 
 def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
-    """Return the columns of a mapping, frame or array as arrays, without reading their values.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names for the columns of an array.
-
-    Raises
-    ------
-    DataError
-        If X has not two dimensions, or an array has another number of columns.
-    """
+    """Return the columns of a mapping, frame or array as arrays, without reading their values."""
     if isinstance(X, Mapping):
         return {name: np.asarray(column) for name, column in X.items()}
     frame = as_frame(X)

@@ -95,18 +95,6 @@ def model_files(
 
     Raise ``StorageError``, ``DataError`` or ``ParameterError`` if a file cannot be read or
     lacks a column; the message names both.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-        See :func:`hedgerow.data.reading.files.open_files`.
-    schema : Schema
-        Schema of the model.  If it has no column names, and the names in a file differ from
-        its generated names, columns are matched by position.
-    keys : sequence of str, default=()
-        Columns to copy to the output.
-    zero_based : bool, default=True
-        Whether LibSVM files number columns from 0; otherwise from 1.
     """
     if isinstance(keys, str):
         raise ParameterError(

@@ -12,20 +12,7 @@ from hedgerow.kernels.tables.keys import floats_of_keys
 
 
 def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
-    """Convert values of a :class:`hedgerow.data.Table` to float64, with NaN for missing.
-
-    Parameters
-    ----------
-    values : float32, float64 or int64, shape (n_rows, n_features)
-        int64 values are keys.
-    kinds : sequence of {"float", "int", "category"}
-
-    Returns
-    -------
-    float64 (n_rows, n_features), C order
-        Large integers are rounded; categories are codes.  Do not write to the array: it
-        may be ``values`` itself.
-    """
+    """Convert values of a :class:`hedgerow.data.Table` to float64, with NaN for missing."""
     if values.dtype != np.int64:
         floats = np.ascontiguousarray(values, dtype=np.float64)
         return floats if floats.flags.writeable else floats.copy()

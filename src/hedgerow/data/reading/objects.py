@@ -40,27 +40,7 @@ _MOST_DAYS = 106_751_990
 
 
 def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
-    """Convert an object array to a plain or an encoded column.
-
-    Parameters
-    ----------
-    column : array of objects, shape (n_rows,)
-        ``None``, NaN, NaT and ``pandas.NA`` are missing.
-    name : str
-        Name of the column, for error messages.
-
-    Returns
-    -------
-    float32, float64 or int64 array, Ticks or Encoded
-        An array of numbers (``Decimal`` is rounded to float64); ``Ticks`` for dates, times and
-        durations; ``Encoded`` for text.
-
-    Raises
-    ------
-    DataTypeError
-        If the column holds a value of another type, or mixes sorts.  Text is never read
-        as a number.
-    """
+    """Convert an object array to a plain or an encoded column."""
     items = column.tolist()
     if (texts := encode_if_texts(items)) is not None:
         return texts

@@ -70,21 +70,7 @@ class RowReader:
         return (row[self._names[0]],)
 
     def read(self, row: Any) -> tuple[Values, dict[str, int]] | None:
-        """Return the inputs of the trees, and the columns with an unknown category.
-
-        Parameters
-        ----------
-        row : dict, list or tuple
-
-        Returns
-        -------
-        values : list or tuple
-            See :meth:`hedgerow.model.one_row.RowScorer.of_values`.
-        unseen : dict
-            1 for each column with an unknown category.
-        None
-            Instead of both, if the general reader must read the row.
-        """
+        """Return the inputs of the trees, and the columns with an unknown category."""
         if self.is_general or len(row) != self._n:
             return None
         try:

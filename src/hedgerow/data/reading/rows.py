@@ -27,12 +27,6 @@ def named_columns(X: Any) -> dict[str, AnyArray]:
 
     Raise ``DataError`` if X is empty, columns differ in length, or rows have different
     keys. Raise ``DataTypeError`` if a name is not text, or a dict mixes scalars and lists.
-
-    Parameters
-    ----------
-    X : dict or list of dicts
-        A dict of scalars is one row.  A dict of lists or arrays of equal length holds
-        columns.
     """
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)

@@ -60,18 +60,7 @@ Columns = list[PlainOrEncoded]
 
 
 def read_short(X: Any, names: Sequence[str]) -> Columns | None:
-    """Return the columns of a short frame in the order of ``names``.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Expected columns, in any order.
-
-    Returns
-    -------
-    list of columns, or None
-        None if the general reader must read X.
-    """
+    """Return the columns of a short frame in the order of ``names``."""
     labels = labels_of(X)
     if labels is None or not 0 < X.shape[0] <= MOST_ROWS:
         return None

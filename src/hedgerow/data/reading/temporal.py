@@ -37,15 +37,6 @@ def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrE
 
     Raise ``DataError`` if one of them holds dates (times, durations) and the other does
     not.
-
-    Parameters
-    ----------
-    part : plain numbers, Ticks or Encoded
-        Column of a table.
-    column : Column
-        The same column of the model.
-    typed : bool
-        Whether the columns of the table have types, so that numbers are not dates.
     """
     given, expected = temporal_of(part), column.temporal
     if given == expected:
@@ -59,13 +50,7 @@ def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrE
 
 
 def check_temporal(name: str, given: str | None, expected: str | None) -> None:
-    """Raise ``DataError`` if a column holds dates (times, durations) and should not, or vice versa.
-
-    Parameters
-    ----------
-    given, expected : Temporal or None
-        What the column holds now, and what it held in training; None means numbers.
-    """
+    """Raise ``DataError`` if a column holds dates (times, ...) and should not, or vice versa."""
     if given == expected:
         return
     if given in DATES and expected in DATES:

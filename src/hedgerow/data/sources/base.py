@@ -69,13 +69,6 @@ class Part(Protocol):
 
         Raise ``StorageError`` if the part cannot be read, or has changed since it was first
         read.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Columns needed; a batch may have others as well.
-        max_bytes : int
-            Approximate memory limit of a batch.
         """
 
 
@@ -171,15 +164,7 @@ def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataErr
 def check_same_columns(
     first: str, expected: Sequence[str], where: str, names: Sequence[str], roles: Roles
 ) -> None:
-    """Raise ``DataError`` if a part has fewer or more columns than the first one.
-
-    Parameters
-    ----------
-    first, where : str
-        Names of the first part and of this one.
-    expected, names : sequence of str
-        All columns of the two parts.
-    """
+    """Raise ``DataError`` if a part has fewer or more columns than the first one."""
     features = roles.features_of(expected, first)
     needed = [*roles.aside(), *features]
     for name in needed:

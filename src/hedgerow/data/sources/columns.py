@@ -131,19 +131,7 @@ class Columns:
 
 
 def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
-    """Read a batch of any kind that :func:`hedgerow.data.read_table` accepts, except sparse.
-
-    Parameters
-    ----------
-    X : frame, dict of arrays, list of dicts, or array of two axes
-    wanted : sequence of str, optional
-        Columns to read; missing ones are skipped.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        As :func:`hedgerow.data.read_table`.
-    """
+    """Read a batch of any kind that :func:`hedgerow.data.read_table` accepts, except sparse."""
     if is_named(X):
         named = named_columns(X)
         found = {n: _of_array(c, n) for n, c in named.items() if _is_wanted(n, wanted)}

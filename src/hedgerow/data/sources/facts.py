@@ -111,11 +111,6 @@ class ColumnFacts:
         """Raise if the values have no common order.
 
         Raise ``DataTypeError`` for values of two sorts.
-
-        Parameters
-        ----------
-        chosen : bool or None
-            Whether the user declares the column categorical; None means by its type.
         """
         sorts = self._values_of(self.sorts) if chosen is not None else self.sorts
         if len(sorts) > 1:

@@ -48,15 +48,7 @@ class LevelCounts:
         return len(self._places)
 
     def add(self, column: AnyArray | Encoded, mass: FloatArray | None) -> IntArray:
-        """Add some rows; return the number of the level of each row, -1 if missing.
-
-        Parameters
-        ----------
-        column : plain numbers or Encoded
-            Values of the training rows.
-        mass : float64, shape (n_rows,), optional
-            Weights; None means 1 for each row.
-        """
+        """Add some rows; return the number of the level of each row, -1 if missing."""
         if not isinstance(column, Encoded):
             values, inverse = np.unique(column, return_inverse=True)
             column = Encoded(values, inverse)
@@ -119,22 +111,7 @@ class LevelCounts:
         return self._mass[: len(self._places)]
 
     def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[Level], IntArray]:
-        """Return the levels of the model in ascending order, and the code of each number.
-
-        Parameters
-        ----------
-        most : int
-            Maximum number of levels.  If there are more, those with the largest sums of
-            weights are kept; among ties, the lower levels.
-        refuse_more : bool
-            Raise ``DataError`` if there are more.
-
-        Returns
-        -------
-        levels : tuple
-        codes : int64
-            One entry more than numbers: the last is for missing values (-1).
-        """
+        """Return the levels of the model in ascending order, and the code of each number."""
         values = self.values()
         if values and isinstance(values[0], str):
             check_unicode(values, self._name)

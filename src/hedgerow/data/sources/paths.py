@@ -119,11 +119,6 @@ def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
     Raise ``ParameterError`` if a value is no path, or the ending of a file is unknown.
     Raise ``DataError`` if nothing matches, or a folder holds no file. Raise
     ``StorageError`` if a file does not exist.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-        Files, folders and patterns (``*``, ``?``, ``[...]``, ``**``).
     """
     single = isinstance(paths, (str, os.PathLike))
     listed: list[Any] = [paths] if single else list(_sequence(paths))

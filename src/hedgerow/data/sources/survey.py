@@ -175,19 +175,7 @@ class Survey:
     def add(
         self, batch: Batch, rows: IntArray | None, weight: FloatArray | None, where: str
     ) -> None:
-        """Add the training rows of a batch.
-
-        Parameters
-        ----------
-        batch : Batch
-            Batch with all features.
-        rows : int64, optional
-            Positions of the training rows in the batch; None means all.
-        weight : float64, optional
-            Weights of these rows.
-        where : str
-            Name of the part.
-        """
+        """Add the training rows of a batch."""
         n_rows = batch.n_rows if rows is None else len(rows)
         if n_rows == 0:
             return

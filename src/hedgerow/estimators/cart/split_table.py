@@ -41,13 +41,7 @@ def split_table(
     categorical: AnyArray,
     outer: bool,
 ) -> SplitTable:
-    """Return the columns of :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`.
-
-    Parameters
-    ----------
-    reached : int64, one per row
-        Leaf of each row of the sample.
-    """
+    """Return the columns of :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`."""
     here = np.isin(reached, _leaves_below(tree, node))
     if sample.weight is not None:
         here &= sample.weight > 0.0

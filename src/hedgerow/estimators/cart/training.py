@@ -92,12 +92,7 @@ class CartSample:
 def train_tree(
     sample: CartSample, params: CartParams, categorical: AnyArray, n_threads: int
 ) -> CartTree:
-    """Grow a tree and prune it.
-
-    Parameters
-    ----------
-    categorical : uint8, shape (n_features,)
-    """
+    """Grow a tree and prune it."""
     sample = sample.without_zero_weights()
     table, weight = sample.table, sample.weight
     mass, scale = masses(weight)

@@ -40,20 +40,7 @@ def sort_table(
     *,
     draws: bool = False,
 ) -> SortedTable:
-    """Sort every column of a table once.
-
-    Parameters
-    ----------
-    table : Table
-        Fewer than 2**32 - 1 rows.
-    categorical : uint8, shape (n_features,)
-        1 for columns whose values are categories.
-    n_threads : int
-    sign : int64, shape (n_features,), optional
-        1 and -1 for columns with monotone constraints.
-    draws : bool, default=False
-        Whether thresholds are drawn, between values that growth then has to know.
-    """
+    """Sort every column of a table once."""
     n_rows, n_features = table.values.shape
     cells = np.empty(n_rows * n_features, dtype=np.uint64)
     different: list[IntArray] = [np.empty(0, dtype=np.int64)] * n_features

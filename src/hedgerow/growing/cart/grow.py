@@ -329,11 +329,6 @@ def run(
 
     One entry for all, so that the code below it is compiled once.  ``progress``
     starts as zeros.
-
-    Returns
-    -------
-    int
-        What is asked of the caller: ``DONE``, ``SEARCH``, ``DIVIDE`` or ``ROOM``.
     """
     node = progress[AT_NODE]
     if task == SEARCH:

@@ -89,20 +89,7 @@ class GrownNodes:
 def grow_tree(
     samples: Samples, mass: FloatArray, data: SortedTable, rules: CartRules, n_threads: int
 ) -> GrownNodes:
-    """Grow a tree.
-
-    Parameters
-    ----------
-    samples : Samples
-    mass : float64
-        Weights on a grid; empty if all are 1.
-    data : SortedTable
-        Its columns are divided between the nodes: they cannot be used again.
-    rules : CartRules
-        ``large`` is set here.
-    n_threads : int
-        The tree is the same for any number.
-    """
+    """Grow a tree."""
     columns = data.columns
     n_rows, n_features = int(columns.n_rows), int(columns.n_features)
     large = _NEVER

@@ -76,12 +76,7 @@ class Exchange:
         return block
 
     def splits(self, found: IntArray) -> IntArray:
-        """Return the best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS).
-
-        Parameters
-        ----------
-        found : int64 (jobs, 1, 2, FOUND_FIELDS)
-        """
+        """Return the best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS)."""
         if self.size == 1:
             return found
         parts = self._gather(found.reshape(-1), "splits")
@@ -108,17 +103,7 @@ class Exchange:
     def take_turns(
         self, groups: Sequence[IntArray], sums: FloatArray, visit: Callable[[int], None]
     ) -> None:
-        """Let the ranks add their rows to the sums of each group, in the order of the ranks.
-
-        Parameters
-        ----------
-        groups : sequence of int64
-            Places in ``sums``, the same on all ranks.
-        sums : float64 (n_parts, n, n_sums)
-            At the end those of all ranks.
-        visit : callable
-            ``visit(number)`` adds the rows of this rank to the sums of a group.
-        """
+        """Let the ranks add their rows to the sums of each group, in the order of the ranks."""
         rank, last = (self.rank, self.size - 1) if self.adds else (0, 0)
         for step in range(len(groups) + last):
             own = step - rank

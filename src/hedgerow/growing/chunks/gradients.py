@@ -97,13 +97,7 @@ class ChunkGradients:
         return found
 
     def finish(self, exchange: Exchange) -> None:
-        """End the pass after all chunks.
-
-        Raises
-        ------
-        LossError
-            On every rank, if there is no Newton step for any row of any of them.
-        """
+        """End the pass after all chunks."""
         if self._loss is None or not self._watches:
             return
         # Bit patterns of floats >= 0 sort like the floats.

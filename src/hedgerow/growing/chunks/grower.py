@@ -211,14 +211,7 @@ class ChunkGrower:
         self._pending.add(tree, output)
 
     def update_scores(self, before: Visit | None = None, after: Visit | None = None) -> None:
-        """Bring the raw scores up to date, in one pass over the chunks if one is needed.
-
-        Parameters
-        ----------
-        before, after : callable, optional
-            Called with each chunk of this rank before and after its scores are
-            brought up to date; with either the pass is made in any case.
-        """
+        """Bring the raw scores up to date, in one pass over the chunks if one is needed."""
         if not self._pending.changes and before is None and after is None:
             return
 

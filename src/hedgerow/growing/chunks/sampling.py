@@ -64,18 +64,7 @@ def narrow_to_digit(
 def find_choice(
     sampler: Sampler, n_rows: int, exchange: Exchange, tally: Tally, scalars: IntArray
 ) -> None:
-    """Write threshold and ties of this rank's rows to ``scalars``.
-
-    Parameters
-    ----------
-    sampler : Sampler
-    n_rows : int
-        Of all ranks.
-    exchange : Exchange
-    tally : callable
-        Makes a pass over the chunks of this rank; ``sampler.tallies`` are then known.
-    scalars : int64 (N_SCALARS,)
-    """
+    """Write threshold and ties of this rank's rows to ``scalars``."""
     found = np.zeros(3, dtype=np.int64)
     tallies = np.zeros((0, LEVELS, 2, CELLS), dtype=np.int64)
     for level in range(LEVELS):

@@ -88,17 +88,7 @@ class ChunkSlopes:
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
     def slopes(self, table: IntArray, rate: float, outputs: Sequence[LineOutput]) -> Slopes:
-        """Return the slopes of the last tree.
-
-        Parameters
-        ----------
-        table : int64 (n_nodes, NODE_FIELDS)
-            Nodes of the finished tree.
-        rate : float
-            Learning rate, which the values include.
-        outputs : sequence of LineOutput
-            Those that the tree is for; their gradients are those of a chunk, and not read here.
-        """
+        """Return the slopes of the last tree."""
         n_nodes = len(table)
         terms, count = terms_of_tree(table, self._limits.usable, len(outputs))
         given = [self._limits.rules(rate, output.values, output.bounds) for output in outputs]

@@ -148,15 +148,7 @@ class TreeGrower(CompiledGrower):
     def joiner(
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
     ) -> TreeJoiner | None:
-        """Return what :meth:`grow_rounds` needs; None if it cannot grow the trees of the fit.
-
-        Parameters
-        ----------
-        n_rounds : int
-            Most rounds of a batch.
-        train, unseen : WalkedRows
-            The rows of the grower, and validation rows if there are any.
-        """
+        """Return what :meth:`grow_rounds` needs; None if it cannot grow the trees of the fit."""
         ordered = self._state.options.constraints.sign.any()
         if self._state.team.n_threads > 1 or (self._slopes is not None and ordered):
             return None

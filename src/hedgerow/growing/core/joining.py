@@ -199,20 +199,7 @@ def join_tree(
     lines: LeafLines | None,
     batch: Batch,
 ) -> None:
-    """Take the tree that has grown into the batch, and add it to scores that lack it.
-
-    Parameters
-    ----------
-    table, numbers, scalars, rows
-        Of the grower.
-    rest : two Walked
-        Training rows and validation rows; of the latter there may be none.
-    space : uint64
-        See :func:`~hedgerow.kernels.prediction.traverse.walk_space`.
-    lines : LeafLines or None
-        None: leaves have values alone, and the scores of the sample include the tree.
-    batch : Batch
-    """
+    """Take the tree that has grown into the batch, and add it to scores that lack it."""
     n_nodes, n_terms = scalars[IS_N_NODES], np.int64(0)
     copy_nodes(table, numbers, n_nodes, batch.nodes, batch.places[NEXT_NODE, batch.turn[0]])
     if lines is None:

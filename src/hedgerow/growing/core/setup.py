@@ -77,19 +77,6 @@ def start_state(
 
     Bins, columns, histograms and the arrays of special trees are empty: the caller adds those that
     its trees use.
-
-    Parameters
-    ----------
-    fit : Fit
-    options : Options
-    n_columns : int
-        Columns of the matrix; a column may hold several features.
-    n_slots : int
-        Nodes that can be split later and keep a histogram, or lists, until then.
-    tile_cells : int
-        Packed sums of a thread.
-    padding : int
-        Zeros behind the row ids.
     """
     params, n_threads = fit.params, fit.n_threads
     n_rows, n_features = fit.raw.shape[1], len(options.features)
@@ -349,17 +336,7 @@ def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
 def segments_of(
     arrays: layout.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-    """Return rows of the last tree by leaf.
-
-    Returns
-    -------
-    rows : uint32
-        The sample, the rows of a leaf side by side.
-    leaves : int64, shape (n_leaves,)
-        Nodes, in the order of their rows.
-    starts : int64, shape (n_leaves + 1,)
-        First row of each leaf in ``rows``, and their number.
-    """
+    """Return rows of the last tree by leaf."""
     n_rows = int(scalars[layout.IS_N_ROWS])
     table = arrays.table[: int(scalars[layout.IS_N_NODES])]
     leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)

@@ -65,24 +65,7 @@ class LeafSpace(NamedTuple):
 def choose_columns(
     table: IntArray, n_nodes: int, usable: AnyArray, space: LeafSpace, terms: LeafTerms
 ) -> int:
-    """Write the columns of each leaf: those that were split last on the way, each once.
-
-    Parameters
-    ----------
-    table : int64 (at least n_nodes, NODE_FIELDS)
-    n_nodes : int
-    usable : uint8, one per feature
-        Whether it is one of numbers.
-    space : LeafSpace
-        Written.
-    terms : LeafTerms
-        ``count`` and ``column`` are written; slopes, centers and bounds are set to 0.
-
-    Returns
-    -------
-    int
-        Number of terms.
-    """
+    """Write the columns of each leaf: those that were split last on the way, each once."""
     one, n_terms = np.uint64(1), np.int64(0)
     for node in range(np.uint64(n_nodes)):
         left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
@@ -132,16 +115,7 @@ def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
 
 
 def slopes_of(terms: Sequence[LeafTerms], n_nodes: int, most_terms: int) -> Slopes:
-    """Return the lines of the first ``n_nodes`` nodes.
-
-    Parameters
-    ----------
-    terms : sequence of LeafTerms
-        Those of each output.
-    n_nodes : int
-    most_terms : int
-        There are at most so many of each output.
-    """
+    """Return the lines of the first ``n_nodes`` nodes."""
     n_lines, most_terms = len(terms) * n_nodes, len(terms) * most_terms
     slopes = Slopes(
         np.empty(n_lines + 1, dtype=np.int64),
@@ -264,18 +238,7 @@ class SlopeFinder:
         outputs: Sequence[LineOutput],
         scores: FloatArray,
     ) -> Slopes:
-        """Return the slopes of the last tree that was grown with ``state``.
-
-        Parameters
-        ----------
-        state : State
-        quantized : int32 (n_outputs, 2 * n_rows)
-            Fixed g and h of each output that the tree is for.
-        outputs : sequence of LineOutput
-        scores : float64 (n_outputs, n_rows)
-            Values and terms are added to those of the rows that the tree was grown on;
-            (n_outputs, 0): they are left to the caller.
-        """
+        """Return the slopes of the last tree that was grown with ``state``."""
         n_nodes = int(state.scalars[layout.IS_N_NODES])
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))

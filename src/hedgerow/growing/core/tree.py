@@ -328,19 +328,7 @@ def add_tree(
     output: int,
     n_threads: int,
 ) -> None:
-    """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows).
-
-    Parameters
-    ----------
-    tree : GrownTree
-        One with vectors is added to all outputs.
-    rows : BinnedMatrix and float64 (n_rows, n_features)
-        Bins and numbers of the rows; these may be None if no leaf is a line.
-    chosen : uint32
-        Which of the rows; all, if there are none.
-    raw : float64 (n_outputs, n_rows)
-    output, n_threads : int
-    """
+    """Add any tree that ``output`` has grown to raw scores (n_outputs, n_rows)."""
     matrix, numbers = rows
     if tree.slopes is not None:
         assert numbers is not None

@@ -90,17 +90,7 @@ class ExactGrower(CompiledGrower):
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
-    """Return keys of the thresholds of all nodes; 0 for leaves.
-
-    Parameters
-    ----------
-    table : Table
-    feature : int32 (n_nodes,)
-        -1 for leaves.
-    edges : uint32 (n_nodes, 2)
-        Rows with the highest value below the cut and the lowest above it.  The same
-        row twice: the cut is behind the last value and sets missing values apart.
-    """
+    """Return keys of the thresholds of all nodes; 0 for leaves."""
     keys = np.zeros(len(feature), dtype=np.int64)
     inner = np.flatnonzero(feature >= 0)
     column = feature[inner]

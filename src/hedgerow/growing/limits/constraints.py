@@ -46,31 +46,7 @@ _Value = TypeVar("_Value")
 
 
 def resolve_constraints(params: BoostParams, schema: Schema, objective: Objective) -> BoostParams:
-    """Replace names by positions in everything that is asked of single columns.
-
-    Parameters
-    ----------
-    params : BoostParams
-    schema : Schema
-        Of the training table.
-    objective : Objective
-
-    Returns
-    -------
-    BoostParams
-        With ``monotone_constraints`` a tuple of -1, 0, 1, ``feature_penalties`` and
-        ``feature_weights`` tuples of floats, ``max_bins_by_feature`` a tuple of ints, one for
-        each column; ``interaction_constraints`` one of its words, or a tuple of tuples
-        of positions; ``feature_crosses`` a tuple of tuples of two names and an operation;
-        ``forced_bins`` a dict of name to ascending numbers, and
-        ``forced_splits`` as :mod:`hedgerow.growing.limits.forced_splits` says.  None where nothing
-        is asked.
-
-    Raises
-    ------
-    ParameterError
-        It names the parameter, the column, the given value and the allowed values.
-    """
+    """Replace names by positions in everything that is asked of single columns."""
     found = {
         "monotone_constraints": _monotone(params.monotone_constraints, schema, objective),
         "interaction_constraints": _interactions(params.interaction_constraints, schema),
@@ -99,10 +75,6 @@ def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
     """1 and -1 for columns that predictions rise and fall with, by names or positions.
 
     None where nothing is asked.
-
-    Raises
-    ------
-    ParameterError
     """
     signs = _by_column(given, name, schema, 0, read_direction)
     return signs if signs is not None and any(signs) else None

@@ -37,22 +37,7 @@ def split_signs(tree: GrownTree, monotone: Sequence[int], schema: Schema) -> Int
 
 
 def order_leaves(tree: GrownTree, value: FloatArray, sign: IntArray) -> FloatArray:
-    """Return values of all nodes in the order of ``sign``.
-
-    Parameters
-    ----------
-    tree : GrownTree
-    value : float64 (n_nodes,)
-        Values of the leaves are moved as little as possible, in weighted squares;
-        those of other nodes into the range of the leaves below them.
-    sign : int64 (n_nodes,)
-        1 or -1 for a split whose left side must be at most, or at least, its right;
-        0 for splits that order nothing, and for leaves.
-
-    Returns
-    -------
-    float64 (n_nodes,)
-    """
+    """Return values of all nodes in the order of ``sign``."""
     value = value.copy()
     inner = np.flatnonzero(tree.left != 0)
     places, starts, stops = _leaves_below(tree.left, tree.right)

@@ -153,24 +153,7 @@ def prune_steps(
 def prune(
     left: IntArray, right: IntArray, weight: FloatArray, impurity: FloatArray, most: float
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Prune all links that are weaker than ``most``, or as weak.
-
-    Parameters
-    ----------
-    left, right : int, one per node
-        Children, -1 in a leaf.
-    weight, impurity : float64
-        Of each node.
-    most : float
-        Largest alpha of a branch that is pruned.
-
-    Returns
-    -------
-    alphas, risks : float64, one per state of the tree
-        The first is the tree as given, with alpha 0.
-    leaves : bool, one per node
-        Leaves of the pruned tree.
-    """
+    """Prune all links that are weaker than ``most``, or as weak."""
     n_nodes = len(left)
     inner = np.flatnonzero(left >= 0)
     parent = np.full(n_nodes, -1, dtype=np.int64)

@@ -385,18 +385,7 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
 
 
 def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
-    """Return the weights of some sampled rows, or None if all are equal.
-
-    Parameters
-    ----------
-    options : Options
-    rows : uint32
-
-    Returns
-    -------
-    float64 (len(rows),) or None
-        Known with ``leaf_estimation="line_search"``, and for vector leaves.
-    """
+    """Return the weights of some sampled rows, or None if all are equal."""
     if len(options.sampler.weights) == 0:
         return None
     return np.asarray(options.sampler.weights[rows])

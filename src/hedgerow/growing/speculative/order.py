@@ -83,15 +83,7 @@ class Order:
             self.n_leaves += 1
 
     def wanted(self, most: int) -> tuple[list[int], bool]:
-        """Up to ``most`` nodes to split next, those that come first in front.
-
-        Returns
-        -------
-        nodes : list of int
-            Found numbers.  Empty if the tree is finished.
-        full : bool
-            Whether the tree is full once the last of them is taken.
-        """
+        """Up to ``most`` nodes to split next, those that come first in front."""
         heap = self._heap.copy()
         nodes: list[int] = []
         n_leaves = n_sure = self.n_leaves

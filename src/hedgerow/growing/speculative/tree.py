@@ -147,13 +147,6 @@ class SpeculativeTree:
 
         The root must be searched.  Some of the nodes, the first ones, must be split, and their
         children searched, before the next batch is asked for.
-
-        Yields
-        ------
-        nodes : int64
-            As they were found.
-        is_full : bool
-            Whether the tree is full once the last of the nodes is split.
         """
         max_leaves = int(self.settings.max_leaves)
         depthwise = bool(self.settings.depthwise)

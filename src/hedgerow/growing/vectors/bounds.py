@@ -46,20 +46,7 @@ def bounds_above(
 def bounds_of_outputs(
     table: IntArray, kept: FloatArray, constraints: Constraints, n_outputs: int
 ) -> FloatArray | None:
-    """Return the bounds of :func:`bounds_above` for all nodes of a tree; None if there are none.
-
-    Parameters
-    ----------
-    table : int64 (n_nodes, NODE_FIELDS)
-    kept : float64 (n_nodes, n_outputs or 2 * n_outputs)
-        Values of each node, and middles where splits have them.
-    constraints : Constraints
-    n_outputs : int
-
-    Returns
-    -------
-    float64 (n_nodes, 2, n_outputs)
-    """
+    """Return the bounds of :func:`bounds_above` for all nodes of a tree; None if there are none."""
     if kept.shape[1] == n_outputs:
         return None
     bounds = np.tile(np.array([[-np.inf], [np.inf]]), (len(table), 1, n_outputs))

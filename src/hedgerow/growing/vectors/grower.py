@@ -91,18 +91,7 @@ def line_outputs(
     constraints: Constraints,
     constant: int,
 ) -> list[LineOutput]:
-    """Return the gradients that the lines of a tree with vector leaves are fitted to.
-
-    Parameters
-    ----------
-    table : int64 (n_nodes, NODE_FIELDS)
-    kept : float64 (n_nodes, :func:`numbers_of_node`)
-        Values of the leaves, and what splits keep behind.
-    scalars : int64 (n_outputs, N_SCALARS)
-    constraints : Constraints
-    constant : int
-        1: every hessian is 1.
-    """
+    """Return the gradients that the lines of a tree with vector leaves are fitted to."""
     bounds = bounds_of_outputs(table, kept, constraints, len(scalars))
     return [
         LineOutput(

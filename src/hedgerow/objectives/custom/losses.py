@@ -392,14 +392,6 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
 
     Raise ``ParameterError`` if the loss has none of the three forms; the message says what
     is missing. Raise ``LossError`` if the loss raises an error.
-
-    Parameters
-    ----------
-    given : callable or object
-        A loss in one of the three forms above.
-    target : float64 (n_rows,)
-        Targets of the fit; the function is tried with the first ones.
-    task : {"regression", "two classes"}
     """
     check_form(given)
     label = name_of_function(given)

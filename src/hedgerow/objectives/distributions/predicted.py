@@ -91,14 +91,6 @@ class Distribution(ABC):
         """Return the smallest value with a cumulative probability of at least ``p``.
 
         Raise ``ParameterError`` if p is outside (0, 1).
-
-        Parameters
-        ----------
-        p : float in (0, 1), or sequence of n_levels such numbers
-
-        Returns
-        -------
-        float64, shape (n_rows,), or (n_rows, n_levels) for a sequence
         """
         levels = real_numbers(p)
         if levels is None or levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
@@ -138,18 +130,7 @@ class Distribution(ABC):
         return np.asarray(self._law().logpdf(at))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Any:
-        """Draw ``n`` targets for each row.
-
-        Parameters
-        ----------
-        n : int >= 1, default=1
-        random_state : int, numpy.random.Generator or None, default=None
-            None means 0: the same draws at each call.
-
-        Returns
-        -------
-        float64, shape (n_rows, n)
-        """
+        """Draw ``n`` targets for each row."""
         if n not in Interval(1, math.inf, integer=True):
             raise ParameterError(f"n must be an integer at least 1; got {brief(n)}.")
         seed = 0 if random_state is None else random_state

@@ -57,18 +57,7 @@ class RowBinning:
         return 1 if self.encoded is None else self.encoded.n_copies
 
     def append(self, sink: ChunkSink, table: AnyTable, rows: Rows, number: int | None) -> int:
-        """Append rows of a batch to a sink; return their number.
-
-        Parameters
-        ----------
-        sink : ChunkSink
-        table : AnyTable
-            All rows of the batch, read with the schema of the user's columns.
-        rows : Rows
-        number : int or None
-            Number of the first of these rows among the training rows of all ranks, copies included;
-            None for rows that are only scored.
-        """
+        """Append rows of a batch to a sink; return their number."""
         if rows.n_rows == 0:
             return 0
         offset = rows.offset

@@ -53,28 +53,7 @@ def with_layout(
     others: Communicator,
     memory_limit: int,
 ) -> RowBinning:
-    """Return the binning with the bundles that hide values of training rows, if there are some.
-
-    Parameters
-    ----------
-    binning : RowBinning
-    batches : callable
-        Returns all rows: training rows, and held-out rows.
-    first_row : int
-        Number of training rows of lower ranks, without copies.
-    n_rows : int
-        Number of training rows of all ranks, copies included.
-    others : Communicator
-        The ranks with the other rows.
-    memory_limit : int
-
-    Raises
-    ------
-    AllRowsNeededError
-        If the active rows take more than their share of the limit.
-    ParameterError
-        If ``bundle_features=True`` and a column is a category.
-    """
+    """Return the binning with the bundles that hide values of training rows, if there are some."""
     params, spec = binning.params, binning.spec
     rules = bundle_rules(params)
     check_bundled(spec, rules)

@@ -52,13 +52,7 @@ def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
 
 
 def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
-    """Return the different targets, and the index of each row's target among them.
-
-    Raises
-    ------
-    DataError
-        If targets are missing or infinite.
-    """
+    """Return the different targets, and the index of each row's target among them."""
     missing = column.missing()
     if missing.any():
         raise DataError(

@@ -36,15 +36,7 @@ from hedgerow.params import BoostParams
 
 
 def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTable:
-    """Return rows with the columns of the model, and with the levels of both.
-
-    Raises
-    ------
-    AllRowsNeededError
-        If columns have another order or kind here than in the model.
-    DataError, ParameterError
-        If columns are missing, or are to be read in another way.
-    """
+    """Return rows with the columns of the model, and with the levels of both."""
     known, found = start.model.schema, table.schema
     check_reading(known, requested.categorical, requested.unknown, start.name)
     if known.named:
@@ -62,13 +54,7 @@ def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTab
 
 
 def sample_in_model(sample: CutSample, start: Start, requested: ReadRequest) -> CutSample:
-    """Return the rows from which cuts are chosen, and the masses of levels, in terms of the model.
-
-    Raises
-    ------
-    AllRowsNeededError, DataError, ParameterError
-        As :func:`as_in_model`.
-    """
+    """Return the sample for cuts, and the masses of levels, in terms of the model."""
     table = as_in_model(sample.table, start, requested)
     masses = {}
     for j, mass in sample.level_mass.items():

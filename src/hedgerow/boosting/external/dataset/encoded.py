@@ -81,11 +81,6 @@ def statistics_of(
     """Return the columns of each statistic of a fit; none for most fits.
 
     ``n_at_once`` is the number of folds that compute them at the same time.
-
-    Raises
-    ------
-    AllRowsNeededError
-        If statistics are needed, but cannot be computed in this way.
     """
     if plan.objective is None or plan.start is not None:
         return []
@@ -175,9 +170,7 @@ class EncodedRows:
         most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
         own = found.sample.of_columns(inputs.kept)
         if isinstance(found.table, SparseTable):  # without statistics
-            return fit_sample(
-                replace(own, table=self.of_new(found.table)), most, n_threads, forced
-            )
+            return fit_sample(replace(own, table=self.of_new(found.table)), most, n_threads, forced)
         others = Inputs(inputs.kept, (), inputs.crosses)
         own = replace(own, table=self._table_of(found.table.values, others))
         if self.values is None:
@@ -213,27 +206,7 @@ def encode_rows(
     memory_limit: int,
     folder: Callable[[], ScratchFolder],
 ) -> EncodedRows | None:
-    """Return the crosses and the statistics of the training rows; None if the fit needs none.
-
-    Parameters
-    ----------
-    found : Found
-        Result of pass one, with the levels of the training rows.
-    plan : StorePlan
-        With resolved parameters.
-    batches : callable
-        Returns all rows, read with the schema of ``found``: training rows, and held-out rows.
-    others : Communicator
-        The ranks with the other rows.
-    memory_limit : int
-    folder : callable
-        Makes a folder for the mapped file; the caller closes it.
-
-    Raises
-    ------
-    AllRowsNeededError
-        See :func:`statistics_of`.
-    """
+    """Return the crosses and the statistics of the training rows; None if the fit needs none."""
     schema, objective = found.schema, plan.objective
     groups = statistics_of(schema, found.n_rows, plan, others.size, memory_limit)
     crosses = crosses_of(plan.params, schema) if plan.start is None else ()

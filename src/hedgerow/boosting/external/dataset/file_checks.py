@@ -22,13 +22,7 @@ def check_device(params: BoostParams) -> None:
 
 
 def targets_in_order(roles: Roles, objective: Objective | None) -> Roles:
-    """Return the roles with the targets in the order of those of ``objective``.
-
-    Raises
-    ------
-    DataError
-        If there are more or fewer targets, or others.
-    """
+    """Return the roles with the targets in the order of those of ``objective``."""
     check_n_targets(max(1, len(roles.targets)), objective)
     if not (isinstance(objective, SeveralTargets) and objective.named):
         return roles
@@ -44,10 +38,6 @@ def check_parts(data: object, params: BoostParams) -> None:
 
     Later checks cover options that depend on the rows.  ``data`` is None for rows on a cluster,
     which are never a single chunk.
-
-    Raises
-    ------
-    AllRowsNeededError
     """
     check_device(params)
     if data is None and params.tree_method != "hist":

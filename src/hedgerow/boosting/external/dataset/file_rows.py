@@ -148,15 +148,7 @@ class RowReader:
         return self.source.roles.features_of(self._columns, self._first)
 
     def read(self, features: bool = True, n_outputs: int | None = None) -> Iterator[Rows]:
-        """Yield all rows from the start.
-
-        Parameters
-        ----------
-        features : bool, default=True
-            False: read only the columns that are not features.
-        n_outputs : int, optional
-            Read offsets with this many columns.
-        """
+        """Yield all rows from the start."""
         for number, part in enumerate(self.source.parts):
             n_rows, checksum = 0, 0
             for batch in part.batches(self._wanted(features), self._max_bytes):

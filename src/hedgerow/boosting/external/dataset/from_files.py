@@ -17,13 +17,7 @@ from hedgerow.errors import ParameterError, StorageError, brief
 
 
 def make_folder(folder: str) -> None:
-    """Create a folder and its parents, unless it exists.
-
-    Raises
-    ------
-    StorageError
-        If it cannot be created, or something else has its name.
-    """
+    """Create a folder and its parents, unless it exists."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -34,15 +28,7 @@ def make_folder(folder: str) -> None:
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:
-    """Return the folders for chunks, all writable; missing folders are created.
-
-    Raises
-    ------
-    ParameterError
-        If ``cache_dir`` is neither a path nor a list of paths.
-    StorageError
-        If a folder cannot be created or is not writable, or without ``cache_dir`` none is.
-    """
+    """Return the folders for chunks, all writable; missing folders are created."""
     if cache_dir is None:
         return (temporary_folder(),)
     single = isinstance(cache_dir, (str, os.PathLike))

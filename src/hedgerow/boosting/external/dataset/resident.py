@@ -81,13 +81,7 @@ class ResidentRows(Dataset):
         *,
         more_levels: bool = False,
     ) -> AnyTable:
-        """Read all rows; see :meth:`hedgerow.Dataset.table`.
-
-        Raises
-        ------
-        ParameterError
-            If they need more memory than the limit.
-        """
+        """Read all rows; see :meth:`hedgerow.Dataset.table`."""
         if schema is None:
             if self._own is None:
                 self._check_size()
@@ -167,11 +161,6 @@ def in_memory(
     """Return rows of files as a Dataset in memory; leave other Datasets unchanged.
 
     The last two arguments are those of :class:`ResidentRows`.
-
-    Raises
-    ------
-    AllRowsNeededError
-        The reason, unless the rows are files that this process reads alone.
     """
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 

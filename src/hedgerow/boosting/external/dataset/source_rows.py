@@ -126,19 +126,7 @@ class SourceRows(Dataset):
         names: Sequence[str | None] | None = None,
         intervals: bool = False,
     ) -> None:
-        """Read the targets as times of events, if they are; call this before a survey.
-
-        Parameters
-        ----------
-        objective : object
-            Two columns are times for ``"cox"`` and ``"aft"``, and two targets for other losses,
-            even if they were read as times before.
-        names : sequence of str or None, optional
-            The user's names of the two columns, if the source has others.
-        intervals : bool, default=False
-            Whether columns that nothing tells apart are ends, because the training rows have
-            intervals.
-        """
+        """Read the targets as times of events, if they are; call this before a survey."""
         if len(self.source.roles.targets) < 2:
             return
         if not isinstance(objective, str) or objective not in SURVIVAL:

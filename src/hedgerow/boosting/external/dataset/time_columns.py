@@ -92,13 +92,7 @@ class TimeFacts:
 
 
 def column_names(columns: Sequence[str], names: Sequence[str | None] | None) -> Names:
-    """Return the user's names of two columns of a source.
-
-    Raises
-    ------
-    DataTypeError
-        If there are more columns.
-    """
+    """Return the user's names of two columns of a source."""
     if len(columns) != 2:
         raise not_two(names or [None] * len(columns), "y")
     return (None, None) if names is None else (names[0], names[1])
@@ -112,25 +106,7 @@ def find_time_columns(
     facts: TimeFacts,
     others: Communicator,
 ) -> TimeColumns:
-    """Return what the two columns of the targets of all rows are.
-
-    Parameters
-    ----------
-    names : tuple of str or None
-    objective : {"cox", "aft"}
-    intervals : bool
-        Whether columns that nothing tells apart are ends, because those of the training rows are.
-    read : iterable
-        Its iteration passes all rows to ``facts``.
-    facts : TimeFacts
-    others : Communicator
-        The ranks with the other rows.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the columns are not times of events, or may be more than one kind of them.
-    """
+    """Return what the two columns of the targets of all rows are."""
     if first_end(names) is not None:
         return TimeColumns(form_of(names, (False, False), "y", objective), names)
     for _ in read:

@@ -151,11 +151,6 @@ def bytes_for_loss(
 
     Rankings without positions keep the ``n_own`` rows of a rank, other losses that compare rows
     those of all ranks.
-
-    Raises
-    ------
-    ParameterError
-        If this is more than its share of the limit.
     """
     if objective is None:
         return 0

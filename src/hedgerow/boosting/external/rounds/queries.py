@@ -263,13 +263,6 @@ def metrics_of_all(
     """Bind metrics of a ranking to the queries of all ranks' rows; leave others unchanged.
 
     ``by_rows``: whether out-of-bag rows are to be scored.
-
-    Raises
-    ------
-    DataError
-        If the scored rows have no queries.
-    ParameterError
-        If single rows are to be scored.
     """
     if not isinstance(objective, RankingLoss):
         return tuple(metrics)
@@ -291,19 +284,7 @@ def groups_aside(
     seed: int,
     others: Communicator,
 ) -> Choose:
-    """Return a function that chooses rows of complete groups.
-
-    Parameters
-    ----------
-    groups : uint64 (n_rows,)
-        Key of the group of each row of this rank with positive weight.
-    target : float64 (n_rows,)
-    fraction : float in (0, 1)
-    stratify : bool
-        Whether targets are classes.
-    seed : int
-    others : Communicator
-    """
+    """Return a function that chooses rows of complete groups."""
     before, _ = count_rows(len(groups), others)
     aside = rows_of_groups_aside(groups, target, fraction, stratify, seed, others)
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]

@@ -37,13 +37,6 @@ def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
 
     Raise ``ParameterError`` if ``device="cuda"`` does not go with another setting. Raise
     ``DeviceError`` if ``device="cuda"`` and there is no GPU.
-
-    Parameters
-    ----------
-    params : BoostParams
-        Resolved in all other respects.
-    table : Table or SparseTable
-        The training rows.
     """
     if params.device == "cpu":
         return params

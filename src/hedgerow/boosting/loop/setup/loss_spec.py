@@ -147,13 +147,6 @@ class LossSpec:
         Raise ``DataError`` if there are more classes than rows. Raise ``ParameterError`` for a
         user-defined loss that has none of the known forms, or a loss that is not for several
         targets.
-
-        Parameters
-        ----------
-        first : float64
-            Targets of the first ``TRIED`` rows of positive weight, or of all if there are fewer.
-        largest : float
-            Largest target.
         """
         if self.has_several:
             if self.counts_classes:

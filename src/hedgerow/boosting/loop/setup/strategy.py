@@ -33,11 +33,6 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
     """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged.
 
     Raise ``ParameterError`` with a setting that symmetric trees do not support.
-
-    Parameters
-    ----------
-    params : BoostParams
-        With per-column settings resolved.
     """
     if not is_symmetric(params):
         return params
@@ -80,11 +75,6 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
 
     Raise ``ParameterError`` if vector leaves are requested for a single output, or with a
     setting that they do not support.
-
-    Parameters
-    ----------
-    params : BoostParams
-        Resolved in all other respects.
     """
     params = resolve_symmetric(params)
     check_slopes(params)

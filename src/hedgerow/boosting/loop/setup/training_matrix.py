@@ -118,19 +118,7 @@ def bins_with_statistics(
     params: BoostParams,
     n_threads: int,
 ) -> BinSpec:
-    """Choose the bins of inputs with statistics, which depend on the order of the rows.
-
-    Parameters
-    ----------
-    own : CutSample
-        Of the other inputs.
-    values : array, shape (n_sampled, n_statistics)
-        Statistics of rows that are drawn by position (:func:`sampled_rows`).
-    weight : float64, shape (n_sampled,), or None
-        Their weights.
-    schema : Schema
-        Of the inputs.
-    """
+    """Choose the bins of inputs with statistics, which depend on the order of the rows."""
     means = inputs.statistic_columns
     most = list(params.max_bins_by_feature or (params.max_bins,) * inputs.n_inputs)
     columns = schema.columns[means.start : means.stop]

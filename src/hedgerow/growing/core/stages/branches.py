@@ -76,19 +76,7 @@ def make_constraints(
     max_nodes: int,
     forced: IntArray = NO_FORCED,
 ) -> Constraints:
-    """Return arrays of the constraints of a fit.
-
-    Parameters
-    ----------
-    params : BoostParams
-        Resolved (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).
-    n_features : int
-    last_bin : int64 (n_features,)
-        Of present values; empty where trees are not grown on bins.
-    max_nodes : int
-    forced : int64 (n_given, 4)
-        Cuts that trees begin with; see :class:`hedgerow.kernels.splits.growth.GrowthRules`.
-    """
+    """Return arrays of the constraints of a fit."""
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1
     groups: list[npt.NDArray[np.int64]] = []
@@ -128,15 +116,7 @@ def make_constraints(
 
 
 def forced_cuts(splits: Any, spec: BinSpec) -> IntArray:
-    """Return the forced first splits of each tree as cuts between bins, int64 (n_given, 4).
-
-    Parameters
-    ----------
-    splits : tuple or None
-        Resolved ``forced_splits``: column, threshold, and the numbers of the splits below.
-    spec : BinSpec
-        That has a cut at each threshold (:func:`hedgerow.growing.limits.constraints.resolve_bins`).
-    """
+    """Return the forced first splits of each tree as cuts between bins, int64 (n_given, 4)."""
     found = np.full((len(splits or ()), 4), -1, dtype=np.int64)
     for row, (feature, threshold, left, right) in zip(found, splits or (), strict=True):
         is_int = spec.schema.kinds[feature] == "int"
