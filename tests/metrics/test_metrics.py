@@ -595,7 +595,6 @@ OVR = functools.partial(reference.roc_auc_score, multi_class="ovr")
         (3, MULTI, True, "f1_macro"),
         (3, OVR, True, None),
     ],
-    ids=str,
 )
 def test_functions_of_two_arguments(n_classes, metric, higher, same, weighted) -> None:
     """Functions of scikit-learn give the scores of the metrics of the same name, and stop well."""

@@ -32,7 +32,30 @@ def relative(file: Path) -> str:
     return file.relative_to(SOURCE).as_posix()
 
 
-BUDGET: dict[str, int] = {}
+BUDGET = {
+    "boosting": 19_870,
+    "cli": 3_320,
+    "comm": 1_870,
+    "compile": 2_510,
+    "convert": 7_550,
+    "cuda": 870,
+    "data": 12_560,
+    "datasets": 70,
+    "distributed": 2_890,
+    "estimators": 5_940,
+    "explain": 1_890,
+    "growing": 16_400,
+    "inspection": 2_080,
+    "io": 3_390,
+    "kernels": 14_310,
+    "metrics": 2_790,
+    "model": 3_510,
+    "modules": 4_490,
+    "objectives": 7_510,
+    "plot": 3_840,
+    "report": 1_910,
+    "serving": 1_560,
+}
 """Most lines of each package, and of the modules beside them: it may be lowered, never raised."""
 
 
