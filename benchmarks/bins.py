@@ -93,7 +93,7 @@ def time_histograms() -> None:
     from hedgerow.growing.core.grower import _bins, _tile_cells
     from hedgerow.growing.core.setup import list_columns
     from hedgerow.growing.core.sums_pool import make_histogram_sums
-    from hedgerow.kernels.histograms.histogram import Packing, build_histogram
+    from hedgerow.kernels.histograms.histogram import Packing, build_histogram, no_lists
 
     n_rows = 1_000_000
     X, _ = table(n_rows)
@@ -120,7 +120,7 @@ def time_histograms() -> None:
                 for _ in range(calls):
                     build_histogram(
                         bins, packing, packed, columns, (0, FEATURES), ids, 0, count, cells, wide,
-                        0, None,
+                        0, no_lists(),
                     )  # fmt: skip
                 best = min(best, (time.perf_counter() - start) / calls)
             figures.append(1e9 * best / count)

@@ -45,7 +45,6 @@ class Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.rows_visited = 0
-        self.bare: layout.State | None = None  # the state without options
 
     def run(self, stage: str, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
         start = time.perf_counter()
@@ -66,13 +65,13 @@ def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> 
         small = job[batch.JOB_SMALL_SLOT] * size
         clock.run(
             "subtract", building.subtract_node,
-            0, columns, s.bins, s.columns, s.histograms, slot * size, small, lists, None,
+            0, columns, s.bins, s.columns, s.histograms, slot * size, small, lists, s.vectors,
         )  # fmt: skip
     elif searched == 1 or how == batch.SUBTRACTED:
         row = s.tree.table[node]
         place = (row[layout.NODE_START], row[layout.NODE_COUNT])
         clock.rows_visited += int(place[1])
-        clock.run("histogram", building.build_node, 0, clock.bare, place, slot, lists, None)
+        clock.run("histogram", building.build_node, 0, s, place, slot)
         if node == 0:
             building.sum_root(s.columns, s.bins.stride, s.histograms, slot * size, row)
 
@@ -94,7 +93,7 @@ def search_batch(s: layout.State, clock: Clock) -> None:
 
 def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     """Run ``growing.core.grow.grow_tree`` with a clock."""
-    scalars, tree, clock.bare = s.scalars, s.tree, building.bare(s)
+    scalars, tree = s.scalars, s.tree
     scalars[layout.IS_TREE] = number
     clock.run(
         "gradient", gradients.gradient_pass,
@@ -112,12 +111,12 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
             search_batch(s, clock)
         clock.run(
             "frontier", frontier.advance,
-            s.settings, s.rules, tree, scalars, s.search.found, s.options, None,
+            s.settings, s.rules, tree, scalars, s.search.found, s.options, s.vectors,
         )  # fmt: skip
     clock.run(
         "leaves", leaves.finish_tree,
         0, s.team, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
-        tree, scalars, s.options, None,
+        tree, scalars, s.options, s.gpu,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,8 @@ def cv(
     objective, sample = spec.objective, spec.train
     trees = resolved(spec.params, objective, sample.table.schema)
     trees = resolve_device(trees, sample.table)
-    check_queries(sample, None, objective, trees, stopping)
+    # Groups divide the folds here.
+    check_queries(replace(sample, group=None), None, objective, trees, stopping)
     check_positions(sample.position, objective, trees)
     kept = sample.without_zero_weights()
     with kept.row_names.reported():

@@ -42,8 +42,8 @@ def test_each_file_is_read_once(table, monkeypatch) -> None:
     read = []
     kept = tables.read_table
 
-    def note(path: str, *others):
-        read.append(path)
+    def note(path, *others):
+        read.append(str(getattr(path, "path", path)))
         return kept(path, *others)
 
     monkeypatch.setattr(tables, "read_table", note)

@@ -212,7 +212,9 @@ _FITS = {
     ),
     "weights": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, v(_NUMBERS)),
     "offset": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, offset=v(_NUMBERS)),
-    "groups": lambda v: HedgerowRegressor(n_estimators=1).fit(X, _NUMBERS, groups=v(_CODES)),
+    "groups": lambda v: HedgerowRegressor(n_estimators=1, early_stopping=True).fit(
+        X, _NUMBERS, groups=v(_CODES)
+    ),
     "queries": lambda v: HedgerowRanker(n_estimators=1).fit(X, _CODES, qid=v(_CODES)),
     "event": lambda v: HedgerowRegressor(objective="cox", n_estimators=1).fit(
         X, {"event": v(_CODES), "time": _NUMBERS}

@@ -27,6 +27,7 @@ from hedgerow.kernels.histograms.histogram import (
     add_histogram_sums,
     build_histogram,
     filled_cells,
+    no_lists,
 )
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
@@ -164,7 +165,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
         cells,
         wide,
         slot,
-        None,
+        no_lists(),
     )
     in_bytes = matrix.bytes_per_tile * SPACING
     assert not cells[:in_bytes].any(), "scratch cells must be left empty"

@@ -50,7 +50,7 @@ BUDGET = {
     "kernels": 14_310,
     "metrics": 2_790,
     "model": 3_510,
-    "modules": 4_490,
+    "modules": 4_500,
     "objectives": 7_510,
     "plot": 3_840,
     "report": 1_910,

@@ -168,9 +168,10 @@ class EncodedRows:
         """Choose the bins of the training rows; ``params`` are those of the inputs."""
         inputs, n_threads = self.encoding.inputs, self.n_threads
         most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        if isinstance(found.table, SparseTable):  # without statistics, so all columns are kept
+            own = replace(found.sample, table=self.of_new(found.table))
+            return fit_sample(own, most, n_threads, forced)
         own = found.sample.of_columns(inputs.kept)
-        if isinstance(found.table, SparseTable):  # without statistics
-            return fit_sample(replace(own, table=self.of_new(found.table)), most, n_threads, forced)
         others = Inputs(inputs.kept, (), inputs.crosses)
         own = replace(own, table=self._table_of(found.table.values, others))
         if self.values is None:
