@@ -16,6 +16,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation import cross_stopping
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_any
+from hedgerow.errors import DataError
 from tests.helpers.examples import examples
 
 PLAIN = plain_values() | {"early_stopping": False}
@@ -115,9 +116,16 @@ def test_a_weight_of_k_is_divided_as_k_rows_are(
     if len(set(x)) < 2 or kinds[0] != kinds[1]:
         assert len(set(x)) < 2 or len(row) >= 10 * len(set(x))
         return
-    for light, heavy in zip(
-        divided(repeated, n_folds, is_classes), divided(weighted, n_folds, is_classes), strict=True
-    ):
+    found = []
+    for sample in (repeated, weighted):
+        try:
+            found.append(divided(sample, n_folds, is_classes))
+        except DataError:  # one row, or one of each class, is too few
+            found.append(None)
+    if None in found:
+        assert found == [None, None]
+        return
+    for light, heavy in zip(*found, strict=True):
         for part in ("train", "test"):
             counted: dict[Any, float] = {}
             for i in row[getattr(light, part)]:
