@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import html
 import itertools
 import json
@@ -376,7 +377,10 @@ def test_the_description_of_the_routes(server, numbers, tmp_path) -> None:
         for method in operations:
             assert server.ask(method.upper(), path)[0] in ((200,) if method == "get" else (400,))
     odd = "<script>alert(1)</script>"
-    X = {odd: [1.0, 2.0] * 30, "when": np.arange(60).astype("datetime64[D]"), "n": [3, None] * 30}
+    days = np.arange(60).astype("datetime64[us]")
+    zoned = [day.replace(tzinfo=dt.UTC) for day in days.tolist()]
+    X = {odd: [1.0, 2.0] * 30, "when": days, "zoned": zoned, "n": [3, None] * 30}
+    X |= {"lasts": days - days[0], "at": [day.time() for day in days.tolist()]}
     booster = train({"n_estimators": 2}, Dataset(X, np.arange(60.0)))
     booster.save(tmp_path / "odd.hedgerow")
     token = "correct horse battery staple"

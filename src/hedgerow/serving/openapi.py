@@ -7,17 +7,20 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from hedgerow.data.schema import Column
+from hedgerow.data.schema import Column, Temporal
 from hedgerow.serving.records import KINDS
 from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel
 
 _TYPES = {"float": "number", "int": "integer", "category": "string"}
-_OF_TEMPORAL: dict[str, dict[str, Any]] = {
-    "dates": {"type": ["string", "integer", "null"], "examples": ["2024-02-29T12:00:00"]},
-    "times": {"type": ["string", "integer", "null"], "examples": ["12:00:00"]},
-    "durations": {"type": ["integer", "null"], "description": "microseconds", "examples": [0]},
+_TEXT = ["string", "null"]  # records that are lists may have microseconds instead
+_OF_TEMPORAL: dict[Temporal, dict[str, Any]] = {
+    "dates": {"type": _TEXT, "examples": ["2024-02-29T12:00:00"]},
+    "zoned dates": {"type": _TEXT, "examples": ["2024-02-29T12:00:00Z"]},
+    "times": {"type": _TEXT, "examples": ["12:00:00"]},
+    "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
 }
+_OF_TEMPORAL["any dates"] = _OF_TEMPORAL["dates"]
 _EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1], "category": [None]}
 _FEW = 3
 _REFUSALS = {
