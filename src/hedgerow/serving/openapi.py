@@ -15,12 +15,11 @@ from hedgerow.serving.slot import ServedModel
 _TYPES = {"float": "number", "int": "integer", "category": "string"}
 _TEXT = ["string", "null"]  # records that are lists may have microseconds instead
 _OF_TEMPORAL: dict[Temporal, dict[str, Any]] = {
-    "dates": {"type": _TEXT, "examples": ["2024-02-29T12:00:00"]},
+    **dict.fromkeys(("dates", "any dates"), {"type": _TEXT, "examples": ["2024-02-29T12:00:00"]}),
     "zoned dates": {"type": _TEXT, "examples": ["2024-02-29T12:00:00Z"]},
     "times": {"type": _TEXT, "examples": ["12:00:00"]},
     "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
 }
-_OF_TEMPORAL["any dates"] = _OF_TEMPORAL["dates"]
 _EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1], "category": [None]}
 _FEW = 3
 _REFUSALS = {
