@@ -13,11 +13,11 @@ from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel
 
 _TYPES = {"float": "number", "int": "integer", "category": "string"}
-_TEXT = ["string", "null"]  # records that are lists may have microseconds instead
-_OF_TEMPORAL: dict[Temporal, dict[str, Any]] = {
-    **dict.fromkeys(("dates", "any dates"), {"type": _TEXT, "examples": ["2024-02-29T12:00:00"]}),
-    "zoned dates": {"type": _TEXT, "examples": ["2024-02-29T12:00:00Z"]},
-    "times": {"type": _TEXT, "examples": ["12:00:00"]},
+_TEXT: dict[str, Any] = {"type": ["string", "null"]}  # lists may have microseconds instead
+_DATES = _TEXT | {"examples": ["2024-02-29T12:00:00"]}
+_OF_TEMPORAL: dict[Temporal, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES} | {
+    "zoned dates": _TEXT | {"examples": ["2024-02-29T12:00:00Z"]},
+    "times": _TEXT | {"examples": ["12:00:00"]},
     "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
 }
 _EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1], "category": [None]}
