@@ -7,7 +7,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from hedgerow.data.schema import Column, Temporal
+from hedgerow.data.schema import Column
 from hedgerow.serving.records import KINDS
 from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel
@@ -15,7 +15,7 @@ from hedgerow.serving.slot import ServedModel
 _TYPES = {"float": "number", "int": "integer", "category": "string"}
 _TEXT: dict[str, Any] = {"type": ["string", "null"]}  # lists may have microseconds instead
 _DATES = _TEXT | {"examples": ["2024-02-29T12:00:00"]}
-_OF_TEMPORAL: dict[Temporal, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES} | {
+_OF_TEMPORAL: dict[str, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES} | {
     "zoned dates": _TEXT | {"examples": ["2024-02-29T12:00:00Z"]},
     "times": _TEXT | {"examples": ["12:00:00"]},
     "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
