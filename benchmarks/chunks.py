@@ -23,7 +23,6 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.grower import ChunkGrower
-from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.objectives import make_objective
@@ -49,10 +48,8 @@ def compare(
     base = objective.initial_score(target, None)
     raw = np.repeat(base[:, None], len(target), axis=1)
     memory = TreeGrower(matrix, Fit(target, None, raw, objective, params, n_threads))
-    store = MemoryStore(matrix, target, chunk_rows=chunk_rows)
-    store.begin(work_of(objective, params))
-    chunks = ChunkGrower(store, objective, params, n_threads)
-    chunks.start(base)
+    store = MemoryStore(matrix, chunk_rows=chunk_rows)
+    chunks = ChunkGrower(store, Fit(target, None, raw.copy(), objective, params, n_threads))
     times = np.zeros((n_trees, 2))
     with contextlib.closing(memory), contextlib.closing(chunks):
         for number in range(n_trees):
@@ -77,12 +74,10 @@ def measure_bytes(
         start, stop = edges[communicator.rank : communicator.rank + 2]
         if mode == "features":
             start, stop = 0, len(target)
-        part = rows_of(matrix, start, stop)
-        store = MemoryStore(part, target[start:stop], first_row=int(start))
-        store.begin(work_of(objective, params))
-        grower = ChunkGrower(store, objective, params, 1, communicator, mode)
+        store, raw = MemoryStore(rows_of(matrix, start, stop)), np.full((1, stop - start), base[0])
+        fit = Fit(target[start:stop], None, raw, objective, params, 1)
+        grower = ChunkGrower(store, fit, communicator=communicator, mode=mode, first_row=int(start))
         with contextlib.closing(grower):
-            grower.start(base)
             for number in range(3):
                 grower.grow(number, 0)
         return grower.traffic[-1]

@@ -40,10 +40,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.boosting.external.rounds.scores import MOST_GATHERED
+from hedgerow.boosting.loop.ranks import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
-from hedgerow.data.external.row_store import MetadataSizes, WorkShape
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.growing.chunks.setup import MOST_ROWS
 from hedgerow.growing.chunks.space import builds_for, slots_for
@@ -246,7 +245,8 @@ def worker_bytes(
     """
     rows = n_rows / n_workers
     tiles = -(-n_features // 32)
-    row = RowShape(n_features, MetadataSizes(), WorkShape()).chunk_bytes(1 << 20) / (1 << 20)
+    shape = RowShape(n_features)
+    row = shape.chunk_bytes(1 << 20) / (1 << 20) + shape.vector_bytes
     own = math.ceil(n_features / n_workers)
     slots = slots_for(own, STRIDE, leaves, width=0) * own * STRIDE * WIDE_BYTES
     builds = builds_for(n_features, STRIDE, cores, leaves, width=0)
@@ -325,22 +325,22 @@ def grow(
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.memory_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower
-    from hedgerow.growing.chunks.setup import work_of
+    from hedgerow.growing.core.setup import Fit
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
 
     spec = fit_bins(read_table(make_rows(0, CHUNK_ROWS, n_features)[0]), 255)
     X, y = make_rows(*rows, n_features)
-    store = MemoryStore(bin_table(read_table(X), spec), y, chunk_rows=chunk_rows, first_row=rows[0])
+    store = MemoryStore(bin_table(read_table(X), spec), chunk_rows=chunk_rows)
     del X
     objective = make_objective("logistic", 1)
     params = resolve(BoostParams(max_leaves=leaves), objective)
-    store.begin(work_of(objective, params))
     counting = Counting(ranks)
+    fit = Fit(y, None, np.zeros((1, len(y))), objective, params, n_threads)
+    made = ChunkGrower(store, fit, communicator=counting, mode=mode, first_row=rows[0])
     seconds, talking, used = [], [], []
     trees: list[Any] = []
-    with closing(ChunkGrower(store, objective, params, n_threads, counting, mode)) as grower:
-        grower.start(np.zeros(1))
+    with closing(made) as grower:
         for number in range(WARM_UP + n_trees):
             if number == WARM_UP:
                 counting.exchanges = counting.scattered = 0

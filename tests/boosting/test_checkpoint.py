@@ -226,7 +226,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
 
     def state_of(state) -> list[bytes]:
         found = [state.rows.train.raw]
-        found += [] if state.rows.unseen is None else [state.rows.unseen.raw]
+        found += [scores.raw for scores in state.rows.held_out]
         found += getattr(state.rows.train, "out_of_bag", tuple)()
         return [array.tobytes() for array in found]
 

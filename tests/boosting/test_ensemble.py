@@ -274,7 +274,7 @@ def test_scores_of_the_fit_are_those_of_the_model(mode, n_classes) -> None:
     predictor = engine.Predictor(state.freeze(), ["float"] * X.shape[1])
     raw = predictor.raw_scores(X)
     np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.rows.unseen.raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -10,7 +10,7 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
-from hedgerow.boosting.external.rounds import scores
+from hedgerow.boosting.loop import ranks as on_ranks
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
@@ -20,8 +20,8 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.row_store import WorkShape
-from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
+from hedgerow.data.external.row_store import RowVectors
+from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.params import BoostParams
@@ -171,7 +171,7 @@ OF_WHOLE_ROWS = [
 
 @pytest.mark.parametrize("params", OF_WHOLE_ROWS, ids=range(len(OF_WHOLE_ROWS)))
 @pytest.mark.parametrize("weighted", [False, True])
-def test_what_needs_all_rows_works_where_they_are_one_chunk(params, weighted) -> None:
+def test_leaf_steps_without_a_rule_work_in_chunks(params, weighted) -> None:
     objective = params.get("objective", "squared_error")
     given = {"weight": weighted, "offset": objective != "softmax"}
     data, settings = rows(objective, **given), aimed(**params)
@@ -181,10 +181,9 @@ def test_what_needs_all_rows_works_where_they_are_one_chunk(params, weighted) ->
         ({"a": valid, "b": valid}, {"a": valid, "b": TableData(valid, 37)}),
     ):
         wanted = model_to_bytes(train(settings, Dataset(**data), in_memory).model)
-        found = train(settings, TableData(Dataset(**data), 1000), seen)
-        assert model_to_bytes(found.model) == wanted
-    with pytest.raises(AllRowsNeededError):
-        train(settings, TableData(Dataset(**data), 100))
+        for size in (1000, 100):
+            found = train(settings, TableData(Dataset(**data), size), seen)
+            assert model_to_bytes(found.model) == wanted
 
 
 @pytest.mark.parametrize("size", [3, 200])
@@ -203,7 +202,7 @@ def test_categories(size) -> None:
 # -- on disk -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [32 * 10**6, 4_400_000])
+@pytest.mark.parametrize("limit", [32 * 10**6, 4_330_000])
 @pytest.mark.parametrize(
     ("name", "sampling"),
     [("softmax", "uniform"), ("absolute_error", "uniform"), ("absolute_error", "goss")],
@@ -215,17 +214,16 @@ def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
                          sampling=sampling)  # fmt: skip
     expected = fit(sample, objective, params, FitOptions(n_jobs=1), validation=seen)
     spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
-    stores = []
+    parts = []
     for part in (sample, seen):
-        with ChunkSink(spec, [tmp_path], limit, work=WorkShape(3), chunk_rows=70) as sink:
-            sink.append(bin_table(part.table, spec), part.target, part.weight)
-            stores.append(sink.finish())
-    with stores[0] as train_store, stores[1] as valid_store:
+        with ChunkSink(spec, [tmp_path], limit, n_outputs=3, chunk_rows=70) as sink:
+            sink.append(bin_table(part.table, spec), RowVectors(part.target, part.weight))
+            parts.append(ExternalSample(*sink.finish()))
+    with parts[0].store, parts[1].store:
         found = fit_external(
-            ExternalSample(train_store), objective, params, FitOptions(n_jobs=1),
-            validation={ONLY: ExternalSample(valid_store)},
-        )  # fmt: skip
-        assert (len(train_store.chunk_sizes) == 1) == (limit > 5_000_000)
+            parts[0], objective, params, FitOptions(n_jobs=1), validation={ONLY: parts[1]}
+        )
+        assert (len(parts[0].store.chunk_sizes) == 1) == (limit > 5_000_000)
     assert model_to_bytes(found) == model_to_bytes(expected)
 
 
@@ -375,10 +373,19 @@ def test_validation_rows_cannot_be_taken_from_chunks() -> None:
 
 
 def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
-    monkeypatch.setattr(scores, "MOST_GATHERED", 100)
-    data = rows("logistic")
-    with pytest.raises(ParameterError, match=r"eval_metric .auc. needs .* 403 rows .* .logloss."):
-        train(aimed(objective="logistic", eval_metric="auc"), TableData(Dataset(**data), 50))
+    monkeypatch.setattr(on_ranks, "MOST_GATHERED", 100)
+    sample, whole, params = whole_sample()
+    sample = replace(sample, target=(sample.target > 0.0).astype(float))
+
+    def one(ranks):
+        with pytest.raises(ParameterError, match=r"eval_metric .auc. needs .* 403 rows .*.logloss"):
+            fit_external(
+                part_of(whole, sample, [0, 200, N], ranks.rank, 300), make_objective("logistic"),
+                params, FitOptions(NO_STOP, "auc"), communicator=ranks,
+            )  # fmt: skip
+        return True
+
+    assert all(run_ranks(2, one))
 
 
 def test_errors_of_a_metric_name_the_round() -> None:

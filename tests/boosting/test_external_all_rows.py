@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import fit_external
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.loop.setup.loss_spec import needs_all_rows
 from hedgerow.errors import DataError, LossError, ParameterError
@@ -214,7 +213,6 @@ def test_weights_of_zero_leave_queries_out() -> None:
 def test_rows_that_do_not_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bins of all rows exceed the memory limit; their scores do not."""
     monkeypatch.setattr(resident, "in_memory", None)
-    monkeypatch.setattr(fit_external, "OneChunkRows", None)
     n_rows = 300_000
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 8)).astype(np.float32)
@@ -234,17 +232,6 @@ def test_rows_that_do_not_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     found = model(params, files)
     table = pd.DataFrame(X, columns=columns)
     assert found == model(params, Dataset(table, y, **({} if qid is None else {"qid": qid})))
-
-
-def test_scores_that_do_not_fit_are_refused() -> None:
-    def batches() -> Iterator[Any]:
-        for seed in range(4):
-            X = np.random.default_rng(seed).normal(size=(100_000, 2))
-            yield X, np.exp(X[:, 0])
-
-    rows = Dataset.from_batches(batches, memory_limit="32 MB")
-    with pytest.raises(ParameterError, match=r"'cox' keeps \d+ bytes of each of 400,000 rows"):
-        train({"objective": "cox", "n_estimators": 1}, rows)
 
 
 def test_a_checkpoint_continues_with_the_same_queries(tmp_path: Path) -> None:

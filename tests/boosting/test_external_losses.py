@@ -11,7 +11,6 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.external_data import TargetSurvey
-from hedgerow.boosting.external.rounds import leaf_sums
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -145,7 +144,7 @@ def test_chunks(case) -> None:
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_line_search_in_chunks(case, monkeypatch, request) -> None:
+def test_line_search_in_chunks(case, request) -> None:
     if case == "own":  # called by Python, it would see all rows
         request.getfixturevalue("compiler")
     settings, data = make(case)
@@ -155,28 +154,8 @@ def test_line_search_in_chunks(case, monkeypatch, request) -> None:
     of_few_leaves = settings | {"sampling": "goss", "max_leaves": 3}
     expected = bytes_of(settings, Dataset(**data))
     expected_of_weighted = bytes_of(of_few_leaves, Dataset(**weighted))
-    for at_once in (leaf_sums._ROWS_AT_ONCE, 90):  # gathered, and in passes
-        monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", at_once)
-        assert bytes_of(settings, TableData(Dataset(**data), 101)) == expected
-        found = bytes_of(of_few_leaves, TableData(Dataset(**weighted), 37))
-        assert found == expected_of_weighted
-
-
-def test_a_search_of_few_rows_reads_the_chunks_once(monkeypatch) -> None:
-    passes = []
-    parts = leaf_sums.LeafSums._parts
-    monkeypatch.setattr(
-        leaf_sums.LeafSums, "_parts", lambda search, k: [passes.append(k), parts(search, k)][1]
-    )
-    X = features()
-    rows = TableData(Dataset(X, np.clip(np.round(X[:, 0] + 1.0), 0.0, 2.0)), 101)
-    settings = {"objective": "softmax", "leaf_estimation": "line_search", "n_estimators": 2}
-    train(SMALL | settings, rows)
-    assert passes == [0, 1, 2] * 2
-    passes.clear()
-    monkeypatch.setattr(leaf_sums, "_ROWS_AT_ONCE", 90)
-    train(SMALL | settings, rows)
-    assert len(passes) > 20 * 2
+    assert bytes_of(settings, TableData(Dataset(**data), 101)) == expected
+    assert bytes_of(of_few_leaves, TableData(Dataset(**weighted), 37)) == expected_of_weighted
 
 
 MORE = [
@@ -416,7 +395,6 @@ def test_parameters_of_losses_are_part_of_fits_in_memory_too(tmp_path) -> None:
         ({"objective": "huber", "tweedie_power": 1.5}, "tweedie_power=1.5 has no effect"),
         ({"objective": "hubert"}, "unknown objective 'hubert'"),
         ({"objective": fourth, "delta": 1.0}, "delta=1.0 has no effect with a custom objective"),
-        ({"objective": OwnSteps(), "leaf_estimation": "line_search"}, "'custom' needs the rows"),
     ],
 )
 def test_what_cannot_be_done_is_named(settings, message) -> None:

@@ -20,7 +20,6 @@ from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
-from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
 from tests.helpers.file_tables import all_kinds, simple, split, write
@@ -31,16 +30,8 @@ Stored = tuple[BinSpec, np.ndarray, np.ndarray, np.ndarray | None]
 
 def read_back(sample: Any) -> Stored:
     """Return the spec, bins by column, targets and weights of all chunks."""
-    store = sample.store
-    store.begin(WorkShape())
-    bins, targets, weights = [], [], []
-    for chunk in store.chunks():
-        bins.append(chunk.matrix.by_column[:, : chunk.n_rows].copy())
-        targets.append(chunk.target.copy())
-        if chunk.weight is not None:
-            weights.append(chunk.weight.copy())
-    weight = np.concatenate(weights) if weights else None
-    return store.spec, np.hstack(bins), np.concatenate(targets), weight
+    bins = [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
+    return sample.store.spec, np.hstack(bins), sample.vectors.target, sample.vectors.weight
 
 
 def stored(

@@ -387,7 +387,7 @@ def test_ranks_with_files_of_their_own(
             found = data.stored(StorePlan(settings, set_aside=chosen))
             try:
                 return [
-                    None if sample is None else (sample.store.first_row, *bins_of(sample.store))
+                    None if sample is None else (sample.first_row, *bins_of(sample))
                     for sample in found
                 ]
             finally:
@@ -414,11 +414,8 @@ def test_ranks_with_files_of_their_own(
             np.testing.assert_array_equal(part[1].cut_keys, whole[1].cut_keys)
 
 
-def bins_of(store: Any) -> tuple[Any, Any, Any]:
+def bins_of(sample: Any) -> tuple[Any, Any, Any]:
     """Return the spec, bins by column and targets."""
-    bins = [np.zeros((store.spec.n_features, 0), np.uint8)]
-    targets = [np.zeros(0)]
-    for chunk in store.chunks():
-        bins.append(chunk.matrix.by_column[:, : chunk.n_rows].copy())
-        targets.append(chunk.target.copy())
-    return store.spec, np.hstack(bins), np.concatenate(targets)
+    bins = [np.zeros((sample.store.spec.n_features, 0), np.uint8)]
+    bins += [chunk.matrix.by_column[:, : chunk.n_rows].copy() for chunk in sample.store.chunks()]
+    return sample.store.spec, np.hstack(bins), sample.vectors.target

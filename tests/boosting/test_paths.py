@@ -1046,7 +1046,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
 }
 ON_ONE_WORKER = {
-    *(name for name in FEATURES if "statistics" in name and "by folds" in name),
+    *(name for name in FEATURES if "folds" in name or "loss of all rows" in name),
+    *(name for name in FEATURES if name.startswith("Cox")),
     "target statistics",
     "target statistics of several targets",
     "bundles with conflicts of target statistics",
@@ -1401,11 +1402,10 @@ def divided(values: Any, n_parts: int = 3) -> Any:
 
 
 def on_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all workers train, also on folds of few rows."""
-    from hedgerow.distributed import one_worker, training
+    """Let all workers train."""
+    from hedgerow.distributed import training
 
     monkeypatch.setattr(training, "run_alone", None)
-    monkeypatch.setattr(one_worker, "FEW_VALUES", 0)
 
 
 @pytest.mark.parametrize("name", ON_CLUSTERS)
@@ -1421,64 +1421,6 @@ def test_clusters_give_the_bytes_of_memory(
     known = {role: divided(ROWS[column]) for role, column in roles.items()}
     found = train_on_cluster(client, params, divided(ROWS[columns]), divided(ROWS[target]), **known)
     assert found.to_bytes() == bytes_in_memory(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "parallelism", "n_parts"),
-    [
-        ("early stopping by folds", "features", 3),
-        ("rankings by folds", "features", 3),
-        pytest.param("Cox by folds", "features", 3, marks=pytest.mark.slow),
-        ("early stopping by folds", "data", 1),
-        ("rankings of few columns by folds", "data", 1),
-        pytest.param(
-            "several targets of a loss of all rows by folds", "data", 1, marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_folds_on_workers_that_hold_all_rows_or_none(
-    name: str, parallelism: Any, n_parts: int, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hedgerow.distributed import training
-
-    on_all_workers(monkeypatch)
-    params, columns, target, roles = parts_of(FEATURES[name])
-    known = {role: divided(ROWS[column], n_parts) for role, column in roles.items()}
-    X, y = divided(ROWS[columns], n_parts), divided(ROWS[target], n_parts)
-    found = training.train(client, params, X, y, parallelism=parallelism, **known)
-    assert found.to_bytes() == bytes_in_memory(name)
-
-
-@pytest.mark.parametrize(("few", "limit", "alone"), [(10**6, 0, 1), (10, 0, 0), (10**6, 9, 0)])
-def test_folds_of_few_rows_grow_on_one_worker_if_it_has_memory(
-    few: int, limit: int, alone: int, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hedgerow.distributed import one_worker, training
-
-    calls = []
-    run_alone = training.run_alone
-
-    def spy(*args: Any) -> Any:
-        calls.append(args)
-        return run_alone(*args)
-
-    monkeypatch.setattr(training, "run_alone", spy)
-    monkeypatch.setattr(one_worker, "FEW_VALUES", few)
-    limits = dict.fromkeys(client.scheduler_info()["workers"], limit)
-    monkeypatch.setattr(one_worker, "limits_of_workers", lambda dask_scheduler=None: limits)
-    params = {"n_estimators": 3, "early_stopping": "cv"}
-    found = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y))
-    assert len(calls) == alone
-    assert found.to_bytes() == train(params, Dataset(ROWS[COLUMNS], ROWS.y)).to_bytes()
-
-
-def test_folds_on_workers_end_in_time(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hedgerow.distributed import training
-
-    on_all_workers(monkeypatch)
-    params = {"n_estimators": 10**6, "early_stopping": "cv", "patience": 10**6, "time_budget": 1.0}
-    model = training.train(client, params, divided(ROWS[COLUMNS]), divided(ROWS.y)).model
-    assert 0 < model.training["best_round"] == model.forest.n_rounds < 10**6
 
 
 @pytest.mark.parametrize("trees", [{}, {"linear_leaves": True}])

@@ -25,14 +25,7 @@ from hedgerow.data.external import block_files, scratch
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.column_codec import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
-from hedgerow.data.external.row_store import (
-    EVERYTHING,
-    NO_BINS,
-    ChunkWork,
-    MetadataSizes,
-    Uses,
-    WorkShape,
-)
+from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, RowVectors, Uses
 from hedgerow.errors import ParameterError, StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -41,7 +34,7 @@ from tests.helpers.examples import examples
 
 COMPRESSIONS = ("auto", "none", "always")
 LARGE = 1 << 30
-FIELDS = ChunkWork._fields
+NO_BINS = Uses(False, ())
 
 
 def make_matrix(n_rows, n_features, seed=0):
@@ -61,38 +54,26 @@ def rows_of(matrix, start, stop):
     return replace(matrix, by_row=by_row, by_column=by_column)
 
 
-def smallest_limit(
-    matrix, chunk_rows, n_lanes=1, weighted=False, n_offsets=0, n_outputs=1, kept=0, n_numbers=0
-):
-    sizes = MetadataSizes(weighted, n_offsets, n_numbers=n_numbers)
-    shape = RowShape(matrix.n_columns, sizes, WorkShape(n_outputs, bool(kept)))
+def smallest_limit(matrix, chunk_rows, n_lanes=1, n_numbers=0):
+    shape = RowShape(matrix.n_columns, n_numbers)
     return RESERVE + (n_lanes + 2) * shape.chunk_bytes(chunk_rows)
 
 
-def make_store(
-    folders, matrix, target, weight=None, offset=None, cuts=(), limit=LARGE, numbers=None, **options
-):
+def make_store(folders, matrix, cuts=(), limit=LARGE, numbers=None, **options):
     folders = folders if isinstance(folders, list) else [folders]
     with ChunkSink(matrix.spec, folders, limit, **options) as sink:
-        edges = [0, *cuts, matrix.n_rows]
-        for start, stop in itertools.pairwise(edges):
-            part = rows_of(matrix, start, stop)
-            sink.append(
-                part,
-                target[start:stop],
-                None if weight is None else weight[start:stop],
-                None if offset is None else offset[:, start:stop],
-                None if numbers is None else numbers[start:stop],
-            )
-        return sink.finish()
+        for start, stop in itertools.pairwise([0, *cuts, matrix.n_rows]):
+            some = None if numbers is None else numbers[start:stop]
+            sink.append(rows_of(matrix, start, stop), numbers=some)
+        return sink.finish()[0]
 
 
-def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING, numbers=None):
+def assert_same(store, matrix, uses=EVERYTHING, numbers=None):
     row, sizes = 0, []
     for number, chunk in enumerate(store.chunks(uses=uses)):
         rows = slice(row, row + chunk.n_rows)
         assert chunk.number == number
-        assert chunk.first_row == store.first_row + row
+        assert chunk.rows == rows
         found, n = chunk.matrix, chunk.n_rows
         if uses.by_row:
             np.testing.assert_array_equal(found.by_row[:, :n], matrix.by_row[:, rows])
@@ -104,11 +85,6 @@ def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING
         assert found.by_column.shape == (matrix.n_columns, n + PAD)
         assert found.by_row.flags.writeable
         assert found.layout is None
-        np.testing.assert_array_equal(chunk.target, target[rows])
-        for given_, kept in ((weight, chunk.weight), (offset, chunk.offset)):
-            assert (given_ is None) == (kept is None)
-            if given_ is not None:
-                np.testing.assert_array_equal(kept, given_[..., rows])
         assert (numbers is None) == (chunk.numbers is None)
         if numbers is not None:
             np.testing.assert_array_equal(chunk.numbers, numbers[rows])
@@ -116,7 +92,7 @@ def assert_same(store, matrix, target, weight=None, offset=None, uses=EVERYTHING
             assert chunk.numbers.flags.writeable
         row += n
         sizes.append(n)
-    assert row == matrix.n_rows
+    assert row == store.n_rows == matrix.n_rows
     assert sizes == list(store.chunk_sizes)
 
 
@@ -127,8 +103,7 @@ def assert_nothing_left(*folders):
 
 @pytest.fixture(scope="module")
 def small():
-    matrix = make_matrix(500, 7)
-    return matrix, np.arange(500.0)
+    return make_matrix(500, 7)
 
 
 @st.composite
@@ -140,11 +115,8 @@ def stores(draw):
         "chunk_rows": draw(st.integers(1, 200)),
         "compression": draw(st.sampled_from(COMPRESSIONS)),
         "n_folders": draw(st.integers(1, 3)),
-        "weighted": draw(st.booleans()),
-        "n_offsets": draw(st.sampled_from([0, 1, 3])),
         "with_numbers": draw(st.booleans()),
         "tight": draw(st.booleans()),
-        "first_row": draw(st.sampled_from([0, 1 << 40])),
     }
 
 
@@ -152,87 +124,75 @@ def stores(draw):
 @given(case=stores())
 def test_what_was_appended_comes_back(case, tmp_path_factory):
     folders = [tmp_path_factory.mktemp("disk") for _ in range(case["n_folders"])]
-    matrix, n_outputs = case["matrix"], max(1, case["n_offsets"])
-    rng = np.random.default_rng(0)
-    target = rng.normal(size=matrix.n_rows)
-    weight = rng.random(matrix.n_rows) if case["weighted"] else None
-    offset = rng.normal(size=(n_outputs, matrix.n_rows)) if case["n_offsets"] else None
+    matrix = case["matrix"]
     shape = matrix.n_rows, matrix.spec.n_features
-    numbers = rng.normal(size=shape) if case["with_numbers"] else None
-    tight = smallest_limit(
-        matrix, case["chunk_rows"], len(folders), case["weighted"], case["n_offsets"], n_outputs,
-        n_numbers=shape[1] * case["with_numbers"],
-    )  # fmt: skip
+    numbers = np.random.default_rng(0).normal(size=shape) if case["with_numbers"] else None
+    n_numbers = shape[1] * case["with_numbers"]
+    tight = smallest_limit(matrix, case["chunk_rows"], len(folders), n_numbers)
     with make_store(
-        folders, matrix, target, weight, offset, case["cuts"],
-        limit=tight if case["tight"] else LARGE, work=WorkShape(n_outputs),
-        chunk_rows=case["chunk_rows"], compression=case["compression"], numbers=numbers,
+        folders, matrix, case["cuts"], tight if case["tight"] else LARGE, numbers,
+        chunk_rows=case["chunk_rows"], compression=case["compression"],
     ) as store:  # fmt: skip
-        store.first_row = case["first_row"]
-        store.begin(WorkShape(n_outputs))
         n_chunks = -(-matrix.n_rows // case["chunk_rows"])
         if not case["tight"]:
             assert list(store.chunk_sizes) == [matrix.n_rows]
         fits = not case["tight"] or n_chunks <= len(folders) + 2
         assert store.n_resident == (len(store.chunk_sizes) if fits else 0)
         assert len(store.chunk_sizes) in (1, n_chunks)
-        last = matrix.n_columns - 1
-        some = range(shape[1] * case["with_numbers"])
-        for uses in (EVERYTHING, NO_BINS, Uses(True, ()), Uses(False, (last, 0)), EVERYTHING):
-            uses = uses._replace(numbers=some)
-            assert_same(store, matrix, target, weight, offset, uses, numbers)
+        last, some = matrix.n_columns - 1, range(n_numbers)
+        for uses in (EVERYTHING, NO_BINS, ROWS_ONLY, Uses(False, (last, 0)), EVERYTHING):
+            assert_same(store, matrix, uses._replace(numbers=some), numbers)
     assert_nothing_left(*folders)
 
 
-@settings(max_examples=examples(25), deadline=None)
-@given(data=st.data())
-def test_work_keeps_what_was_written(data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("disk")
-    matrix = make_matrix(100, 3)
-    chunk_rows, n_outputs = data.draw(st.integers(10, 60)), data.draw(st.integers(1, 3))
-    kept, resident = data.draw(st.booleans()), data.draw(st.integers(0, 3))
-    limit = smallest_limit(matrix, chunk_rows, n_outputs=n_outputs, kept=kept)
-    limit += resident * (limit - RESERVE) // 3
-    options = {"chunk_rows": chunk_rows, "work": WorkShape(n_outputs, kept)}
-    rng = np.random.default_rng(0)
-    with make_store(folder, matrix, np.zeros(100), limit=limit, **options) as store:
-        for _ in range(2):
-            store.begin(WorkShape(n_outputs, kept))
-            assert store.n_resident >= min(resident, len(store.chunk_sizes))
-            known = {}
-            for _ in range(data.draw(st.integers(1, 5))):
-                reads = data.draw(st.sets(st.sampled_from(FIELDS)))
-                writes = data.draw(st.sets(st.sampled_from(FIELDS)))
-                words = data.draw(st.sampled_from([1, 2]))
-                uses = Uses(False, (), reads, writes, words)
-                numbers = data.draw(st.sets(st.sampled_from(range(len(store.chunk_sizes)))))
-                for chunk in store.chunks(sorted(numbers), uses):
-                    n = chunk.n_rows
-                    assert chunk.work.raw.shape == (n_outputs, n)
-                    assert chunk.work.probability.shape == ((n_outputs, n) if kept else (0, 0))
-                    assert len(chunk.work.rows) == n + PAD
-                    for name in FIELDS:
-                        array = getattr(chunk.work, name)
-                        part = array[: n * words] if name == "packed" else array
-                        before = known.get((chunk.number, name))
-                        if name in reads and before is not None and len(before) >= len(part):
-                            np.testing.assert_array_equal(part, before[: len(part)])
-                        if name in writes:
-                            part[...] = rng.integers(0, 1 << 31, part.shape)
-                            known[chunk.number, name] = part.copy()
-    assert_nothing_left(folder)
+@given(cuts=st.lists(st.integers(0, 90), max_size=4), n_targets=st.integers(1, 2))
+def test_vectors_of_all_rows_are_those_of_the_batches(cuts, n_targets, tmp_path_factory):
+    folder, matrix, rng = (
+        tmp_path_factory.mktemp("disk"),
+        make_matrix(90, 2),
+        np.random.default_rng(0),
+    )
+    target = rng.normal(size=90 if n_targets == 1 else (90, n_targets))
+    for weight, offset in ((None, None), (rng.random(90), rng.normal(size=(3, 90)))):
+        whole = RowVectors(target, weight, offset)
+        with ChunkSink(matrix.spec, [folder], LARGE) as sink:
+            for start, stop in itertools.pairwise([0, *sorted(cuts), 90]):
+                rows = np.arange(start, stop)
+                sink.append(rows_of(matrix, start, stop), whole.take(rows))
+            store, found = sink.finish()
+        store.close()
+        for own, given_ in zip(found, whole, strict=True):
+            assert (own is None) == (given_ is None)
+            if own is not None:
+                np.testing.assert_array_equal(own, given_)
+        assert found.target.flags.f_contiguous
+
+
+def test_arrays_of_rows_beyond_the_limit_are_in_files(small, tmp_path):
+    limit = smallest_limit(small, 60)
+    with make_store(tmp_path, small, limit=limit, chunk_rows=60) as store:
+        in_memory, mapped = (store.row_array((2, limit // 20), np.float64) for _ in range(2))
+        kinds = []
+        for array in (in_memory, mapped):
+            array[:] = 7.0
+            assert array.shape == (2, limit // 20)
+            owner = array
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            kinds.append(isinstance(owner, np.memmap) or owner.base is not None)
+        assert kinds == [False, True]
+        assert len(store.row_array(0, np.uint32)) == 0
+    assert (mapped == 7.0).all()  # for as long as it is needed
+    assert_nothing_left(tmp_path)
 
 
 def test_chunks_by_number_and_a_store_without_rows(small, tmp_path):
-    matrix, target = small
-    limit = smallest_limit(matrix, 60)
-    with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
-        store.begin(WorkShape())
+    limit = smallest_limit(small, 60)
+    with make_store(tmp_path, small, limit=limit, chunk_rows=60) as store:
         assert [chunk.number for chunk in store.chunks([1, 4, 7])] == [1, 4, 7]
-        assert [chunk.first_row for chunk in store.chunks([2])] == [120]
-    with ChunkSink(matrix.spec, [tmp_path], LARGE) as sink, sink.finish(first_row=3) as store:
-        store.begin(WorkShape())
-        assert (list(store.chunks()), list(store.chunk_sizes), store.first_row) == ([], [], 3)
+        assert [chunk.start for chunk in store.chunks([2])] == [120]
+    with ChunkSink(small.spec, [tmp_path], LARGE) as sink, sink.finish()[0] as store:
+        assert (list(store.chunks()), list(store.chunk_sizes), store.n_rows) == ([], [], 0)
     assert_nothing_left(tmp_path)
 
 
@@ -244,7 +204,7 @@ def without(monkeypatch, *names):
 @pytest.mark.parametrize("compression", ["none", "always"])
 @pytest.mark.parametrize("lacking", ["madvise", "positions", "pyarrow"])
 def test_systems_that_lack_something(lacking, compression, small, tmp_path, monkeypatch):
-    matrix, target = small
+    matrix = small
     if lacking == "madvise":
         monkeypatch.setattr(block_files, "_advise", lambda: None)
     elif lacking == "positions":
@@ -254,21 +214,19 @@ def test_systems_that_lack_something(lacking, compression, small, tmp_path, monk
         assert find_lz4() is None
     limit = smallest_limit(matrix, 60)
     options = {"chunk_rows": 60, "compression": compression}
-    with make_store(tmp_path, matrix, target, limit=limit, **options) as store:
-        store.begin(WorkShape())
+    with make_store(tmp_path, matrix, limit=limit, **options) as store:
         for _ in range(2):
-            assert_same(store, matrix, target)
+            assert_same(store, matrix)
     assert_nothing_left(tmp_path)
 
 
 def test_chunks_are_encoded_once_the_file_cache_is_full(small, tmp_path, monkeypatch):
-    matrix, target = small
+    matrix = small
     monkeypatch.setattr("hedgerow.data.external.chunk_sink.file_cache_bytes", lambda: 3 * 124 * 15)
-    with make_store(tmp_path, matrix, target, chunk_rows=60) as store:
+    with make_store(tmp_path, matrix, chunk_rows=60) as store:
         mapped = [chunk.by_row is not None for chunk in store.files.chunks]
         assert mapped == [True] * 3 + [False] * 6
-        store.begin(WorkShape())
-        assert_same(store, matrix, target)
+        assert_same(store, matrix)
 
 
 # Codecs
@@ -333,7 +291,7 @@ def test_rows_are_gathered_from_columns(n_columns, n_rows):
     n_chunks=st.integers(0, 10_000),
 )
 def test_the_parts_are_within_the_limit(limit, n_columns, n_outputs, n_lanes, n_chunks):
-    shape = RowShape(n_columns, MetadataSizes(weighted=True), WorkShape(n_outputs, True))
+    shape = RowShape(n_columns, n_outputs=n_outputs)
     try:
         plan = divide_memory(limit, shape, n_lanes)
     except ParameterError as error:
@@ -350,29 +308,15 @@ def test_the_parts_are_within_the_limit(limit, n_columns, n_outputs, n_lanes, n_
     assert plan.chunk_bytes == shape.chunk_bytes(plan.chunk_rows)
 
 
-def test_too_little_memory_for_the_outputs_of_a_fit(small, tmp_path):
-    matrix, target = small
-    limit = smallest_limit(matrix, 60)
-    with make_store(tmp_path, matrix, target, limit=limit, chunk_rows=60) as store:
-        with pytest.raises(ParameterError, match=r"memory_limit=.* at least \d+"):
-            store.begin(WorkShape(1000, True))
-        store.begin(WorkShape())
-        assert_same(store, matrix, target)
-
-
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_rows_that_fit_are_one_chunk(compression, small, tmp_path):
-    matrix, target = small
-    limit = smallest_limit(matrix, 100, n_lanes=4, weighted=True)  # six chunks in one folder
-    options = {"chunk_rows": 100, "compression": compression}
-    with make_store(tmp_path, matrix, target, target, limit=limit, **options) as store:
-        for n_outputs, sizes in ((1, [500]), (10, [100] * 5), (2, [500]), (1, [500])):
-            store.begin(WorkShape(n_outputs))
-            assert list(store.chunk_sizes) == sizes
-            for uses in (NO_BINS, EVERYTHING):
-                assert_same(store, matrix, target, target, None, uses)
-            first = next(store.chunks())
-            assert first.work.raw.shape == (n_outputs, sizes[0])
+@pytest.mark.parametrize(("n_outputs", "sizes"), [(1, [500]), (10, [100] * 5), (2, [500])])
+def test_rows_that_fit_are_one_chunk(compression, n_outputs, sizes, small, tmp_path):
+    limit = RESERVE + RowShape(small.n_columns, n_outputs=2).one_chunk_bytes(500)
+    options = {"chunk_rows": 100, "compression": compression, "n_outputs": n_outputs}
+    with make_store(tmp_path, small, limit=limit, **options) as store:
+        assert list(store.chunk_sizes) == sizes
+        for uses in (NO_BINS, EVERYTHING):
+            assert_same(store, small, uses)
     assert_nothing_left(tmp_path)
 
 
@@ -382,42 +326,38 @@ PEAK = """
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.chunk_sink import ChunkSink
-    from hedgerow.data.external.row_store import NO_BINS, Uses, WorkShape
+    from hedgerow.data.external.row_store import Uses
 
     def memory(name):
         for line in open("/proc/self/status"):
             if line.startswith(name):
                 return int(line.split()[1]) * 1024
 
-    def run(matrix, target, batches, limit, chunk_rows=None):
+    def run(matrix, batches, limit, chunk_rows=None):
         options = {"compression": sys.argv[2], "chunk_rows": chunk_rows}
         with ChunkSink(spec, [sys.argv[1]], limit, **options) as sink:
             for _ in range(batches):
-                sink.append(matrix, target)
-            store = sink.finish()
+                sink.append(matrix)
+            store, _ = sink.finish()
         with store:
-            store.begin(WorkShape())
-            total = sum(store.chunk_sizes) * (60 + 8 + 36)
-            for uses in (Uses(), NO_BINS, Uses(True, (3,), ("packed",), ("rows",))) * 2:
+            for uses in (Uses(), Uses(False, ()), Uses(True, (3,))) * 2:
                 for chunk in store.chunks(uses=uses):
-                    chunk.matrix.by_row.max(), chunk.matrix.by_column.max(), chunk.target.sum()
-                    for array in chunk.work:
-                        array[...] = 1
-            return store.n_resident, total
+                    chunk.matrix.by_row.max(), chunk.matrix.by_column.max()
+            return store.n_resident, store.n_rows * 60
 
     rng = np.random.default_rng(0)
     table = read_table(rng.integers(0, np.repeat([2, 16, 200, 300], 7), (20_000, 28)) * 1.0)
     spec = fit_bins(table, max_bins=255)
-    matrix, target = bin_table(table, spec), np.zeros(20_000)
+    matrix = bin_table(table, spec)
     few = read_table(table.values[:200])
     for limit in (1 << 23, 1 << 30):  # compile
-        run(bin_table(few, spec), target[:200], 500, limit, 100)
+        run(bin_table(few, spec), 500, limit, 100)
     if hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)  # memory that is free already is no new memory
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak counts from here
     before, limit = memory("VmRSS"), int(sys.argv[3])
-    resident, total = run(matrix, target, int(sys.argv[4]), limit)
+    resident, total = run(matrix, int(sys.argv[4]), limit)
     print(memory("VmHWM") - before, resident, total)
 """
 
@@ -427,7 +367,7 @@ PEAK = """
 @pytest.mark.parametrize("compression", ["none", "always"])
 @pytest.mark.parametrize("limit", [12 << 20, 24 << 20])
 def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
-    batches = 10 * limit // (104 * 20_000) + 1
+    batches = 10 * limit // (60 * 20_000) + 1
     arguments = [str(tmp_path), compression, str(limit), str(batches)]
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PEAK), *arguments],
@@ -445,13 +385,13 @@ def test_peak_memory_is_below_the_limit(compression, limit, tmp_path):
 
 
 def test_a_sink_takes_rows_until_it_is_finished_or_closed(small, tmp_path):
-    matrix, target = small
-    for end in (ChunkSink.close, lambda sink: sink.finish().close()):
+    matrix = small
+    for end in (ChunkSink.close, lambda sink: sink.finish()[0].close()):
         with ChunkSink(matrix.spec, [tmp_path], LARGE) as sink:
-            sink.append(matrix, target)
+            sink.append(matrix)
             end(sink)
         with pytest.raises(StorageError, match="closed"):
-            sink.append(matrix, target)
+            sink.append(matrix)
         with pytest.raises(StorageError, match="closed"):
             sink.finish()
     assert_nothing_left(tmp_path)
@@ -466,20 +406,19 @@ def test_a_sink_takes_rows_until_it_is_finished_or_closed(small, tmp_path):
 )
 def test_bad_arguments(options, match, small, tmp_path):
     with pytest.raises(ParameterError, match=match):
-        ChunkSink(small[0].spec, **{"cache_dir": [tmp_path], "memory_limit": LARGE, **options})
+        ChunkSink(small.spec, **{"cache_dir": [tmp_path], "memory_limit": LARGE, **options})
     assert_nothing_left(tmp_path)
 
 
-def test_a_store_is_used_between_begin_and_close(small, tmp_path):
-    store = make_store(tmp_path, *small)
-    assert_same(store, *small)
-    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD, 0, 0]
+def test_a_store_is_used_until_it_is_closed(small, tmp_path):
+    store = make_store(tmp_path, small)
+    assert_same(store, small)
     store.close()
     store.close()
     with pytest.raises(StorageError, match="closed"):
         next(iter(store.chunks()))
     with pytest.raises(StorageError, match="closed"):
-        store.begin(WorkShape())
+        store.row_array(3, np.float64)
     assert_nothing_left(tmp_path)
 
 
@@ -488,21 +427,19 @@ def test_a_store_is_used_between_begin_and_close(small, tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "always"])
 def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
-    matrix, target = small
+    matrix = small
     numbers = np.arange(3500.0).reshape(500, 7)
     options = {"chunk_rows": 250, "compression": compression, "numbers": numbers}
-    with make_store(tmp_path, matrix, target, target + 1, **options) as store:
+    with make_store(tmp_path, matrix, **options) as store:
         n_blocks = len(store.files.chunks[1].blocks)
-        assert n_blocks == (5 if compression == "none" else 10)
-        store.begin(WorkShape())
-        assert_same(store, matrix, target, target + 1, numbers=numbers)
+        assert n_blocks == (3 if compression == "none" else 8)
+        assert_same(store, matrix, numbers=numbers)
     for i in range(n_blocks):
-        with make_store(tmp_path, matrix, target, target + 1, **options) as store:
+        with make_store(tmp_path, matrix, **options) as store:
             block, path = store.files.chunks[1].blocks[i], store.files.blocks[0].path
             content = bytearray(path.read_bytes())
             content[block.offset + block.size // 2] ^= 16
             path.write_bytes(content)
-            store.begin(WorkShape())
             with pytest.raises(StorageError, match=r"blocks-0.bin.*checksum"):
                 list(store.chunks())
         assert_nothing_left(tmp_path)
@@ -511,14 +448,13 @@ def test_a_changed_byte_in_any_block_is_found(compression, small, tmp_path):
 @pytest.mark.parametrize("compression", ["none", "always"])
 @pytest.mark.parametrize("seen", [False, True])
 def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
-    matrix, target = small
+    matrix = small
     if seen and compression == "none" and block_files._advise() is None:
         pytest.skip("this system takes no advice on files")
     options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
-    with make_store(tmp_path, matrix, target, **options) as store:
-        store.begin(WorkShape())
+    with make_store(tmp_path, matrix, **options) as store:
         if seen:
-            assert_same(store, matrix, target)
+            assert_same(store, matrix)
         (path,) = tmp_path.glob("*/blocks-0.bin")
         os.truncate(path, 4096)
         with pytest.raises(StorageError, match=r"blocks-0\.bin"):
@@ -528,13 +464,12 @@ def test_a_file_cut_short_is_an_error(compression, seen, small, tmp_path):
 
 
 def test_a_folder_that_vanishes(small, tmp_path):
-    matrix, target = small
-    limit = smallest_limit(matrix, 60)
-    with make_store(tmp_path, matrix, target, chunk_rows=60, limit=limit) as store:
+    limit = smallest_limit(small, 60)
+    with make_store(tmp_path, small, chunk_rows=60, limit=limit) as store:
         (folder,) = tmp_path.glob("*.scratch")
         scratch.shutil.rmtree(folder)
-        with pytest.raises(StorageError, match=r"work-0\.bin: .*cache_dir"):
-            store.begin(WorkShape())
+        with pytest.raises(StorageError, match=r"rows-[0-9a-f]*: .*cache_dir"):
+            store.row_array(limit, np.float64)
     assert_nothing_left(tmp_path)
 
 
@@ -542,7 +477,7 @@ def test_a_folder_that_vanishes(small, tmp_path):
 def test_a_folder_that_cannot_be_written(small, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StorageError, match="in which you may write"):
-        ChunkSink(small[0].spec, [tmp_path], LARGE)
+        ChunkSink(small.spec, [tmp_path], LARGE)
     tmp_path.chmod(0o700)
 
 
@@ -584,7 +519,7 @@ class Fault:
     [(errno.ENOSPC, "none", False), (errno.EIO, "always", False), (errno.EIO, "none", True)],
 )
 def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path, monkeypatch):
-    matrix, target = make_matrix(70, 2), np.arange(70.0)
+    matrix = make_matrix(70, 2)
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:
         folder.mkdir()
@@ -595,45 +530,41 @@ def test_any_call_of_the_system_may_fail(number, compression, resident, tmp_path
         with monkeypatch.context() as patch:
             fault = Fault(patch, number, fail_at)
             try:
-                with make_store(folders, matrix, target, cuts=(40,), **options) as store:
-                    store.begin(WorkShape())
+                with make_store(folders, matrix, cuts=(40,), **options) as store:
                     for _ in range(2):
-                        assert_same(store, matrix, target)
+                        assert_same(store, matrix)
             except StorageError as error:
                 errors.append(error)
         assert_nothing_left(*folders)
         if fault.calls < fail_at:
             break
-    assert fail_at > 40
+    assert fail_at > 30
     assert len(errors) > fail_at * 0.6  # letting go of a mapping may fail unnoticed
     assert {error.errno for error in errors} == {number}
     assert all(str(tmp_path) in str(error) and "cache_dir" in str(error) for error in errors)
 
 
 def test_short_reads_and_writes_are_continued(small, tmp_path, monkeypatch):
-    matrix, target = small
+    matrix = small
     read, write = block_files.read_at, block_files.write_at
     monkeypatch.setattr(block_files, "read_at", lambda f, b, o: read(f, b[: len(b) // 3 + 1], o))
     monkeypatch.setattr(block_files, "write_at", lambda f, b, o: write(f, b[: len(b) // 2 + 1], o))
     limit = smallest_limit(matrix, 60)
-    with make_store(tmp_path, matrix, target, chunk_rows=60, limit=limit) as store:
-        store.begin(WorkShape())
-        assert_same(store, matrix, target)
+    with make_store(tmp_path, matrix, chunk_rows=60, limit=limit) as store:
+        assert_same(store, matrix)
 
 
 @pytest.mark.parametrize("compression", ["none", "always"])
 def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
-    matrix, target = small
+    matrix = small
     options = {"chunk_rows": 60, "compression": compression, "limit": smallest_limit(matrix, 60)}
-    with make_store(tmp_path, matrix, target, **options) as store:
-        store.begin(WorkShape())
+    with make_store(tmp_path, matrix, **options) as store:
         for chunk in store.chunks():
-            chunk.work.raw[...] = 5.0
             if chunk.number == 2:
                 break
         del chunk
         assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
-        assert [c.work.raw.min() for c in store.chunks([0, 1, 2])] == [5.0] * 3
+        assert [c.number for c in store.chunks([0, 1, 2])] == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             _ = [1 / 0 for _ in store.chunks()]
         going = store.chunks()
@@ -700,13 +631,11 @@ RUN = """
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.chunk_sink import ChunkSink
-    from hedgerow.data.external.row_store import WorkShape
     table = read_table(np.arange(300.0).reshape(-1, 1))
     spec = fit_bins(table, max_bins=255)
     sink = ChunkSink(spec, [sys.argv[1]], 1 << 24, chunk_rows=50)
-    sink.append(bin_table(table, spec), np.zeros(300))
-    store = sink.finish()
-    store.begin(WorkShape())
+    sink.append(bin_table(table, spec))
+    store, _ = sink.finish()
     chunks = store.chunks()
     next(chunks)
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads

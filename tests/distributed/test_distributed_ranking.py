@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.external.rounds.queries import QueryNumbers
+from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.comm.base import Alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -13,20 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.rounds import resolve
-from hedgerow.boosting.loop.scores import Scores, TrainingData
+from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
 from hedgerow.boosting.loop.setup.strategy import holds_vectors, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import EVERYTHING, ChunkWork
+from hedgerow.data.external.row_store import EVERYTHING
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks import tree as chunk_tree
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
-from hedgerow.growing.chunks.setup import greet, work_of
+from hedgerow.growing.chunks.setup import greet
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, tree_arrays
@@ -144,28 +145,31 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
 
 
 def part_of(problem, start, stop, chunk_rows, kind=MemoryStore) -> MemoryStore:
-    return kind(
-        rows_of(problem.matrix, start, stop),
-        problem.target[start:stop],
-        None if problem.weight is None else problem.weight[start:stop],
-        None if problem.offset is None else problem.offset[:, start:stop],
-        chunk_rows=chunk_rows,
-        first_row=start,
-        numbers=None if problem.numbers is None else problem.numbers[start:stop],
-    )
+    numbers = None if problem.numbers is None else problem.numbers[start:stop]
+    return kind(rows_of(problem.matrix, start, stop), numbers, chunk_rows=chunk_rows)
+
+
+def scores_of(problem, start, stop) -> np.ndarray:
+    """Return the raw scores of some rows before the first tree."""
+    raw = np.repeat(problem.base()[:, None], stop - start, axis=1)
+    return raw if problem.offset is None else raw + problem.offset[:, start:stop]
+
+
+def grower_of(problem, store, start, stop, n_threads=1, communicator=None, **given) -> ChunkGrower:
+    """Return a grower of the rows ``start`` to ``stop``, which are in the store."""
+    weight = None if problem.weight is None else problem.weight[start:stop]
+    raw = scores_of(problem, start, stop)
+    target = problem.target[start:stop]
+    fit = Fit(target, weight, raw, problem.objective, problem.params, n_threads)
+    first_row = 0 if given.get("mode") == "features" else start
+    return ChunkGrower(store, fit, communicator=communicator, first_row=first_row, **given)
 
 
 class StrictStore(MemoryStore):
-    """A store that keeps only what it must, like a store on disk."""
+    """A store that loads only what it must, like a store on disk."""
 
     def chunks(self, numbers=None, uses=EVERYTHING):
         for kept in super().chunks(numbers, uses):
-            fields = {name: array.copy() for name, array in kept.work._asdict().items()}
-            for name, array in fields.items():
-                if name not in uses.reads:
-                    array.view(np.uint8)[:] = 0xA5
-            if uses.packed_words == 1:
-                fields["packed"][kept.n_rows :] = -1
             used = range(len(kept.matrix.by_column)) if uses.columns is None else uses.columns
             by_column = np.full_like(kept.matrix.by_column, 0xA5)
             by_column[list(used)] = kept.matrix.by_column[list(used)]
@@ -175,9 +179,7 @@ class StrictStore(MemoryStore):
             if kept.numbers is not None:
                 numbers = np.full_like(kept.numbers, np.nan)
                 numbers[:, list(uses.numbers)] = kept.numbers[:, list(uses.numbers)]
-            yield replace(kept, matrix=matrix, numbers=numbers, work=ChunkWork(**fields))
-            for name in uses.writes:
-                getattr(kept.work, name)[:] = fields[name]
+            yield replace(kept, matrix=matrix, numbers=numbers)
 
 
 def grow_in_chunks(
@@ -192,21 +194,25 @@ def grow_in_chunks(
         n_outputs = problem.objective.n_outputs
         n_trees = trees_of_round(problem.params, n_outputs)
         n_vectors = n_outputs // n_trees
-        store.begin(work_of(problem.objective, problem.params, n_vectors))
-        grower = ChunkGrower(
-            store, problem.objective, problem.params, n_threads, communicator, mode,
-            n_vectors=n_vectors,
-        )  # fmt: skip
+        lines = problem.params.linear_leaves
+        given = {"mode": mode, "n_vectors": n_vectors, "adds_scores": not lines}
+        grower = grower_of(problem, store, start, stop, n_threads, communicator, **given)
+        weight = None if problem.weight is None else problem.weight[start:stop]
+        rows = TrainingData(store, problem.target[start:stop], weight)
+        scores = make_scores(rows, problem.base(), n_threads)
+        scores.raw = grower.raw
+        trees = []
         with contextlib.closing(grower):
-            grower.start(problem.base())
-            numbers = range(n_rounds * n_trees)
-            trees = [grower.grow(number, number % n_trees) for number in numbers]
-            grower.update_scores()
-            parts = [chunk.work.raw.copy() for chunk in store.chunks()]
-        raw = np.concatenate([np.zeros((n_outputs, 0)), *parts], axis=1)
+            for number in range(n_rounds * n_trees):
+                trees.append(grower.grow(number, number % n_trees))
+                outside = grower.rows_outside()
+                if lines or len(outside) > 0:
+                    rows = outside[:0] if lines else outside
+                    scores.add(trees[-1], number % n_trees, rows)
+                    scores.update()
         log = grower.traffic
         return Grown(
-            trees, raw, [t.passes - t.redone for t in log], [t.sent for t in log],
+            trees, scores.raw, [t.passes - t.redone for t in log], [t.sent for t in log],
             [t.splits for t in log],
         )  # fmt: skip
 
@@ -422,8 +428,8 @@ def test_passes_are_about_as_many_as_levels(policy) -> None:
     grown = assert_same_everywhere(problem, n_rounds=4, chunk_rows=2000)[0]
     for tree, passes, splits in zip(grown.trees, grown.passes, grown.splits, strict=True):
         depth = depth_of(tree)
-        assert passes >= depth + 1
-        assert passes <= depth + (5 if policy == "leafwise" else 2)
+        assert passes >= depth
+        assert passes <= depth + (4 if policy == "leafwise" else 1)
         assert splits <= 60
         if policy == "depthwise":
             assert splits == 30
@@ -464,7 +470,7 @@ def test_symmetric_trees_take_a_pass_for_each_level() -> None:
     problem = make_problem(6000, **LEVELS)
     grown = assert_same_everywhere(problem, n_rounds=3, chunk_rows=2000)[0]
     for tree, passes, splits in zip(grown.trees, grown.passes, grown.splits, strict=True):
-        assert passes == depth_of(tree) + 2  # one for gradients, one for leaf values
+        assert passes == depth_of(tree) + 1  # one for the root
         assert splits == np.count_nonzero(tree.left)  # none is in vain
 
 
@@ -552,10 +558,8 @@ def test_a_lost_rank_ends_growth_on_all_ranks() -> None:
     def grow(communicator) -> list:
         half = 100 * communicator.rank
         store = part_of(problem, half, half + 100, 30)
-        store.begin(work_of(problem.objective, problem.params))
-        grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
+        grower = grower_of(problem, store, half, half + 100, 1, communicator)
         with contextlib.closing(grower):
-            grower.start(problem.base())
             return [grower.grow(0, 0), grower.grow(1, 0)]
 
     expected = grow_in_memory(problem, 2).trees
@@ -575,11 +579,11 @@ def test_ranks_that_do_not_mean_the_same_fit() -> None:
 
     def columns(communicator) -> None:
         problem = (few, many)[communicator.rank]
-        ChunkGrower(part_of(problem, 0, 50, 10), few.objective, few.params, 1, communicator)
+        grower_of(problem, part_of(problem, 0, 50, 10), 0, 50, 1, communicator)
 
     def rows(communicator) -> None:
-        store = part_of(few, 0, 50 - communicator.rank, 10)
-        ChunkGrower(store, few.objective, few.params, 1, communicator, "features")
+        stop = 50 - communicator.rank
+        grower_of(few, part_of(few, 0, stop, 10), 0, stop, 1, communicator, mode="features")
 
     for start, text in ((columns, "same columns"), (rows, "the same rows")):
         for outcome in rank_outcomes(2, start):
@@ -591,16 +595,12 @@ def test_weights_of_one_rank_alone() -> None:
     problem = make_problem(100, weighted=True)
     weight = np.where(np.arange(100) < 60, problem.weight, 1.0)
     problem = replace(problem, weight=weight)
+    unweighted = replace(problem, weight=None, offset=np.full((1, 100), problem.base()[0]))
 
     def run(communicator) -> list:
-        if communicator.rank == 0:
-            store = part_of(problem, 0, 60, 25)
-        else:
-            store = part_of(replace(problem, weight=None), 60, 100, 25)
-        store.begin(work_of(problem.objective, problem.params))
-        grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
+        own, edges = (problem, (0, 60)) if communicator.rank == 0 else (unweighted, (60, 100))
+        grower = grower_of(own, part_of(own, *edges, 25), *edges, 1, communicator)
         with contextlib.closing(grower):
-            grower.start(problem.base())
             return [grower.grow(k, 0) for k in range(2)]
 
     for trees in run_ranks(2, run):
@@ -614,45 +614,33 @@ def test_weights_of_one_rank_alone() -> None:
 def test_rows_by_leaf_and_rows_outside() -> None:
     problem = make_problem(300, subsample=0.6, max_leaves=6)
     store = part_of(problem, 0, 300, 70)
-    store.begin(work_of(problem.objective, problem.params))
-    grower = ChunkGrower(store, problem.objective, problem.params, 2, adds_scores=False)
+    grower = grower_of(problem, store, 0, 300, 2, adds_scores=False)
     with contextlib.closing(grower):
-        grower.start(problem.base())
         tree = grower.grow(0, 0)
-        inside = np.zeros(300, dtype=bool)
-        counts = np.zeros(len(tree.left), dtype=int)
-        leaf_of, outside_of = np.full(300, -1), []
-        for chunk in store.chunks():
-            rows, leaves, starts = grower.leaf_segments(chunk)
-            assert leaves.tolist() == np.flatnonzero(tree.left == 0).tolist()
-            inside[chunk.first_row + rows] = True
-            outside_of += (chunk.first_row + grower.rows_outside(chunk)).tolist()
-            for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
-                leaf_of[chunk.first_row + rows[start:stop]] = leaf
-                counts[leaf] += stop - start
-        assert 0 < inside.sum() < 300
-        assert sorted(outside_of) == np.flatnonzero(~inside).tolist()
-        np.testing.assert_array_equal(counts[tree.left == 0], tree.count[tree.left == 0])
-        # Other values for the leaves, for all rows; and a call before and after.
-        new = tree.with_values(np.arange(len(tree.value), dtype=float))
-        seen = []
-        grower.add(new, 0)
-        grower.update_scores(
-            before=lambda chunk: seen.append(chunk.work.raw.copy()),
-            after=lambda chunk: seen.append(chunk.work.raw - seen.pop()),
+        np.testing.assert_array_equal(grower.raw, scores_of(problem, 0, 300))
+        rows, leaves, starts = grower.leaf_segments()
+        assert leaves.tolist() == np.flatnonzero(tree.left == 0).tolist()
+        np.testing.assert_array_equal(np.diff(starts), tree.count[leaves])
+        assert 0 < len(rows) < 300
+        for start, stop in itertools.pairwise(starts):
+            assert (np.diff(rows[start:stop].astype(int)) > 0).all()
+        outside = grower.rows_outside()
+        assert (np.diff(outside.astype(int)) > 0).all()
+        assert sorted([*rows, *outside]) == list(range(300))
+        added = np.zeros((1, 300))
+        scores = make_scores(TrainingData(store, problem.target), np.zeros(1), 1)
+        scores.add_to(added, tree, 0)
+        scores.update()
+        np.testing.assert_array_equal(
+            added[0, rows], np.repeat(tree.value[leaves], np.diff(starts))
         )
-        added = np.concatenate(seen, axis=1)[0]
-        np.testing.assert_allclose(added[inside], leaf_of[inside])
-        grower.update_scores()  # nothing waits
-        again = np.concatenate([chunk.work.raw for chunk in store.chunks()], axis=1)
-        np.testing.assert_allclose(again[0] - problem.base()[0], added)
 
 
 def test_no_rows_are_an_error() -> None:
     problem = make_problem(100)
-    empty = MemoryStore(rows_of(problem.matrix, 0, 0), problem.target[:0])
+    empty = MemoryStore(rows_of(problem.matrix, 0, 0))
     with pytest.raises(DataError, match="no row in any chunk"):
-        ChunkGrower(empty, problem.objective, problem.params)
+        grower_of(problem, empty, 0, 0)
 
 
 @pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.data.external.memory_store import MemoryStore
-from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks import space as chunk_space
 from hedgerow.growing.chunks.vectors import check_rows
@@ -150,10 +149,3 @@ def test_sums_of_too_many_rows() -> None:
     check_rows((1 << 30) - 1)
     with pytest.raises(DataError, match=r"1,073,741,824 rows are too many for vectors"):
         check_rows(1 << 30)
-
-
-def test_the_work_has_room_for_all_outputs() -> None:
-    work = WorkShape(9, n_vectors=9).new(100)
-    assert work.quantized.shape == (9 * 200,)
-    assert work.packed.shape == (16 * 100,)  # 32 words of 32 bits a row
-    assert WorkShape(9).new(100).packed.shape == (200,)

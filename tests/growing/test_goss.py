@@ -392,7 +392,7 @@ def test_scores_of_the_fit_are_those_of_the_model(mode, sampling, n_classes) -> 
     state = boosted(X, y, n_classes, **mode, **sampling)
     raw = engine.Predictor(state.freeze(), ["float"] * X.shape[1]).raw_scores(X)
     np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.rows.unseen.raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])

@@ -20,6 +20,7 @@ from hedgerow.data import Table, bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
+from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.sources import Roles, Source
 from hedgerow.growing.limits.constraints import resolve_constraints
@@ -144,12 +145,12 @@ def in_chunks(
     numbers = None
     if isinstance(sample.table, Table):
         numbers = floats_of(sample.table.values, sample.table.schema.kinds)
-    store = MemoryStore(
-        matrix, sample.target, sample.weight, sample.offset, chunk_rows=size,
-        first_row=first_row, numbers=numbers,
-    )  # fmt: skip
     return ExternalSample(
-        store, sample.offset is not None, sample.query,
+        MemoryStore(matrix, numbers, chunk_rows=size),
+        RowVectors(sample.target, sample.weight, sample.offset),
+        first_row,
+        sample.offset is not None,
+        sample.query,
         read_again=lambda: iter([(sample.table, sample.offset)]),
     )  # fmt: skip
 

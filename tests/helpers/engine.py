@@ -347,7 +347,8 @@ def tree_bytes(trees):
 
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
     """Return the boosting loop of rows in memory."""
-    return loop.rounds(MemoryRows(data, objective, params, validation, n_threads), earlier)
+    unseen = () if validation is None else (validation,)
+    return loop.rounds(MemoryRows(data, objective, params, unseen, n_threads), earlier)
 
 
 @dataclass(frozen=True)
@@ -387,7 +388,8 @@ def boost(
     loss = make_objective(objective, n_outputs)
     with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
         *_, last = states
-        unseen = None if last.rows.unseen is None else last.rows.unseen.raw
+        held_out = [scores.raw for scores in last.rows.held_out]
+        unseen = held_out[0] if held_out else None
         return Boosted(last.freeze(), last.rows.train.raw, unseen, table.schema.kinds)
 
 

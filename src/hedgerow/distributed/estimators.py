@@ -18,7 +18,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
-from hedgerow.distributed.one_worker import FEW_VALUES, FitAlone, check_folds, run_alone
+from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
@@ -33,6 +33,10 @@ from hedgerow.model.model import Model
 
 Train: TypeAlias = Callable[[LossSpec, Labels | None], Model]
 """Trains on all workers, with this loss and conversion of labels."""
+
+
+FEW_VALUES = 20_000_000
+"""Most values of a small table, rows times columns."""
 
 
 class OnCluster(HedgerowEstimator):
@@ -74,7 +78,6 @@ class OnCluster(HedgerowEstimator):
         """Fit on all workers or, if a feature needs all rows at once, on one."""
         try:
             self._check_parts(tables)
-            check_folds(client, self._stopping(), tables)
             fit()
         except AllRowsNeededError as reason:
             alone = FitAlone(self.to_local())

@@ -22,7 +22,6 @@ import numpy as np
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse
@@ -157,26 +156,6 @@ def _dataset(rows: Partition, reading: Mapping[str, Any]) -> Dataset:
     return Dataset(
         X, y, weight, qid=query, offset=offset, groups=groups, position=position, **reading
     )
-
-
-FEW_VALUES = 20_000_000
-"""Most values of a small table, rows times columns."""
-
-
-def check_folds(client: Any, stopping: StoppingParams, tables: Tables) -> None:
-    """Raise ``AllRowsNeededError`` for folds of a small table, if a worker has memory for its rows.
-
-    Workers exchange the histograms of each fold and round.  Two workers took 29 seconds for 600,000
-    rows of 15 columns, one process 10.
-    """
-    n_values = sum(tables.train.lengths) * tables.n_features
-    if not stopping.by_folds or n_values > FEW_VALUES:
-        return
-    limits: dict[str, int] = client.run_on_scheduler(limits_of_workers)
-    if 0 in limits.values() or 3 * 8 * n_values <= _SHARE * max(limits.values()):
-        raise AllRowsNeededError(
-            f"Folds of tables up to {FEW_VALUES:,} values take less time on one worker."
-        )
 
 
 def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:

@@ -17,7 +17,6 @@ from hedgerow.distributed.cluster import Resilience, present_workers, run_on_wor
 from hedgerow.distributed.collections import Tables, persist_tables
 from hedgerow.distributed.one_worker import (
     TrainAlone,
-    check_folds,
     limits_of_workers,
     run_alone,
 )
@@ -131,7 +130,6 @@ def train(
     try:
         check_parts(None, trees)
         tables.check_can_be_divided()
-        check_folds(client, stopping_of(given), tables)
         loss = loss_of(given, qid is not None).for_targets(tables)
         work = TrainWork(
             loss=replace(loss, labelled="DaskHedgerowClassifier"),

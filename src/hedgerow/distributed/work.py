@@ -89,7 +89,7 @@ class TrainWork:
 
     def __post_init__(self) -> None:
         if self.stopping.by_folds:
-            check_folds_in_chunks(self.stopping)
+            check_folds_in_chunks(self.stopping, on_cluster=True)
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the other ranks; return the bytes of the model."""

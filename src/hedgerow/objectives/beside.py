@@ -150,13 +150,17 @@ def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
     return _by_turns(objective, rows, plain)
 
 
-def start_of(
-    objective: Objective, target: FloatArray, weight: FloatArray | None, offset: FloatArray | None
-) -> FloatArray:
-    """Return the initial score of rows in memory, with or without an offset."""
-    if offset is None:
-        return objective.initial_score(target, weight)
-    return start_beside(objective, OffsetRows.of(target, weight, offset))
+def start_of(objective: Objective, rows: AllRows, offset: FloatArray | None) -> FloatArray:
+    """Return the initial score of rows whose arrays are in memory on each rank.
+
+    ``offset`` are those of the rows of this rank; None: no rank has one.
+    """
+    if offset is not None:
+        batches = [(*batch, offset) for batch in rows.batches()]
+        return start_beside(objective, OffsetRows(lambda: batches, rows.communicator))
+    if rows.communicator.size > 1:
+        return objective.start_of(rows)
+    return objective.initial_score(*next(iter(rows.batches())))
 
 
 def _root(

@@ -62,7 +62,7 @@ def masses_of(weight: FloatArray, unit: float) -> IntArray:
 class QuantileRule:
     """Leaves whose step is a quantile of the steps of their rows.
 
-    Rows in chunks use the same rule (:mod:`hedgerow.boosting.external.rounds.leaves`).
+    Rows on ranks use the same rule (:mod:`hedgerow.boosting.loop.rank_leaves`).
 
     Attributes
     ----------
@@ -193,8 +193,8 @@ class LeafRows:
         The quantile is the smallest value at which the cumulative weight reaches ``level`` of
         the total; if it equals the level, the midpoint to the next value.  The result is never
         -0.0, which would depend on the order of the rows.  Weights are integer units, so their
-        sums are not rounded, and chunks of rows give the same result
-        (:mod:`hedgerow.boosting.external.rounds.leaves`).
+        sums are not rounded, and rows of several ranks give the same result
+        (:mod:`hedgerow.boosting.loop.rank_leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)

@@ -26,7 +26,7 @@ from hedgerow.boosting.external.external_sample import (
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.rounds.queries import DividedQueries, groups_aside
+from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted_rows
@@ -50,7 +50,7 @@ from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.matrix import bin_unseen
 from hedgerow.data.external.memory_store import MemoryStore
-from hedgerow.data.external.row_store import TARGETS_ONLY
+from hedgerow.data.external.row_store import RowVectors
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
@@ -88,9 +88,7 @@ class TargetSurvey:
         if isinstance(loss.objective, str) and not loss.counts_classes:
             self._objective = loss.make(self._first)
         compares = self._objective is not None and needs_all_rows(self._objective)
-        # Ranks make losses that are not known by name at the end, together.
-        is_unknown = others is not None and self._objective is None and not loss.counts_classes
-        self._all: list[FloatArray] | None = [] if compares or is_unknown else None
+        self._all: list[FloatArray] | None = [] if compares else None
         self._unchecked: list[tuple[int, FloatArray]] = []
         self._origin: FloatArray = np.zeros(0)
         self._strange: tuple[int, FloatArray] | None = None
@@ -143,8 +141,15 @@ class TargetSurvey:
     def finish(self) -> Objective:
         """Return the objective."""
         objective = self._check_all()
-        if self._all is not None and needs_all_rows(objective):
-            objective.check_target(gather_targets(self._all, self._others))
+        if needs_all_rows(objective):
+            if not self._checks_rows:
+                raise AllRowsNeededError(
+                    f"objective {getattr(objective, 'label', objective.name)!r} compares all rows, "
+                    "which workers of a cluster do not have: use a loss of single rows, or train "
+                    "on a table in memory."
+                )
+            if self._all is not None:
+                objective.check_target(gather_targets(self._all, self._others))
         self._all = None
         if self._strange is not None:
             row, target = self._strange
@@ -194,9 +199,7 @@ def fit_data(
             chosen = None
             if plan.by_folds:
                 named = resolve_external(params, objective, train)
-                chosen = choose_rounds_in_chunks(
-                    train, data, plan, objective, named, options, ranks or Alone(), mode
-                )
+                chosen = choose_rounds_in_chunks(train, data, plan, objective, named, options)
             return fit_external(
                 train,
                 objective,
@@ -248,7 +251,7 @@ def _plan_of(
         objective = survey.finish()
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
-        check_folds_in_chunks(stopping)
+        check_folds_in_chunks(stopping, on_cluster)
     check_positions(data.positions, objective, params)
     divided, set_aside = None, None
     if data.group is not None:
@@ -334,7 +337,7 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
         new = EncodedRows(trained.encoding, None, plan.n_threads).of_new(sample.table)
         sample = replace(sample, table=new)
     matrix = None
-    for chunk in trained.store.chunks([0], TARGETS_ONLY):
+    for chunk in trained.store.chunks([0]):
         matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
     if not isinstance(matrix, BinnedMatrix):
         raise AllRowsNeededError(
@@ -343,6 +346,8 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
             "do not support: use unknown_category='missing', or a table in memory."
         )
     numbers = numbers_for(plan.params, sample.table)
-    store = MemoryStore(matrix, sample.target, sample.weight, offset, numbers=numbers)
-    has_offset = offset is not None
-    return ExternalSample(store, has_offset, sample.query, trained.first, trained.encoding)
+    vectors = RowVectors(sample.target, sample.weight, offset)
+    return ExternalSample(
+        MemoryStore(matrix, numbers), vectors, 0, offset is not None, sample.query, trained.first,
+        trained.encoding,
+    )  # fmt: skip

@@ -28,12 +28,14 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Positions
+from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.binning.bundles import Layout
-from hedgerow.data.external.row_store import Chunk, RowStore, WorkShape
+from hedgerow.data.binning.matrix import BinnedMatrix
+from hedgerow.data.external.row_store import ChunkStore, RowVectors
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
@@ -79,18 +81,21 @@ class ExternalSample:
 
     Attributes
     ----------
-    store : RowStore
-        Rows of positive weight.  Either all chunks of all ranks have weights, or
-        none; none if all weights are 1.  Its ``first_row`` is the number of rows of
-        the same sample (training or validation rows) on earlier ranks.
+    store : ChunkStore
+        Bins of the rows of positive weight.
+    vectors : RowVectors
+        Their targets, weights and offsets.  Either all ranks have weights, or none; none if all
+        weights are 1.
+    first_row : int, default=0
+        Number of rows of the same sample (training or validation rows) on earlier ranks.
     has_offset : bool, default=False
-        Whether chunks have offsets: all chunks of all ranks, or none.
+        Whether rows of any rank have offsets: all have, or none.
     query : int64 (n_rows,), or None
         For rankings, the query of each row of this rank; numbers are common to all ranks.
     position : Positions or None
         For rankings, the position at which each row of this rank was shown.
     first : Forest, or None
-        Trees of the model to continue; the offsets of chunks are then its raw scores.
+        Trees of the model to continue; the offsets are then its raw scores.
     encoding : Encoding, or None
         Target statistics and crosses, whose values are in the bins of the store.
     n_copies : int, default=1
@@ -105,7 +110,9 @@ class ExternalSample:
         Bundles, if conflicts in them hide values of the training rows.
     """
 
-    store: RowStore
+    store: ChunkStore
+    vectors: RowVectors
+    first_row: int = 0
     has_offset: bool = False
     query: IntArray | None = None
     first: Forest | None = None
@@ -129,23 +136,35 @@ class ExternalSample:
     @property
     def n_rows(self) -> int:
         """Number of rows of this rank, copies included."""
-        return sum(self.store.chunk_sizes)
+        return self.store.n_rows
 
-    def scored(self, chunk: Chunk) -> tuple[FloatArray, FloatArray | None, int]:
-        """Return targets and weights of the rows of a chunk that are no copies, and their number.
-
-        They are the first rows of the chunk, if it has any.
-        """
+    def scored(self) -> RowVectors:
+        """Return the rows that are no copies, the first ones, with their own weights."""
+        target, weight, offset = self.vectors
         if self.n_copies == 1:
-            return chunk.target, chunk.weight, chunk.n_rows
-        left = self.store.first_row + self.n_rows // self.n_copies - chunk.first_row
-        n_rows = min(chunk.n_rows, max(0, left))
-        weight = None
-        if self.has_weight:
-            assert chunk.weight is not None
-            # Exact: a float that was divided by 2, 3 or 4 (Goldberg 1991, theorem 7).
-            weight = chunk.weight[:n_rows] * self.n_copies
-        return chunk.target[:n_rows], weight, n_rows
+            return self.vectors
+        n_rows = self.n_rows // self.n_copies
+        # Exact: a float that was divided by 2, 3 or 4 (Goldberg 1991, theorem 7).
+        own = weight[:n_rows] * self.n_copies if self.has_weight and weight is not None else None
+        return RowVectors(target[:n_rows], own, None if offset is None else offset[:, :n_rows])
+
+    def data(self, objective: Objective, params: BoostParams, alone: bool) -> TrainingData:
+        """Return the rows in the form for the grower.
+
+        ``alone``: whether no rank has other rows; a single chunk is then a matrix in memory.
+        """
+        target, weight, offset = self.vectors
+        if self.n_rows == 0:  # a rank without rows does not know how many columns others have
+            if isinstance(objective, SeveralTargets):
+                target = np.zeros((0, objective.n_outputs))
+            offset = np.zeros((objective.n_outputs, 0)) if self.has_offset else None
+        offset, start = (offset, None) if self.first is None else (None, offset)
+        matrix: BinnedMatrix | ChunkStore = self.store
+        numbers = None
+        if alone and len(self.store.chunk_sizes) == 1:
+            (chunk,) = self.store.chunks()
+            matrix, numbers = chunk.matrix, chunk.numbers if params.linear_leaves else None
+        return TrainingData(matrix, target, weight, offset, self.n_copies, start, numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,14 +204,16 @@ class StorePlan:
     times: TimeColumns | None = None
 
     @property
-    def work(self) -> WorkShape:
-        """The working arrays of a fit on these rows that are known before the fit."""
+    def n_vectors(self) -> int:
+        """Outputs of a tree, as far as they are known before the fit."""
         objective = self.objective
         if objective is None:
-            return WorkShape(self.n_outputs)
-        shares = asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
-        n_vectors = objective.n_outputs if shares and objective.n_outputs > 1 else 1
-        return WorkShape(self.n_outputs, objective.name == "softmax", n_vectors=n_vectors)
+            return 1
+        return (
+            objective.n_outputs
+            if asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
+            else 1
+        )
 
     @property
     def intervals(self) -> bool:

@@ -15,10 +15,10 @@ of all rows lacks.  Folds then read both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from hedgerow.boosting.external.dataset.encoded import (
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import Encoding, ExternalSample, StorePlan
-from hedgerow.boosting.external.rounds.scores import scored_rows_of
 from hedgerow.boosting.row_data.ordered_means import StatisticsRows, compute, n_values
 from hedgerow.boosting.row_data.statistics import (
     choose_columns,
@@ -53,7 +52,6 @@ from hedgerow.data.binning.bins import (
     sampled_rows,
 )
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import RowFile
@@ -61,6 +59,9 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
+
+MakeSinks: TypeAlias = Callable[[BinSpec, ExitStack], list[ChunkSink]]
+"""Opens a sink for the training rows of a fold, and one for its test rows."""
 
 
 class _Side(NamedTuple):
@@ -130,14 +131,9 @@ class FileFolds:
             rows = read_rows(used, schema, n_targets, batches, data.communicator)
             return replace(folds, rows=rows, kept=kept, crosses=file.finish(), folder=folder)
 
-    def store(
-        self, fold: Fold, rooms: tuple[int, int], work: WorkShape
-    ) -> tuple[ExternalSample, ExternalSample]:
-        """Return stores of the training rows and the test rows of a fold.
-
-        ``rooms`` are their memory limits.
-        """
-        weight = scored_rows_of(self.train, self.data.communicator).gathered()[1]
+    def store(self, fold: Fold, make_sinks: MakeSinks) -> tuple[ExternalSample, ExternalSample]:
+        """Return stores of the training rows and the test rows of a fold."""
+        weight = self.train.scored().weight
         seen, tested = (
             _side(rows, weight if own is None else own, own is None)
             for rows, own in ((fold.train, fold.train_weight), (fold.test, fold.test_weight))
@@ -145,28 +141,18 @@ class FileFolds:
         with ExitStack() as stack:
             folder = stack.enter_context(closing(ScratchFolder(self.data.cache_dir[0])))
             binning = self._binning(seen, folder)
-            sinks = [
-                stack.enter_context(ChunkSink(binning.spec, self.data.cache_dir, room, work=shape))
-                for room, shape in zip(rooms, (work, WorkShape(work.n_outputs)), strict=True)
-            ]
+            sinks = make_sinks(binning.spec, stack)
             for copy in range(binning.n_copies):
                 self._append(sinks[0], binning, seen, copy)
             self._append(sinks[1], binning, tested, None)
-            own = [
-                int(np.searchsorted(side.rows, self.train.store.first_row))
-                for side in (seen, tested)
-            ]
             encoding = None if binning.encoded is None else binning.encoded.encoding
-            shared = replace(self.train, encoding=encoding, query=None, position=None)
-            train = replace(
-                shared, store=sinks[0].finish(own[0]), n_copies=binning.n_copies,
-                has_weight=seen.weight is not None,
-            )  # fmt: skip
-            try:
-                return train, replace(shared, store=sinks[1].finish(own[1]), n_copies=1)
-            except BaseException:
-                train.store.close()
-                raise
+            stores = [sink.finish() for sink in sinks]
+        shared = replace(self.train, encoding=encoding, query=None, position=None)
+        train = replace(
+            shared, store=stores[0][0], vectors=stores[0][1], n_copies=binning.n_copies,
+            has_weight=seen.weight is not None,
+        )  # fmt: skip
+        return train, replace(shared, store=stores[1][0], vectors=stores[1][1], n_copies=1)
 
     def _binning(self, seen: _Side, folder: ScratchFolder) -> RowBinning:
         """Return how the rows of a fold with these training rows are binned."""
@@ -226,15 +212,14 @@ class FileFolds:
         """Append rows to a sink; ``copy`` is the number of the copy, None for test rows."""
         number = None
         if copy is not None:
-            first = np.searchsorted(side.rows, self.train.store.first_row)
-            number = copy * len(side.rows) + int(first)
+            number = copy * len(side.rows)
         for table, rows, _ in self._parts(side):
             n_rows = binning.append(sink, table, rows, number)
             number = None if number is None else number + n_rows
 
     def _parts(self, side: _Side) -> Iterator[tuple[AnyTable, Rows, Rows]]:
         """Yield each batch, and the rows of a side in it twice, as a reader of files does."""
-        start = self.train.store.first_row
+        start = 0
         for table, rows, _ in self.data.tables(self.train.schema, self.plan):
             first, last = np.searchsorted(side.rows, [start, start + rows.n_rows])
             part = _some(rows, side, int(first), int(last), start)

@@ -22,7 +22,6 @@ from hedgerow.data.external.row_store import Uses
 from hedgerow.metrics.queries import first_seen
 
 _DIGEST_BYTES = 20
-_BINS = Uses(by_row=True, columns=(), reads=(), writes=())
 
 
 def external_contents(
@@ -57,19 +56,18 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         known = found.setdefault(name, hashlib.blake2b(digest_size=_DIGEST_BYTES))
         known.update(_bytes_of(values))
 
-    for chunk in store.chunks(uses=_BINS._replace(numbers=range(n_features))):
+    target, weight, offset = sample.vectors
+    for output, values in enumerate([target] if target.ndim == 1 else target.T):
+        add(f"y {output}", values)
+    if weight is not None:
+        add("sample_weight", weight)
+    for output, values in enumerate([] if offset is None else offset):
+        add(f"offset {output}", values)
+    for chunk in store.chunks(uses=Uses(columns=(), numbers=range(n_features))):
         matrix, n_rows = chunk.matrix, chunk.n_rows
         width = matrix.by_row.shape[2]
         for tile, rows in enumerate(matrix.by_row):
             add(f"X {tile}", rows[:n_rows, : min(width, n_features - tile * width)])
-        columns = [chunk.target] if chunk.target.ndim == 1 else chunk.target.T
-        for output, values in enumerate(columns):
-            add(f"y {output}", values)
-        if chunk.weight is not None:
-            add("sample_weight", chunk.weight)
-        if chunk.offset is not None:
-            for output, values in enumerate(chunk.offset):
-                add(f"offset {output}", values)
         if chunk.numbers is not None:
             for column, values in enumerate(chunk.numbers.T):
                 add(f"X value {column}", values)

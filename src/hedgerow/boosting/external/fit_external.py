@@ -6,40 +6,37 @@ integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows a
 
 ::
 
-    ExternalSample  -- checks: domain of the targets, weights and offsets in all chunks or none
+    ExternalSample  -- checks: domain of the targets, weights and offsets on all ranks or none
       |
-    start values    -- a few passes over the targets
-      |
-    rounds          -- hedgerow.boosting.loop.rounds, on the rows of chunk_rows
+    rounds          -- hedgerow.boosting.loop.rounds, on the rows of memory_rows
       |
     Forest up to the best round  ->  Model
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.external.dataset.continued import resolved_to_continue
 from hedgerow.boosting.external.external_sample import ExternalSample
-from hedgerow.boosting.external.rounds.all_rows import metrics_of_loss, record_of_loss
-from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
-from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
-from hedgerow.boosting.external.rounds.queries import metrics_of_all, positions_of_all
-from hedgerow.boosting.external.rounds.scores import ScoredSample
+from hedgerow.boosting.external.queries import metrics_of_all, positions_of_all
 from hedgerow.boosting.loop.callbacks import (
     Callback,
     with_bar,
     with_final_report,
 )
+from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.rank_leaves import check_rule
+from hedgerow.boosting.loop.ranks import Ranks, Tally
 from hedgerow.boosting.loop.rounds import FitRows
 from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import with_out_of_bag
-from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Recorder
@@ -52,17 +49,23 @@ from hedgerow.boosting.validation.cross_stopping import ChosenRounds
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.external.row_store import TARGETS_ONLY, WorkShape
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.data.sparse import numbers_of
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.setup import work_of
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.metrics.queries import query_rows
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
-from hedgerow.objectives.targets import check_part, leaf_rule_of
+from hedgerow.objectives.ranking.complete import CompleteQueries
+from hedgerow.objectives.ranking.losses import RankingLoss
+from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.space import Spaces
 
 
 def fit_external(
@@ -82,34 +85,34 @@ def fit_external(
     All ranks call this function with the same arguments, except for the samples.
     """
     check_queries_given(objective, train.query is not None)
-    options, ranks, sets = options or FitOptions(), communicator or Alone(), validation or {}
+    options, sets = options or FitOptions(), validation or {}
+    ranks = Ranks(communicator or Alone(), mode, train.first_row)
     stopping, start, eval_metric = options.stopping, options.start, options.eval_metric
-    others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_external(params, objective, train, start)
-    objective = with_positions(objective, positions_of_all(train, others), params, start)
+    objective = with_positions(objective, positions_of_all(train, ranks.others), params, start)
     metrics = row_metrics(eval_metric, objective)
-    listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
+    listed, bar = with_bar(options.callbacks, options.progress and ranks.communicator.rank == 0)
     scored = bool(sets) or (eval_metric is not None and chosen is None) or stopping.train_scores
-    scores_train = scored and (stopping.train_scores or not sets)
-    watched = {**sets, TRAINING: train} if scores_train else dict(sets)
-    begin_stores(train, sets.values(), objective, params, scores_train)
-    n_rows = check_targets(train, objective, others, learned=True) // train.n_copies
-    n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
+    watched = dict(sets)
+    if scored and (stopping.train_scores or not sets):
+        watched[TRAINING] = train
+    n_rows = check_targets(train, objective, ranks.others, learned=True) // train.n_copies
+    for sample in sets.values():
+        check_targets(sample, objective, ranks.others)
     stops = chosen is None and stopping.is_on(bool(sets))
     params = _stopping_params(stopping, stops, bool(sets), params, n_rows)
-    known = _bound(metrics, objective, watched or {TRAINING: train}, others, scored, params)
-    if not (single := is_one_chunk(train, ranks)):
-        check_chunks(params, objective)
+    known = {
+        name: metrics_of_all(metrics, objective, rows, ranks.others, scored, params.oob_score)
+        for name, rows in (watched or {TRAINING: train}).items()
+    }
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
-    n_of = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
-    samples = {name: ScoredSample(rows, known[name], n_of[name]) for name, rows in watched.items()}
     n_threads = resolve_threads(options.n_jobs)
 
     def assemble(forest: Forest) -> Model:
         record = record_of(n_rows, params, watch)
         if start is not None:
             start.complete(record, watch.n_kept)
-        record |= record_of_loss(forest, objective, train, others, n_threads)
+        record |= _record_of_loss(forest, objective, train, n_threads)
         record |= bias_record(objective, forest.n_rounds - watch.n_first)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
@@ -120,30 +123,91 @@ def fit_external(
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
             own = _rounds_of(chosen, constraints_of_inputs(params, train.inputs), watch)
-            given = (train, objective, own, samples, n_threads)
-            rows = OneChunkRows(*given) if single else ChunkRows(*given, n_rows, ranks, mode)
+            scored_metrics = {name: known[name] for name in watched}
+            rows = rows_of_fit(train, sets, scored_metrics, objective, own, n_threads, ranks)
             if start is not None:
                 watch.note_start(rows.scores())
-            return with_final_report(bar, assemble(_grow(rows, watch, recorder, ranks, chosen)))
+            forest = _grow(rows, watch, recorder, ranks.communicator, chosen)
+            return with_final_report(bar, assemble(forest))
     finally:
         if bar is not None:
             bar.close()
 
 
-def _bound(
-    metrics: tuple[Metric, ...],
+def rows_of_fit(
+    train: ExternalSample,
+    sets: Mapping[str, ExternalSample],
+    metrics: Mapping[str, tuple[Metric, ...]],
     objective: Objective,
-    watched: Mapping[str, ExternalSample],
-    others: Communicator,
-    scored: bool,
     params: BoostParams,
-) -> dict[str, tuple[Metric, ...]]:
-    """Return the metrics of each set of rows, bound to their queries."""
-    by_rows = params.oob_score
-    return {
-        name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
-        for name, sample in watched.items()
-    }
+    n_threads: int,
+    ranks: Ranks,
+    spaces: Spaces | None = None,
+) -> MemoryRows:
+    """Return the rows of a fit; ``metrics`` are those of the rows that are scored, by name.
+
+    Training rows have the name ``TRAINING``.
+    """
+    alone, others = ranks.communicator.size == 1, ranks.others
+    data = train.data(objective, params, alone)
+    validation = [rows.data(objective, params, others.size == 1) for rows in sets.values()]
+    loss = objective
+    if isinstance(objective, RankingLoss):
+        loss = _of_queries(objective, train, params.seed, n_threads, ranks)
+    elif others.size > 1 and params.leaf_estimation == "line_search":
+        check_rule(objective, 0)
+    scored = []
+    for name, own in metrics.items():
+        of_training = name == TRAINING
+        target, weight, _ = train.scored() if of_training else sets[name].vectors
+        columns = slice(0, len(target))
+        number = 0 if of_training else list(sets).index(name)
+        tally = None
+        if others.size > 1:
+            tally = Tally(own, objective, ranks.rows(target, weight))
+        scored.append(
+            ScoredRows(name, own, target, weight, columns, of_training, number=number, tally=tally)
+        )
+    return MemoryRows(
+        data, loss, params, validation, n_threads, train.first, scored, ranks=ranks, spaces=spaces
+    )
+
+
+def _of_queries(
+    objective: RankingLoss, train: ExternalSample, seed: int, n_threads: int, ranks: Ranks
+) -> RankingLoss:
+    """Return a ranking loss for the queries of the training rows."""
+    query, (target, weight, _) = train.query, train.vectors
+    if ranks.others.size == 1:
+        return objective.of_queries(query_rows(query, len(target)), seed, n_threads)
+    assert query is not None
+    of_all = objective.positions is not None  # whose biases come from all rows
+    complete = CompleteQueries(query, target, weight, train.first_row, ranks.others, of_all)
+    return objective.on_ranks(complete, seed, n_threads)
+
+
+def _record_of_loss(
+    forest: Forest, objective: Objective, train: ExternalSample, n_threads: int
+) -> dict[str, Any]:
+    """Return what a loss adds to the record after training, such as a baseline hazard.
+
+    See :func:`hedgerow.boosting.loop.watch.found_by_loss`.  The training rows are read again, as
+    new rows: bins would not do, because the trees of a model to continue split between them, and
+    conflicts in bundles hide values.
+    """
+    describe: Any = getattr(objective, "fit_record", None)
+    if describe is None:
+        return {}
+    assert train.read_again is not None
+    schema = train.schema if train.inputs is None else train.inputs.schema(train.schema)
+    predictor = Predictor(forest, schema.kinds)
+    parts = []
+    for table, offset in train.read_again():
+        raw = predictor.raw_scores(numbers_of(table), n_threads)
+        parts.append(raw if offset is None else raw + offset)
+    target, weight, _ = train.scored()
+    found: dict[str, Any] = describe(target, np.concatenate(parts, axis=1), weight)
+    return found
 
 
 def _grow(
@@ -166,24 +230,6 @@ def _rounds_of(chosen: ChosenRounds | None, params: BoostParams, watch: Watch) -
         return params
     watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
     return params.with_rounds(chosen.n_rounds)
-
-
-def begin_stores(
-    train: ExternalSample,
-    sets: Iterable[ExternalSample],
-    objective: Objective,
-    params: BoostParams,
-    scores_train: bool,
-) -> None:
-    """Make room for the working arrays of the fit, beside the rows.
-
-    ``scores_train``: whether metrics of training rows are computed.
-    """
-    n_vectors = outputs_of_tree(params, objective.n_outputs)
-    sums_trees = scores_train and params.boosting == "rf"
-    train.store.begin(work_of(objective, params, n_vectors, sums_trees))
-    for sample in sets:
-        sample.store.begin(WorkShape(objective.n_outputs))
 
 
 def _watch_of(
@@ -230,7 +276,7 @@ def row_metrics(requested: MetricChoice, objective: Objective) -> tuple[Metric, 
     """Return the metrics for rows in parts."""
     metrics = make_metrics(requested, objective)
     refuse_groups(metrics)
-    return metrics_of_loss(metrics, objective)
+    return metrics
 
 
 def check_targets(
@@ -240,25 +286,20 @@ def check_targets(
 
     ``learned``: whether these are training rows.
     """
-    first = b""
-    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=TARGETS_ONLY):
-        first = chunk.target[:1].astype("<f8").tobytes()
-    origins = [found for found in others.allgather(first) if found]
+    target, weight, offset = sample.vectors
+    origins = [found for found in others.allgather(target[:1].astype("<f8").tobytes()) if found]
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
     origin = np.frombuffer(origins[0], dtype="<f8")
     fault, flags = b"", np.zeros(4, dtype=np.int64)
-    for chunk in sample.store.chunks(uses=TARGETS_ONLY):
-        if chunk.n_rows == 0:
-            continue
-        flags[0 if chunk.weight is None else 1] = 1
-        flags[2 if chunk.offset is None else 3] = 1
-        if not fault:
-            try:
-                with counted_rows(chunk.weight is not None):
-                    check_part(objective, chunk.target, chunk.first_row, origin)
-            except DataError as error:
-                fault = str(error).encode()
+    if len(target) > 0:
+        flags[0 if weight is None else 1] = 1
+        flags[2 if offset is None else 3] = 1
+        try:
+            with counted_rows(weight is not None):
+                check_part(objective, target, sample.first_row, origin)
+        except DataError as error:
+            fault = str(error).encode()
     faults = [text.decode() for text in others.allgather(fault) if text]
     if faults:
         raise DataError(faults[0])
@@ -269,11 +310,12 @@ def check_targets(
                 f"some parts of the rows have {name}s and others not: give all or none."
             )
     if bool(flags[3]) != sample.has_offset:
-        raise DataError("has_offset of the sample contradicts its chunks.")
-    if learned:
-        chunks, own = sample.store.chunks(uses=TARGETS_ONLY), sample.first is None
-        batches = ((c.target, c.weight, c.offset if own else None) for c in chunks)
-        check_differences(objective, batches, others)
+        raise DataError("has_offset of the sample contradicts its rows.")
+    if learned and len(target) > 0:
+        own = offset if sample.first is None else None
+        check_differences(objective, [(target, weight, own)], others)
+    elif learned:
+        check_differences(objective, [], others)
     return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
 
 
@@ -289,14 +331,3 @@ def _stopping_params(
             "set aside once rows are in chunks: give them, or use early_stopping=False or 'oob'."
         )
     return params
-
-
-def check_chunks(params: BoostParams, objective: Objective) -> None:
-    """Raise ``AllRowsNeededError`` if a parameter needs the bins of all rows in memory."""
-    searches = params.leaf_estimation == "line_search"
-    if searches and leaf_rule_of(objective, 0) is None:
-        raise AllRowsNeededError(
-            f"leaf_estimation='line_search' with objective {objective.name!r} needs the rows of a "
-            "leaf at once, because its leaf_steps follow no leaf_rule: with rows in chunks use "
-            "'auto', 'newton' or 'gradient'."
-        )

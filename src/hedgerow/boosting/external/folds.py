@@ -10,9 +10,8 @@ on stores of its own, whose rows are copied from the store of all rows::
 
 The folds have the rows, bins and row numbers that they have in memory, so their trees and scores
 are the same.  With target statistics, or conflicts in bundles, a fold reads its rows from the files
-instead (:mod:`hedgerow.boosting.external.file_folds`).  On ranks, each has its own rows of every
-fold, and all grow the folds together.  The stores share the memory of the fit, and are deleted
-before it begins.
+instead (:mod:`hedgerow.boosting.external.file_folds`).  The stores share the memory of the fit, and
+are deleted before it begins.
 """
 
 from __future__ import annotations
@@ -22,24 +21,13 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-import numpy as np
-
 from hedgerow.boosting.automatic.model_selection import share_of_folds
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds
-from hedgerow.boosting.external.fit_external import begin_stores, check_chunks, row_metrics
-from hedgerow.boosting.external.fold_rows import (
-    Division,
-    FoldSamples,
-    divide_rows,
-    store_folds,
-)
-from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
-from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
-from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
-from hedgerow.boosting.external.rounds.queries import positions_of_all
-from hedgerow.boosting.external.rounds.scores import ScoredSample
+from hedgerow.boosting.external.fit_external import row_metrics, rows_of_fit
+from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
+from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.setup.options import FitOptions
@@ -58,12 +46,8 @@ from hedgerow.boosting.validation.cross_stopping import (
 from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
-from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data.external.memory import give_back_memory
-from hedgerow.data.external.row_store import WorkShape
 from hedgerow.errors import AllRowsNeededError, LossError
-from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.setup import work_of
 from hedgerow.growing.chunks.space import Spaces
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
@@ -71,8 +55,13 @@ from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
 
-def check_folds_in_chunks(stopping: StoppingParams) -> None:
+def check_folds_in_chunks(stopping: StoppingParams, on_cluster: bool) -> None:
     """Raise ``AllRowsNeededError`` for folds that need a table in memory."""
+    if on_cluster:
+        raise AllRowsNeededError(
+            "early_stopping='cv' trains on folds of all rows, which workers of a cluster do not "
+            "have: give validation rows, or use early_stopping=True or 'oob'."
+        )
     if not stopping.only_counts_rounds:
         raise AllRowsNeededError(
             "early_stopping='cv', which compares parameters, needs all rows in memory: use "
@@ -87,8 +76,6 @@ def choose_rounds_in_chunks(
     objective: Objective,
     params: BoostParams,
     options: FitOptions,
-    ranks: Communicator,
-    mode: GrowMode,
 ) -> ChosenRounds:
     """Choose the number of rounds, as ``choose_rounds`` does for a table in memory."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
@@ -96,72 +83,41 @@ def choose_rounds_in_chunks(
     division = divide_rows(train, data, plan, objective, stopping)
     n_tested = min(division.n_folds, stopping.folds[1])
     own = constraints_of_inputs(params, train.inputs)
-    work = work_of(objective, own, outputs_of_tree(own, objective.n_outputs))
+    n_vectors = outputs_of_tree(own, objective.n_outputs)
     give_back_memory()
     with ExitStack() as stack:
-        own_bytes = _bytes_for_loss(division, n_tested, objective, work, train, data)
         from_files = FileFolds.of(train, data, plan, objective, params)
         stores = store_folds(
-            train, division, n_tested, work, own_bytes, data, stack, params.seed, from_files
-        )
+            train, division, n_tested, n_vectors, data, stack, params.seed, objective.n_outputs,
+            from_files,
+        )  # fmt: skip
         del from_files
         give_back_memory()
-        given = objective, params, metrics, n_threads, Spaces(), ranks, mode
+        given = objective, params, metrics, n_threads, Spaces()
         fits = [
             stack.enter_context(_ChunkFold(number, fold, *given))
             for number, fold in enumerate(stores)
         ]
-        pool, interrupted = _grow(fits, metrics[0], stopping, ranks)
+        pool, interrupted = _grow(fits, metrics[0], stopping)
         fewest = min(fit.n_rows for fit in fits)
     give_back_memory()
     return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
 
 
-def _bytes_for_loss(
-    division: Division,
-    n_tested: int,
-    objective: Objective,
-    work: WorkShape,
-    train: ExternalSample,
-    data: FileDataset,
-) -> int:
-    """Return the memory that the loss keeps of the training rows of all folds."""
-    first = train.store.first_row
-    n_present = train.n_rows // train.n_copies
-    n_all = count_rows(n_present, data.communicator)[1]
-    n_rows, n_own = (
-        sum(division.n_train(number, *ends) for number in range(n_tested))
-        for ends in ((0, n_all), (first, first + n_present))
-    )
-    n_rows, n_own = n_rows * train.n_copies, n_own * train.n_copies
-    has_positions = train.position is not None
-    return bytes_for_loss(
-        objective, n_own, n_rows, data.memory_limit, work.n_vectors, has_positions
-    )
-
-
 def _grow(
-    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams, ranks: Communicator
+    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams
 ) -> tuple[Pool, bool]:
-    """Grow all folds until the pooled score no longer improves.
-
-    With other ranks, all agree on the time, and an interrupt ends the fit: the others would wait.
-    """
-    best, alone = BestRound(metric, stopping.patience, stopping.min_delta), ranks.size == 1
-    limits = FoldStopping(pooled=True, best=best, may_end=lambda: alone and not is_second())
+    """Grow all folds until the pooled score no longer improves."""
+    best = BestRound(metric, stopping.patience, stopping.min_delta)
+    limits = FoldStopping(pooled=True, best=best, may_end=lambda: not is_second())
     with budget_of(stopping) as budget:
         if budget is not None:
-            late = budget.deadline(share_of_folds(stopping))
-            limits = replace(limits, is_late=lambda: _any_rank(late(), ranks))
+            limits = replace(limits, is_late=budget.deadline(share_of_folds(stopping)))
         pool = Pool(fits, metric, limits)
         interrupted = pool.grow(at_once=1)  # each fold has all threads
     for fit in fits:
         fit.watch.cut(pool.n_rounds)
     return pool, interrupted
-
-
-def _any_rank(one: bool, ranks: Communicator) -> bool:
-    return bool(ranks.allreduce(np.array([one], dtype=np.int64), "max")[0])
 
 
 def _chosen(
@@ -197,18 +153,13 @@ class _ChunkFold:
         metrics: tuple[Metric, ...],
         n_threads: int,
         spaces: Spaces,
-        ranks: Communicator,
-        mode: GrowMode,
     ) -> None:
-        positions = positions_of_all(fold.train, fold.others)
-        objective = with_positions(objective, positions, params)
+        objective = with_positions(objective, fold.train.position, params)
         metrics = fold.bound(metrics, objective)
         self._number, self._fold, self._objective = number, fold, objective
         params = constraints_of_inputs(params, fold.train.inputs)
         self._params, self._n_threads, self._spaces = params, n_threads, spaces
-        self._ranks, self._mode = ranks, mode
-        n_rows = fold.train.n_rows // fold.train.n_copies
-        self.n_rows = count_rows(n_rows, fold.others)[1]
+        self.n_rows = fold.train.n_rows // fold.train.n_copies
         self._states: Generator[BoostState, None, None] | None = None
         self.curve: list[float] = []
         self.mass = fold.mass()
@@ -229,15 +180,11 @@ class _ChunkFold:
         return state.n_rounds == self._params.n_estimators
 
     def _rows(self) -> FitRows:
-        train, test, params = self._fold.train, self._fold.test, self._params
-        begin_stores(train, [test], self._objective, params, False)
-        n_tested = count_rows(test.n_rows, self._fold.others)[1]
-        scored = {ONLY: ScoredSample(test, self.watch.metrics, n_tested)}
-        given = (train, self._objective, params, scored, self._n_threads)
-        if is_one_chunk(train, self._ranks):
-            return OneChunkRows(*given)
-        check_chunks(params, self._objective)
-        return ChunkRows(*given, self.n_rows, self._ranks, self._mode, self._spaces)
+        train, test = self._fold.train, self._fold.test
+        return rows_of_fit(
+            train, {ONLY: test}, {ONLY: self.watch.metrics}, self._objective, self._params,
+            self._n_threads, Ranks(), self._spaces,
+        )  # fmt: skip
 
     def __enter__(self) -> _ChunkFold:
         return self

@@ -31,8 +31,7 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.fold_rows import DRAW_BYTES
-from hedgerow.boosting.external.rounds.all_rows import RANKING_BYTES
-from hedgerow.boosting.external.rounds.queries import DividedQueries
+from hedgerow.boosting.external.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -58,6 +57,7 @@ _ROW_SHARE = 0.75
 _GROWER_BYTES = 17
 """Integer gradients, row ids and room to move them, and the side of a split."""
 
+_RANKING_BYTES = 64
 _LINE_SEARCH_BYTES = 48
 _SAMPLE_WEIGHT_BYTES = 16
 _FOLD_BYTES = 24
@@ -98,7 +98,7 @@ def bytes_of_a_row(objective: Objective, params: BoostParams, n_threads: int) ->
     prepared = prepared_shape(objective, 1)[0]
     searches = params.leaf_estimation == "line_search" or not objective.second_order
     needed = 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
-    needed += RANKING_BYTES * (objective.name in RANKING)
+    needed += _RANKING_BYTES * (objective.name in RANKING)
     needed += _GROWER_BYTES + ENTRY_BYTES * n_threads
     needed += _SAMPLE_WEIGHT_BYTES * weighs_sample(params)
     return max(needed, SORT_BYTES + 8)

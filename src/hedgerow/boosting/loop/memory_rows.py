@@ -1,8 +1,9 @@
-"""Rows of a fit in memory: :class:`hedgerow.boosting.loop.rounds.FitRows` for arrays.
+"""Rows of a fit: :class:`hedgerow.boosting.loop.rounds.FitRows`.
 
-The grower adds a tree to the raw scores of the rows it was grown on, leaf by leaf.
-Rows outside the sample of a tree (row sampling) and validation rows get their scores by
-tree traversal.
+The arrays of the rows are in memory; their bins are in memory or in chunks on disk, and the rows
+are all rows or those of one of several ranks.  The grower adds a tree to the raw scores of the rows
+it was grown on, leaf by leaf.  Rows outside the sample of a tree (row sampling) and validation rows
+get their scores by tree traversal.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_searched, with_steps
+from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
+from hedgerow.boosting.loop.ranks import Ranks, Tally
 from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import RowNames
@@ -25,30 +28,35 @@ from hedgerow.boosting.loop.scores import (
     MeanScores,
     Scores,
     TrainingData,
+    make_scores,
     rows_left_out,
 )
 from hedgerow.boosting.loop.setup.devices import on_gpu
 from hedgerow.boosting.loop.setup.strategy import holds_vectors, is_symmetric
+from hedgerow.comm.base import count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
+from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.data.schema import Schema
 from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
 from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds
+from hedgerow.metrics.making import loss_metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import limited_for
 from hedgerow.objectives.beside import start_of
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.space import Spaces
 
 
 class Grower(Protocol):
@@ -61,7 +69,7 @@ class Grower(Protocol):
         """Grow a tree on the gradients at the raw scores."""
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
-        """Return the rows on which the last tree was not grown."""
+        """Return the rows on which the last tree was not grown; of chunks in ascending order."""
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Return the sampling weight of each of these rows in the last tree; None: all equal."""
@@ -89,6 +97,10 @@ class ScoredRows:
         Their range in the raw scores.
     of_training : bool
         Whether the raw scores are those of the training rows.
+    number : int
+        Else, the number of the validation rows.
+    tally : Tally or None
+        Computes the metrics of rows of several ranks.
     """
 
     name: str
@@ -98,10 +110,14 @@ class ScoredRows:
     columns: slice = field(default_factory=lambda: slice(None))
     of_training: bool = False
     names: RowNames = field(default_factory=RowNames)
+    number: int = 0
+    tally: Tally | None = None
 
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
         """Return the score of each metric, from raw scores that include these rows."""
         own = np.ascontiguousarray(raw[:, self.columns])
+        if self.tally is not None:
+            return self.tally.scores(own)
         with self.names.reported():
             return evaluate(self.metrics, objective, self.target, own, self.weight)
 
@@ -113,15 +129,15 @@ class ScoredRows:
 
 
 class MemoryRows(FitRows):
-    """Rows in memory; for the methods see :class:`hedgerow.boosting.loop.rounds.FitRows`.
+    """Rows of a fit; for the methods see :class:`hedgerow.boosting.loop.rounds.FitRows`.
 
     Parameters
     ----------
     data : TrainingData
     objective : Objective
     params : BoostParams
-    validation : TrainingData, optional
-        Its raw scores are updated, too.
+    validation : sequence of TrainingData
+        Rows whose raw scores are updated, too.
     n_threads : int, default=1
         Upper limit; small data use fewer.  The trees do not depend on it.
     first : Forest, optional
@@ -131,13 +147,17 @@ class MemoryRows(FitRows):
     may_run_ahead : bool, default=False
         Whether trees may grow some rounds before :meth:`grow` is called for them: nobody reads the
         training scores, or replays earlier rounds.
+    ranks : Ranks, optional
+        Those that have the other rows; by default there are none.
+    spaces : Spaces, optional
+        Memory for histograms of rows in chunks, that other fits use in turn.
 
     Attributes
     ----------
     data : TrainingData
     scored : sequence of ScoredRows
     train : Scores or MeanScores
-    unseen : Scores or MeanScores, or None
+    held_out : list of Scores or MeanScores
         Scores of the validation rows.
     next_end : int
         The next round that may end the fit: trees of later rounds do not grow ahead.
@@ -148,37 +168,41 @@ class MemoryRows(FitRows):
         data: TrainingData,
         objective: Objective,
         params: BoostParams,
-        validation: TrainingData | None = None,
+        validation: Sequence[TrainingData] = (),
         n_threads: int = 1,
         first: Forest | None = None,
         scored: Sequence[ScoredRows] = (),
         may_run_ahead: bool = False,
+        ranks: Ranks | None = None,
+        spaces: Spaces | None = None,
     ) -> None:
         self.params = resolved(params, objective, _schema_of(data))
         self.data, self.objective, self.first, self.scored = data, objective, first, scored
-        matrix = data.matrix
-        self.n_rows, self.n_features = matrix.n_rows // data.n_copies, matrix.n_features
+        self._ranks, self._spaces = ranks or Ranks(), spaces
+        others, matrix = self._ranks.others, data.matrix
+        self.n_rows = count_rows(matrix.n_rows // data.n_copies, others)[1]
+        self.n_features = matrix.n_features
         self.spec: BinSpec | None = None
         self.n_columns = 0
-        if isinstance(matrix, BinnedMatrix):
+        if isinstance(matrix, BinnedMatrix | ChunkStore):
             self.spec, self.n_columns = matrix.spec, matrix.n_columns
-        outputs_of_leaf = objective.n_outputs if holds_vectors(self.params) else 1
-        self._n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, outputs_of_leaf)
+        self._n_vectors = objective.n_outputs if holds_vectors(self.params) else 1
+        self._n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, self._n_vectors)
+        self.all_rows = self._ranks.rows(data.target, data.weight)
         if first is not None:
             self.base = first.base_score
         else:
-            self.base = start_of(objective, data.target, data.weight, data.offset)
-        self._scores = Scores(data, self.base, self._n_threads)
+            self.base = start_of(objective, self.all_rows, data.offset)
+        self._scores = make_scores(data, self.base, self._n_threads)
         self._grown_at = self._scores.raw
         self.train: Scores | MeanScores = self._scores
-        self.unseen: Scores | MeanScores | None = None
-        if validation is not None:
-            self.unseen = Scores(validation, self.base, self._n_threads, self.spec)
+        self.held_out: list[Scores | MeanScores] = [
+            make_scores(rows, self.base, self._n_threads, self.spec) for rows in validation
+        ]
         if self.params.boosting == "rf":
             self.train = MeanScores(self._scores)
-            self.unseen = None if self.unseen is None else MeanScores(self.unseen)
-        self.validation: Sequence[AddedScores] = () if self.unseen is None else (self.unseen,)
-        self.all_rows = AllRows.of(data.target, data.weight)
+            self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
+        self.validation: Sequence[AddedScores] = tuple(self.held_out)
         self.objective = limited_for(objective, self.all_rows)
         self._grower: Grower | None = None
         self._may_run_ahead = may_run_ahead
@@ -188,9 +212,7 @@ class MemoryRows(FitRows):
         self._searched_at, self._loss_before = self._grown_at, 0.0
 
     def begin(self) -> None:
-        self._grower = _make_grower(
-            self.data, self._grown_at, self.objective, self.params, self._n_threads
-        )
+        self._grower = self._make_grower()
         if self._may_run_ahead and adds_scores(self.params, self.objective):
             self._ahead = self._rounds_ahead()
         if self._ahead is not None:
@@ -225,8 +247,9 @@ class MemoryRows(FitRows):
         assert self._grower is not None
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base), self.next_end)
+        self._scores.update()
         found = self._grower.grow(tree, output)
-        if self.data.n_copies > 1 and not isinstance(found, TreeOfTable):  # others know of copies
+        if self.data.n_copies > 1 and isinstance(self.data.matrix, ColumnBlocks):
             found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
         self._outside = self._grower.rows_outside()
         if params.oob_score:
@@ -237,13 +260,21 @@ class MemoryRows(FitRows):
 
     def rows_without_tree(self) -> RowArray | None:
         # All scores include the trees of batches.
-        return self._outside if adds_scores(self.params, self.objective) else None
+        return self._outside if self._grower_adds_scores else None
+
+    @property
+    def _grower_adds_scores(self) -> bool:
+        # Linear leaves read numbers, which chunks on disk hold.
+        waits = self.params.linear_leaves and isinstance(self.data.matrix, ChunkStore)
+        return adds_scores(self.params, self.objective) and not waits
 
     def replay(self, number: int) -> None:
+        self._scores.update()
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
             seed, share = self.params.seed, self.params.subsample
-            self.train.outside = rows_left_out(seed, number, share, self.data.matrix.n_rows)
+            n_rows, first_row = self.data.matrix.n_rows, self._ranks.first_row
+            self.train.outside = rows_left_out(seed, number, share, n_rows, first_row)
 
     def end_round(self) -> float | None:
         if self._ahead is not None:
@@ -257,25 +288,34 @@ class MemoryRows(FitRows):
             return self._ahead.scores()
         found = {}
         for part in self.scored:
-            known = self.train if part.of_training else self.unseen
-            assert known is not None
-            found[part.name] = part.score(self.objective, known.raw)
+            scores = self.train if part.of_training else self.held_out[part.number]
+            scores.update()
+            found[part.name] = part.score(self.objective, scores.raw)
         return found
 
     def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
         assert isinstance(self.train, MeanScores)
         rows, raw = self.train.out_of_bag()
-        if len(rows) == 0:
-            return {}
+        return self._scores_of(metrics, rows, raw)
+
+    def _scores_of(
+        self, metrics: Sequence[Metric], rows: RowArray, raw: FloatArray
+    ) -> Mapping[str, float]:
+        """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
-        return evaluate(metrics, self.objective, self.data.target[rows], raw, weight)
+        target = self.data.target[rows]
+        if self._ranks.others.size == 1:
+            return evaluate(metrics, self.objective, target, raw, weight) if len(rows) > 0 else {}
+        tally = Tally(metrics, self.objective, self._ranks.rows(target, weight))
+        return tally.scores(raw) if tally.n_rows > 0 else {}
 
     def _rounds_ahead(self) -> RoundsAhead | None:
         assert isinstance(self.train, Scores)
-        assert not isinstance(self.unseen, MeanScores)
+        unseen = self.held_out[0] if self.held_out else None
+        assert not isinstance(unseen, MeanScores)
         first = 0 if self.first is None else self.first.n_rounds
         return RoundsAhead.of(
-            self._grower, self.train, self.unseen, self.scored, self.objective, self.params,
+            self._grower, self.train, unseen, self.scored, self.objective, self.params,
             range(first, first + self.params.n_estimators),
         )  # fmt: skip
 
@@ -288,9 +328,12 @@ class MemoryRows(FitRows):
 
     def _loss_outside(self) -> float:
         """Return the loss of the rows outside the sample; 0 if there are none."""
-        if len(self._outside) == 0:
-            return 0.0
-        return self.objective.loss(*self.data.take(self._outside, self._grown_at))
+        self._scores.update()
+        rows = self._outside
+        if self._ranks.others.size == 1 and len(rows) > 0:
+            return self.objective.loss(*self.data.take(rows, self._grown_at))
+        metric = loss_metric(self.objective)
+        return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
 
     def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
         """Return the tree with leaf values from a line search.
@@ -300,6 +343,7 @@ class MemoryRows(FitRows):
         """
         n_parallel = params.num_parallel_tree
         joins = params.boosting == "gbdt" and n_parallel == 1
+        self._scores.update()
         if output == 0:
             self._searched_at = self._grown_at if joins else self._grown_at.copy()
         search = partial(self._search_leaves, params)
@@ -316,16 +360,42 @@ class MemoryRows(FitRows):
         grower, data = self._grower, self.data
         assert grower is not None
         rows, leaves, starts = grower.leaf_segments()
-        if len(rows) == 0:  # a small sample may be empty
+        others = self._ranks.others
+        if count_rows(len(rows), others)[1] == 0:  # a small sample may be empty
             return tree
         target, at, weight = data.take(rows, self._searched_at)
         mass = np.ones(len(rows)) if weight is None else weight
         sampled = grower.row_weights(rows)
         if sampled is not None:
             mass = mass * sampled
-        unit = unit_of(exact_sum(data.weight) if data.weight is not None else len(data.target))
-        steps = self.objective.leaf_steps(LeafRows(target, at, mass, starts, unit), output)
+        unit = unit_on_ranks(data.weight, len(data.target), others)
+        leaf_rows = LeafRows(target, at, mass, starts, unit)
+        if others.size == 1:
+            steps = self.objective.leaf_steps(leaf_rows, output)
+        else:
+            steps = steps_on_ranks(self.objective, output, leaf_rows, others)
         return with_steps(tree, leaves, steps, params, _schema_of(data))
+
+    def _make_grower(self) -> Grower:
+        data, matrix = self.data, self.data.matrix
+        params = for_copies(self.params, data.n_copies)
+        raw, n_threads = self._grown_at, self._n_threads
+        fit = Fit(data.target, data.weight, raw, self.objective, params, n_threads)
+        shared = fit, self._grower_adds_scores
+        if isinstance(matrix, BinnedMatrix):
+            kind = _kind_of_grower(params)
+            sums = data.sums if kind.shares_histograms else None
+            return kind(matrix, *shared, data.n_copies, data.numbers, sums)
+        if isinstance(matrix, ColumnBlocks):
+            return ExactGrower(matrix, *shared)
+        assert isinstance(matrix, ChunkStore)
+        from hedgerow.growing.chunks.grower import ChunkGrower
+
+        ranks = self._ranks
+        return ChunkGrower(
+            matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
+            ranks.first_row, self._spaces,
+        )  # fmt: skip
 
     @once
     def _relearn(self) -> Callable[[FloatArray, int], None]:
@@ -343,24 +413,6 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
         loss.derivatives(LossRows(data.target, raw, data.weight, number), 0, g, h)
 
     return relearn
-
-
-def _make_grower(
-    data: TrainingData,
-    raw: FloatArray,
-    objective: Objective,
-    params: BoostParams,
-    n_threads: int,
-) -> Grower:
-    params = for_copies(params, data.n_copies)
-    fit = Fit(data.target, data.weight, raw, objective, params, n_threads)
-    shared = fit, adds_scores(params, objective)
-    if isinstance(data.matrix, BinnedMatrix):
-        kind = _kind_of_grower(params)
-        sums = data.sums if kind.shares_histograms else None
-        return kind(data.matrix, *shared, data.n_copies, data.numbers, sums)
-    assert isinstance(data.matrix, ColumnBlocks)
-    return ExactGrower(data.matrix, *shared)
 
 
 def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
@@ -392,6 +444,6 @@ def for_copies(params: BoostParams, n_copies: int) -> BoostParams:
 
 def _schema_of(data: TrainingData) -> Schema:
     matrix = data.matrix
-    if isinstance(matrix, BinnedMatrix):
+    if isinstance(matrix, BinnedMatrix | ChunkStore):
         return matrix.spec.schema
     return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema

@@ -13,9 +13,16 @@ from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
+from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree, TreeOfTable, add_tree
+from hedgerow.growing.core.tree import (
+    NO_ROWS,
+    GrownTree,
+    TreeOfTable,
+    add_tree,
+    columns_of_lines,
+)
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.model.predict import Predictor
@@ -27,9 +34,9 @@ class TrainingData:
 
     Attributes
     ----------
-    matrix : BinnedMatrix, ColumnBlocks, Table or SparseTable
+    matrix : BinnedMatrix, ChunkStore, ColumnBlocks, Table or SparseTable
         Bins for histograms (with both layouts for training rows; validation
-        rows need only rows), sorted columns for exact and approximate search,
+        rows need only rows), bins in chunks, sorted columns for exact and approximate search,
         or the table itself for rows that are only scored.
     target : float64 (n_rows,)
         A class index for classification.
@@ -48,7 +55,7 @@ class TrainingData:
         Memory for histograms, shared with other fits on the same bins that grow trees in turn.
     """
 
-    matrix: BinnedMatrix | ColumnBlocks | AnyTable
+    matrix: BinnedMatrix | ChunkStore | ColumnBlocks | AnyTable
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
@@ -91,7 +98,11 @@ class Scores:
     ) -> None:
         self.data = data
         self._spec = spec
-        self.raw = np.empty((len(base), data.matrix.n_rows))
+        shape = len(base), data.matrix.n_rows
+        if isinstance(data.matrix, ChunkStore):
+            self.raw = data.matrix.row_array(shape, np.float64)
+        else:
+            self.raw = np.empty(shape)
         self.raw[:] = base[:, None]
         if data.start is not None:
             self.raw[:] = data.start
@@ -104,7 +115,10 @@ class Scores:
 
     def restarted(self, base: FloatArray) -> Scores:
         """Return the scores of the same rows before the first tree."""
-        return Scores(self.data, base, self._n_threads, self._spec)
+        return make_scores(self.data, base, self._n_threads, self._spec)
+
+    def update(self) -> None:
+        """Add the trees that wait; here none do."""
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -137,7 +151,7 @@ class Scores:
     def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
         """Add to (n_outputs, n_rows) scores of these rows by traversal of the table's values."""
         matrix = self.data.matrix
-        assert not isinstance(matrix, BinnedMatrix)
+        assert not isinstance(matrix, BinnedMatrix | ChunkStore)
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
         forest = make_forest([tree], np.zeros(len(scores)), table.n_features, self._spec)
         predictor = Predictor(forest, table.schema.kinds)
@@ -149,6 +163,61 @@ class Scores:
                 scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
         else:
             scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)
+
+
+class ChunkScores(Scores):
+    """Raw scores of rows in chunks: trees wait for the next use, so that one pass adds them all.
+
+    Rows to which trees are added are ascending.  :meth:`update` comes before each use of ``raw``.
+    """
+
+    def __init__(
+        self, data: TrainingData, base: FloatArray, n_threads: int, spec: BinSpec | None = None
+    ) -> None:
+        super().__init__(data, base, n_threads, spec)
+        self._waiting: list[tuple[FloatArray, GrownTree, int, RowArray]] = []
+
+    def add_to(
+        self, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray = NO_ROWS,
+        factor: float = 1.0,
+    ) -> None:  # fmt: skip
+        self._waiting.append((raw, tree.scaled(factor), output, rows))
+
+    def update(self) -> None:
+        if not self._waiting:
+            return
+        store = self.data.matrix
+        assert isinstance(store, ChunkStore)
+        columns = columns_of_lines(tree for _, tree, _, _ in self._waiting)
+        for chunk in store.chunks(uses=Uses(columns=(), numbers=columns)):
+            for raw, tree, output, rows in self._waiting:
+                self._add_in(chunk, raw, tree, output, rows)
+        self._waiting.clear()
+
+    def _add_in(
+        self, chunk: Chunk, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray
+    ) -> None:
+        """Add a tree to the scores of the rows of a chunk."""
+        place = chunk.rows
+        first, last = np.searchsorted(rows, (place.start, place.stop))
+        if len(rows) > 0 and first == last:
+            return
+        some = rows[first:last] - np.uint32(place.start)
+        binned = chunk.matrix, chunk.numbers
+        if tree.vectors is None:
+            add_tree(tree, binned, some, raw[output : output + 1, place], 0, self._n_threads)
+            return
+        own = np.ascontiguousarray(raw[:, place])
+        add_tree(tree, binned, some, own, 0, self._n_threads)
+        raw[:, place] = own
+
+
+def make_scores(
+    data: TrainingData, base: FloatArray, n_threads: int, spec: BinSpec | None = None
+) -> Scores:
+    """Return the scores of rows in memory or in chunks before the first tree."""
+    kind = ChunkScores if isinstance(data.matrix, ChunkStore) else Scores
+    return kind(data, base, n_threads, spec)
 
 
 class MeanScores:
@@ -174,9 +243,14 @@ class MeanScores:
         self._unseen = np.zeros_like(scores.raw)
         self._n_unseen = np.zeros(scores.raw.shape[1], dtype=np.int64)
 
+    def update(self) -> None:
+        """Add the trees that wait."""
+        self._scores.update()
+
     @property
     def raw(self) -> FloatArray:
         """Raw scores after the rounds so far."""
+        self.update()
         n_rounds = max(1, self._n_trees // len(self._sum))
         return self.start + self._sum / n_rounds
 
@@ -197,6 +271,7 @@ class MeanScores:
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray]:
         """Return rows outside some tree's sample, and their raw scores from these trees."""
+        self.update()
         rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
         mean = self._unseen[:, rows] / self._n_unseen[rows]
         return rows, self.start[:, rows] + mean

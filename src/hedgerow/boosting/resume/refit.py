@@ -76,7 +76,8 @@ def refit(
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
     objective = with_queries(objective, sample, params.seed, n_threads)
     objective = limited_for(objective, AllRows.of(sample.target, sample.weight))
-    start = start_of(objective, sample.target, sample.weight, sample.offset)
+    rows = AllRows.of(sample.target, sample.weight)
+    start = start_of(objective, rows, sample.offset)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     has_vectors = model.forest.vectors is not None

@@ -284,7 +284,7 @@ class _FoldFit:
         )
         self.mass = _mass(data)
         self._rows = MemoryRows(
-            data.seen, objective, params, data.unseen, shared.n_threads, scored=scored,
+            data.seen, objective, params, (data.unseen,), shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip
         self._rows.names = data.train.row_names
@@ -294,8 +294,7 @@ class _FoldFit:
     def _unseen(self) -> Scores | MeanScores:
         """Raw scores of the test rows."""
         assert self._rows is not None
-        assert self._rows.unseen is not None
-        return self._rows.unseen
+        return self._rows.held_out[0]
 
     def finish(
         self,

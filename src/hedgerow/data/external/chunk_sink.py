@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from hedgerow.data.external.column_codec import encode_column, find_lz4
 from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
 from hedgerow.data.external.row_buffer import RowBuffer
-from hedgerow.data.external.row_store import Metadata, MetadataSizes, WorkShape
+from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
 from hedgerow.errors import StorageError
@@ -27,6 +28,8 @@ Compression = Literal["auto", "none", "always"]
 class ChunkSink:
     """Writer that takes binned rows in batches of any size and writes chunks of equal size.
 
+    Their targets, weights and offsets stay in memory.
+
     Parameters
     ----------
     spec : BinSpec
@@ -35,9 +38,9 @@ class ChunkSink:
         Existing folders, at least one.  A temporary folder is made in each.  Chunks are
         distributed over them in turn, and each folder has its own thread that fetches its chunks.
     memory_limit : int
-        Memory in bytes for the store, including the chunks in use and their working arrays.
-    work : WorkShape, optional
-        Working arrays of later fits, which share the memory with the bins.
+        Memory in bytes for the store, including the chunks in use.
+    n_outputs, n_vectors : int, default=1
+        As for :class:`~hedgerow.data.external.memory_plan.RowShape`.
     compression : {"auto", "none", "always"}, default="auto"
         Chunks to encode: those that the file cache is unlikely to keep, none, or all.
         Models do not depend on it.
@@ -56,15 +59,15 @@ class ChunkSink:
     >>> import tempfile
     >>> import numpy as np
     >>> from hedgerow.data import bin_table, fit_bins, read_table
-    >>> from hedgerow.data.external.row_store import WorkShape
+    >>> from hedgerow.data.external.row_store import RowVectors
     >>> table = read_table(np.arange(10.0).reshape(-1, 1))
     >>> spec = fit_bins(table, max_bins=255)
     >>> with tempfile.TemporaryDirectory() as folder, ChunkSink(spec, [folder], 2**24) as sink:
     ...     for _ in range(3):
-    ...         sink.append(bin_table(table, spec), np.arange(10.0))
-    ...     with sink.finish() as store:
-    ...         store.begin(WorkShape())
-    ...         [(chunk.n_rows, float(chunk.target.sum())) for chunk in store.chunks()]
+    ...         sink.append(bin_table(table, spec), RowVectors(np.arange(10.0)))
+    ...     store, rows = sink.finish()
+    ...     with store:
+    ...         [(chunk.n_rows, float(rows.target[chunk.rows].sum())) for chunk in store.chunks()]
     [(30, 135.0)]
     """
 
@@ -74,16 +77,17 @@ class ChunkSink:
         cache_dir: Sequence[str | os.PathLike[str]],
         memory_limit: int,
         *,
-        work: WorkShape | None = None,
+        n_outputs: int = 1,
+        n_vectors: int = 1,
         compression: Compression = "auto",
         chunk_rows: int | None = None,
     ) -> None:
         self._spec, self._limit, self._requested_rows = spec, memory_limit, chunk_rows
-        self._work = work or WorkShape()
+        self._shape = RowShape(spec.n_features, 0, n_outputs, n_vectors)
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
-        self._sizes = MetadataSizes()
+        self._vectors: list[RowVectors] = []
         self._buffer: RowBuffer | None = None
         self._spent = False
         self._files = StoreFiles([], [], [])
@@ -100,35 +104,35 @@ class ChunkSink:
     def append(
         self,
         matrix: BinnedMatrix,
-        target: FloatArray,
-        weight: FloatArray | None = None,
-        offset: FloatArray | None = None,
+        vectors: RowVectors | None = None,
         numbers: FloatArray | None = None,
     ) -> None:
-        """Add the next rows."""
+        """Add the next rows; without ``vectors`` the caller has those of all rows."""
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
         assert matrix.spec is self._spec
         assert matrix.layout is None
         assert not matrix.paired
-        metadata = Metadata(target, weight, offset, numbers)
+        n_numbers = 0 if numbers is None else numbers.shape[1]
         if self._buffer is None:
-            self._sizes = MetadataSizes.of(metadata)
+            self._shape = replace(self._shape, n_numbers=n_numbers)
             rows = self._plan_rows(len(self._files.blocks))
-            self._buffer = RowBuffer(rows, self._spec.n_features, self._sizes)
-        assert MetadataSizes.of(metadata) == self._sizes
+            self._buffer = RowBuffer(rows, self._spec.n_features, n_numbers)
+        assert n_numbers == self._shape.n_numbers
+        if vectors is not None:
+            self._vectors.append(vectors)
         try:
             start = 0
             while start < matrix.n_rows:
-                start += self._buffer.fill(matrix, metadata, start)
+                start += self._buffer.fill(matrix, numbers, start)
                 if self._buffer.n_rows == self._buffer.capacity:
                     self._write(self._buffer)
         except BaseException:
             self.close()
             raise
 
-    def finish(self, first_row: int = 0) -> DiskStore:
-        """Write the last chunk and return a store that owns the files; the sink is then closed."""
+    def finish(self) -> tuple[DiskStore, RowVectors]:
+        """Write the last chunk; return a store that owns the files, and the rows' vectors."""
         if self._spent:
             raise StorageError("the sink is already finished or closed.")
         try:
@@ -138,7 +142,9 @@ class ChunkSink:
             self.close()
             raise
         self._spent, self._buffer = True, None
-        return DiskStore(self._files, self._sizes, self._spec, self._limit, first_row)
+        store = DiskStore(self._files, self._shape, self._spec, self._limit)
+        vectors, self._vectors = RowVectors.joined(self._vectors), []
+        return store, vectors
 
     def close(self) -> None:
         """Delete the files, unless the store of :meth:`finish` owns them."""
@@ -154,21 +160,15 @@ class ChunkSink:
 
     def _plan_rows(self, n_stripes: int) -> int:
         """Return the number of rows of a chunk."""
-        shape = RowShape(self._spec.n_features, self._sizes, self._work)
-        return divide_memory(self._limit, shape, n_stripes, self._requested_rows).chunk_rows
+        return divide_memory(self._limit, self._shape, n_stripes, self._requested_rows).chunk_rows
 
     def _write(self, buffer: RowBuffer) -> None:
         """Write the rows in the buffer as a chunk."""
         stripe, n_rows = len(self._files.chunks) % len(self._files.blocks), buffer.n_rows
         file = self._files.blocks[stripe]
         file.skip_to(GRANULE)
-        target, weight, offset, numbers = buffer.metadata()
-        given = (
-            _append(file, target.T),
-            None if weight is None else _append(file, weight),
-            None if offset is None else _append(file, offset),
-            None if numbers is None else _append(file, numbers.T),
-        )
+        numbers = buffer.numbers()
+        given = None if numbers is None else _append(file, numbers.T)
         by_row, by_column = buffer.bins()
         size = by_row.nbytes + by_column.nbytes
         rows: Block | None = None
@@ -182,7 +182,7 @@ class ChunkSink:
             columns = tuple(
                 file.append(*encode_column(column[:n_rows], self._lz4)) for column in by_column
             )
-        self._files.chunks.append(ChunkRecord(n_rows, stripe, *given, rows, columns))
+        self._files.chunks.append(ChunkRecord(n_rows, stripe, given, rows, columns))
         buffer.n_rows = 0
 
 

@@ -4,10 +4,9 @@
 
     with ChunkSink(spec, cache_dir, memory_limit) as sink:     data.chunk_sink
         for ...:                                         batches of any size, in row order
-            sink.append(bin_table(batch, spec), target, weight)
-        store = sink.finish()                            a RowStore
+            sink.append(bin_table(batch, spec), RowVectors(target, weight))
+        store, vectors = sink.finish()                   a ChunkStore
     with store:
-        store.begin(WorkShape())
         for chunk in store.chunks(): ...
 
 Glossary
@@ -29,42 +28,33 @@ computation.  So the first chunks, which the file cache is expected to hold, are
 the others are encoded.  ``benchmarks/disk_store.py`` measures both, see
 docs/out-of-core-store.md.
 
-The work (raw scores, gradients, row order) of resident chunks is in memory; the work of
-other chunks is in files (:mod:`hedgerow.data.external.work_files`).  The first read of a
-block verifies its checksum.  Files are in temporary folders
+Arrays of all rows are in memory, and in mapped files beyond the limit of the store.  The first
+read of a block verifies its checksum.  Files are in temporary folders
 (:mod:`hedgerow.data.external.scratch`), which are deleted when the store is closed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import math
+import secrets
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
-from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go
+from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go, mapped_array
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_buffer import RowBuffer
-from hedgerow.data.external.row_store import (
-    ALL_BINS,
-    EVERYTHING,
-    Chunk,
-    ChunkWork,
-    Metadata,
-    MetadataSizes,
-    Uses,
-    WorkShape,
-)
+from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
-from hedgerow.data.external.work_files import WorkBuffer, WorkFiles
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -75,7 +65,7 @@ class _View(NamedTuple):
 
     mapping: BinArray
     address: int
-    metadata: Metadata
+    numbers: FloatArray | None
     matrix: BinnedMatrix | None
 
 
@@ -83,11 +73,9 @@ class _Loaded(NamedTuple):
     """A chunk in use, and the resources to release afterwards."""
 
     matrix: BinnedMatrix
-    metadata: Metadata
-    work: ChunkWork
+    numbers: FloatArray | None
     view: _View | None
     buffers: _Buffers | None
-    work_buffer: WorkBuffer | None
 
 
 class _Buffers(NamedTuple):
@@ -97,8 +85,8 @@ class _Buffers(NamedTuple):
     by_column: BinArray
 
 
-class DiskStore:
-    """Chunks on disk: a :class:`hedgerow.data.external.row_store.RowStore`.
+class DiskStore(ChunkStore):
+    """Chunks on disk.
 
     :meth:`hedgerow.data.external.chunk_sink.ChunkSink.finish` creates it.  A store serves any
     number of fits, one at a time.
@@ -107,92 +95,70 @@ class DiskStore:
     ----------
     files : StoreFiles
         Deleted by :meth:`close`.
-    sizes : MetadataSizes
+    shape : RowShape
     spec : BinSpec
         One column for each feature: there are no bundles.
     memory_limit : int
-        Memory of the store in bytes: chunks in use, resident chunks, and their work.
-    first_row : int, default=0
-        Number of rows of lower ranks; may be set while no pass is running.
+        Memory in bytes of chunks in use and of resident chunks.
 
     Attributes
     ----------
     spec : BinSpec
     files : StoreFiles
     chunk_sizes : list of int
-        After :meth:`begin` a single one if all rows fit in memory.
-    first_row : int
+        A single one if all rows fit in memory.
     memory_limit : int
     n_resident : int
-        Number of resident chunks, determined by the last :meth:`begin`.
+        Number of resident chunks.
 
     Every method raises :class:`hedgerow.errors.StorageError` if a file cannot be read or
     written, or has changed.
     """
 
     def __init__(
-        self,
-        files: StoreFiles,
-        sizes: MetadataSizes,
-        spec: BinSpec,
-        memory_limit: int,
-        first_row: int = 0,
+        self, files: StoreFiles, shape: RowShape, spec: BinSpec, memory_limit: int
     ) -> None:
-        self.spec, self.first_row, self.memory_limit = spec, first_row, memory_limit
-        self.files, self._records, self._sizes = files, files.chunks, sizes
+        self.spec, self.memory_limit = spec, memory_limit
+        self.files, self._records, self._shape = files, files.chunks, shape
         self._n_columns, self._tile = spec.n_features, tile_shape(spec.n_features)
-        self._set_sizes([record.n_rows for record in self._records])
+        sizes = [record.n_rows for record in self._records]
+        n_stripes = len(self.files.blocks)
+        plan = divide_memory(memory_limit, shape, n_stripes, max(sizes, default=1))
+        self._is_one_chunk = fits_in_one_chunk(memory_limit, shape, sizes)
+        self.chunk_sizes: Sequence[int] = [sum(sizes)] if self._is_one_chunk else sizes
+        self.n_resident = plan.resident_of(len(self.chunk_sizes))
+        self._row_room = memory_limit
         self._checked: set[int] = set()
         self._resident: dict[int, _Loaded] = {}
         self._decoders = [ColumnDecoder() for _ in files.blocks]
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
-        self._work: WorkFiles | None = None
-        self._work_shape = WorkShape(0)
         self._views: dict[int, _View] = {}
         self._clock = _FetchClock()
-        self.n_resident = 0
-        self._is_one_chunk = False
         self._closed = False
 
-    def begin(self, shape: WorkShape) -> None:
-        """Allocate the working arrays of a fit, with undefined contents.
-
-        Raise ``ParameterError`` if the memory limit is too small for them.
-        """
+    def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+        """Allocate values of rows: in memory up to its limit, and beyond in a mapped file."""
         self._check_open()
-        row = RowShape(self._n_columns, self._sizes, shape)
-        sizes = [record.n_rows for record in self._records]
-        limit, n_stripes = self.memory_limit, len(self.files.blocks)
-        plan = divide_memory(limit, row, n_stripes, max(sizes, default=1))
-        is_one_chunk = len(sizes) <= plan.n_all and fits_in_one_chunk(limit, row, sizes)
-        if is_one_chunk != self._is_one_chunk:
-            self._is_one_chunk, self._resident = is_one_chunk, {}
-        self._set_sizes([sum(sizes)] if is_one_chunk else sizes)
-        n_chunks = len(self.chunk_sizes)
-        self.n_resident = plan.resident_of(n_chunks)
-        self._end_work()
-        self._work_shape = shape
-        self._resident = {
-            n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
-            for n, loaded in self._resident.items()
-            if n < self.n_resident
-        }
-        paths = [folder.path / f"work-{i}.bin" for i, folder in enumerate(self.files.folders)]
-        on_disk = {n: self.chunk_sizes[n] for n in range(self.n_resident, n_chunks)}
-        self._work = None if is_one_chunk else WorkFiles(paths, on_disk, self._work_shape)
+        size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
+        self._row_room -= size
+        if self._row_room >= 0:
+            return super().row_array(shape, dtype)
+        return mapped_array(
+            self.files.folders[0].path / f"rows-{secrets.token_hex(8)}", shape, dtype
+        )
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
         """Yield the chunks with these ascending numbers (default: all).
 
-        Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
+        Only one pass may run at a time.
         """
         self._check_open()
         wanted = range(len(self.chunk_sizes)) if numbers is None else numbers
-        missing = [n for n in wanted if n not in self._resident]
+        missing, starts = [n for n in wanted if n not in self._resident], self.starts
         ahead = self._join(missing) if self._is_one_chunk else self._load_all(missing, uses)
         self._passes.append(ahead)
         try:
@@ -200,11 +166,10 @@ class DiskStore:
                 loaded = self._resident.get(number) or next(ahead)
                 if number < self.n_resident:
                     self._resident[number] = loaded
-                first_row = self.first_row + self._starts[number]
                 try:
-                    yield Chunk(number, first_row, loaded.matrix, *loaded.metadata, loaded.work)
+                    yield Chunk(number, starts[number], loaded.matrix, loaded.numbers)
                 finally:
-                    self._give_back(number, loaded, uses)
+                    self._give_back(number, loaded)
                 del loaded
                 self._check_open()
         finally:
@@ -218,7 +183,6 @@ class DiskStore:
             with contextlib.suppress(ValueError):  # the generator is running
                 ahead.close()
         self._resident, self._views, self._free = {}, {}, []
-        self._end_work()
         self.files.close()
 
     def __enter__(self) -> Self:
@@ -230,15 +194,6 @@ class DiskStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StorageError("the store has been closed and its files deleted: make a new one.")
-
-    def _set_sizes(self, sizes: Sequence[int]) -> None:
-        self.chunk_sizes: Sequence[int] = sizes
-        self._starts = list(itertools.accumulate(sizes, initial=0))
-
-    def _end_work(self) -> None:
-        if self._work is not None:
-            self._work.close()
-        self._work = None
 
     def _load_all(self, numbers: Sequence[int], uses: Uses) -> Generator[_Loaded, None, None]:
         """Load chunks in order; use the threads of the stripes if this may save time."""
@@ -255,15 +210,15 @@ class DiskStore:
         """Copy the chunks of the files, one at a time, into the one that has all rows."""
         for number in numbers:
             n_rows = self.chunk_sizes[number]
-            joined = RowBuffer(n_rows, self._n_columns, self._sizes)
-            uses = ALL_BINS._replace(numbers=range(self._sizes.n_numbers))
+            joined = RowBuffer(n_rows, self._n_columns, self._shape.n_numbers)
+            uses = EVERYTHING._replace(numbers=range(self._shape.n_numbers))
             for part in range(len(self._records)):
                 loaded = self._load(part, uses)
-                joined.fill(loaded.matrix, loaded.metadata)
-                self._give_back(part, loaded, uses)
+                joined.fill(loaded.matrix, loaded.numbers)
+                self._give_back(part, loaded)
             self._views, self._free = {}, []
-            matrix, work = BinnedMatrix(*joined.bins(), self.spec), self._work_shape.new(n_rows)
-            yield _Loaded(matrix, joined.metadata(), work, None, None, None)
+            matrix = BinnedMatrix(*joined.bins(), self.spec)
+            yield _Loaded(matrix, joined.numbers(), None, None)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
         """Load a chunk into memory."""
@@ -273,30 +228,22 @@ class DiskStore:
             file.check(record.blocks)
             self._checked.add(number)
         if number < self.n_resident and not self._is_one_chunk:
-            metadata, matrix = self._read_metadata(record, file), self._read_matrix(record, file)
-            return _Loaded(matrix, metadata, self._work_shape.new(record.n_rows), None, None, None)
+            numbers, matrix = self._read_numbers(record, file), self._read_matrix(record, file)
+            return _Loaded(matrix, numbers, None, None)
         view = self._views.get(number) or self._map(number)
         start, n_bytes = time.perf_counter(), 0
-        shift = view.address - record.target.offset
         for offset, size in self._fetched(record, uses):
-            fetch(shift + offset, size, file.path)
+            fetch(view.address + offset - record.blocks[0].offset, size, file.path)
             n_bytes += size
-        work, work_buffer = _NO_WORK, None
-        if self._work is not None:
-            work_buffer, n_read = self._work.load(number, uses)
-            work = work_buffer.view(record.n_rows)
-            n_bytes += n_read
         self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
-            return _Loaded(view.matrix, view.metadata, work, view, None, work_buffer)
+            return _Loaded(view.matrix, view.numbers, view, None)
         buffers = self._take_buffers()
         matrix = self._decode(record, file, uses, buffers)
-        return _Loaded(matrix, view.metadata, work, view, buffers, work_buffer)
+        return _Loaded(matrix, view.numbers, view, buffers)
 
     def _fetched(self, record: ChunkRecord, uses: Uses) -> Iterator[tuple[int, int]]:
         """Yield the offset and size of each part of a chunk that the pass uses."""
-        start = record.target.offset
-        yield start, record.metadata[-1].stop - start
         if record.numbers is not None:
             for j in uses.numbers:
                 yield record.numbers.offset + 8 * j * record.n_rows, 8 * record.n_rows
@@ -309,34 +256,36 @@ class DiskStore:
                 yield record.columns[0].offset + j * size, size
 
     def _map(self, number: int) -> _View:
-        """Map a chunk."""
+        """Map what a chunk has in its file as in memory."""
         record = self._records[number]
-        file, start = self.files.blocks[record.file], record.target.offset
-        plain = [block for block in record.given if block is not None]
-        blocks = plain if record.by_row is None else record.blocks
-        mapping = file.map(start, max(block.stop for block in blocks) - start)
-        arrays = [
-            None if block is None else _part(mapping, record, block).view(np.float64)
-            for block in record.given
-        ]
-        matrix = None
+        file = self.files.blocks[record.file]
+        mapped = [record.numbers, record.by_row, record.columns[0]]
+        blocks = [block for block in mapped[: 1 if record.by_row is None else 3] if block]
+        mapping: BinArray = np.zeros(0, dtype=np.uint8)
+        if blocks:
+            start = record.blocks[0].offset
+            mapping = file.map(start, blocks[-1].stop - start)
+        numbers = matrix = None
+        if record.numbers is not None:
+            values = _part(mapping, record, record.numbers).view(np.float64)
+            numbers = values.reshape(-1, record.n_rows).T
         if record.by_row is not None:
             parts = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
             matrix = self._matrix(record, *parts)
-        view = _View(mapping, mapping.ctypes.data, _metadata_of(record, *arrays), matrix)
+        view = _View(mapping, mapping.ctypes.data, numbers, matrix)
         self._views[number] = view
         return view
 
-    def _give_back(self, number: int, loaded: _Loaded, uses: Uses) -> None:
-        """Save the work of a chunk, and release its memory."""
+    def _give_back(self, number: int, loaded: _Loaded) -> None:
+        """Release the memory of a chunk."""
         if loaded.buffers is not None:
             with self._lock:
                 self._free.append(loaded.buffers)
         view = loaded.view
-        if view is not None and not let_go(view.address, len(view.mapping)):
+        if view is None or len(view.mapping) == 0:
+            return
+        if not let_go(view.address, len(view.mapping)):
             self._views.pop(number, None)  # the memory is freed with the arrays
-        if loaded.work_buffer is not None and self._work is not None:
-            self._work.keep(number, loaded.work_buffer, uses)
 
     def _read_matrix(self, record: ChunkRecord, file: BlockFile) -> BinnedMatrix:
         if record.by_row is None:
@@ -346,15 +295,12 @@ class DiskStore:
             file.read_into(block.offset, part)
         return self._matrix(record, *parts)
 
-    def _read_metadata(self, record: ChunkRecord, file: BlockFile) -> Metadata:
-        arrays: list[FloatArray | None] = []
-        for block in record.given:
-            array = None
-            if block is not None:
-                array = aligned_empty(block.size // 8, np.float64)
-                file.read_into(block.offset, array.view(np.uint8))
-            arrays.append(array)
-        return _metadata_of(record, *arrays)
+    def _read_numbers(self, record: ChunkRecord, file: BlockFile) -> FloatArray | None:
+        if record.numbers is None:
+            return None
+        values = aligned_empty(record.numbers.size // 8, np.float64)
+        file.read_into(record.numbers.offset, values.view(np.uint8))
+        return values.reshape(-1, record.n_rows).T
 
     def _matrix(self, record: ChunkRecord, by_row: BinArray, by_column: BinArray) -> BinnedMatrix:
         """Return a matrix of bins that are stored in arrays at least as large."""
@@ -399,26 +345,9 @@ class DiskStore:
         return self._new_buffers(max(record.n_rows for record in self._records))
 
 
-_NO_WORK = WorkShape(0).new(0)
-
-
 def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:
-    start = block.offset - record.target.offset
+    start = block.offset - record.blocks[0].offset
     return mapping[start : start + block.size]
-
-
-def _metadata_of(
-    record: ChunkRecord,
-    target: AnyArray | None,
-    weight: AnyArray | None,
-    offset: AnyArray | None,
-    numbers: AnyArray | None,
-) -> Metadata:
-    assert target is not None
-    targets = target.reshape(-1, record.n_rows)
-    kept = None if offset is None else offset.reshape(-1, record.n_rows)
-    values = None if numbers is None else numbers.reshape(-1, record.n_rows).T
-    return Metadata(targets[0] if len(targets) == 1 else targets.T, weight, kept, values)
 
 
 class _FetchClock:

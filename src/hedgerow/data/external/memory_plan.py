@@ -6,12 +6,11 @@
                  + (n_stripes + 2) chunks          prefetched, in use, and about to be freed
                  + resident chunks                 the first ones, as many as fit
 
-The size of a chunk includes everything of its rows: bins in both layouts, target, weight,
-offset, and the working arrays of the fit.  If all rows fit, all are resident, and as a single
-chunk if what a fit computes of all rows at once fits, too
-(:meth:`RowShape.one_chunk_bytes`).  Passes go through the chunks cyclically, so the first ones stay
-resident and the others are loaded in each pass.  Keeping the most recently used ones would free
-each chunk just before its next use.
+A chunk has the bins of its rows in both layouts, and their numbers for linear leaves.  Targets, raw
+scores, gradients and other arrays of all rows are beside the limit.  If bins and arrays of all rows
+fit into it together (:meth:`RowShape.one_chunk_bytes`), all rows are a single chunk.  Passes go
+through the chunks cyclically, so the first ones stay resident and the others are loaded in each
+pass.  Keeping the most recently used ones would free each chunk just before its next use.
 
 Memory means the resident set size.  Pages of mapped files count while they are mapped.  The
 file cache does not count, because the system can reclaim it.
@@ -24,8 +23,8 @@ from dataclasses import dataclass
 
 from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.memory import available_memory
-from hedgerow.data.external.row_store import MetadataSizes, WorkShape
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.histograms.vector_histogram import width_of
 
 RESERVE = 4 << 20
 MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
@@ -36,10 +35,14 @@ MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
 MOST_JOINED_ROWS = (1 << 30) - 1
 """Most rows of a single chunk: their places are 32-bit integers."""
 
+_VECTORS, _BY_OUTPUT = 20, 24
+"""Bytes a row of the arrays of all rows: target, weight and place in the order of the rows; and for
+each output raw score, probability and offset."""
+
 _AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
-"""Bytes a row of what a fit computes of all rows at once, beside what belongs to a chunk: places
-in another order, derivatives of a loss, weights of a sample, losses for a metric, leaves of a line
-search; and for each output predictions and means of trees."""
+"""Bytes a row of what a fit computes of all rows at once: places in another order, derivatives of a
+loss, weights of a sample, losses for a metric, leaves of a line search; and for each output
+predictions and means of trees."""
 
 _FOR_LINES = 48
 """Bytes a row of a chunk for the terms of its leaves, where leaves are linear: gradient, hessian
@@ -57,11 +60,16 @@ class RowShape:
     ----------
     n_columns : int
         Columns of bins.
+    n_numbers : int
+        Columns whose values are kept, for linear leaves.
+    n_outputs, n_vectors : int
+        Raw scores of a row, and outputs of a tree.
     """
 
     n_columns: int
-    sizes: MetadataSizes
-    work: WorkShape
+    n_numbers: int = 0
+    n_outputs: int = 1
+    n_vectors: int = 1
 
     @property
     def bin_bytes(self) -> int:
@@ -69,16 +77,26 @@ class RowShape:
         n_tiles, _, width = tile_shape(self.n_columns)
         return n_tiles * width + self.n_columns
 
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of a row in the arrays of all rows that a fit keeps."""
+        words = packed_words_of(self.n_vectors)
+        return _VECTORS + _BY_OUTPUT * self.n_outputs + 8 * (self.n_vectors + words)
+
     def chunk_bytes(self, n_rows: int) -> int:
-        """Return the bytes of a chunk with all its arrays."""
-        row_bytes = self.bin_bytes + self.sizes.row_bytes + self.work.row_bytes
-        row_bytes += _FOR_LINES * (self.sizes.n_numbers > 0)
+        """Return the bytes of a chunk."""
+        row_bytes = self.bin_bytes + (8 * self.n_numbers + _FOR_LINES if self.n_numbers else 0)
         return (n_rows + PAD) * row_bytes + _PAGES
 
     def one_chunk_bytes(self, n_rows: int) -> int:
-        """Return the bytes of a single chunk of all rows, and of the fit's arrays for it."""
-        at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.work.n_outputs
-        return self.chunk_bytes(n_rows) + n_rows * at_once
+        """Return the bytes of a single chunk of all rows, and of the arrays of all rows."""
+        at_once = _AT_ONCE + _AT_ONCE_BY_OUTPUT * self.n_outputs
+        return self.chunk_bytes(n_rows) + n_rows * (self.vector_bytes + at_once)
+
+
+def packed_words_of(n_vectors: int) -> int:
+    """Return the 64-bit words of a row that histograms add up, for trees of so many outputs."""
+    return 2 if n_vectors == 1 else width_of(n_vectors, constant=False) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +144,7 @@ def divide_memory(
 
     Examples
     --------
-    >>> shape = RowShape(28, MetadataSizes(), WorkShape())
+    >>> shape = RowShape(28)
     >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (131072, 3, 4, 4)
@@ -137,7 +155,7 @@ def divide_memory(
     if limit < smallest:
         raise ParameterError(
             f"memory_limit={limit} bytes is too small for rows of this width "
-            f"({shape.n_columns} columns, {shape.work.n_outputs} outputs, {n_stripes} folders, "
+            f"({shape.n_columns} columns, {n_stripes} folders, "
             f"{fewest} rows at a time): it must be at least {smallest}."
         )
     if chunk_rows is None:

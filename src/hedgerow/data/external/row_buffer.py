@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, aligned_zeros
+from hedgerow.arrays import BinArray, FloatArray, aligned_zeros
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
-from hedgerow.data.external.row_store import Metadata, MetadataSizes
 
 
 class RowBuffer:
-    """Rows with a bin for each column, and their metadata.
+    """Rows with a bin for each column, and their numbers.
 
     Parameters
     ----------
     capacity : int
         Largest number of rows.
     n_columns : int
-    sizes : MetadataSizes
+    n_numbers : int
+        Columns whose values are kept.
 
     Attributes
     ----------
@@ -25,29 +25,21 @@ class RowBuffer:
         Number of rows in the buffer; the caller sets it to 0 to reuse the memory.
     """
 
-    def __init__(self, capacity: int, n_columns: int, sizes: MetadataSizes) -> None:
-        self.capacity, self.n_rows, self._sizes = capacity, 0, sizes
+    def __init__(self, capacity: int, n_columns: int, n_numbers: int) -> None:
+        self.capacity, self.n_rows = capacity, 0
         n_tiles, _, width = tile_shape(n_columns)
         self._by_row = aligned_zeros((n_tiles, capacity + PAD, width), np.uint8)
         self._by_column = aligned_zeros((n_columns, capacity + PAD), np.uint8)
-        self._target = np.zeros((sizes.n_targets, capacity))
-        self._weight = np.zeros(capacity if sizes.weighted else 0)
-        self._offset = np.zeros((sizes.n_offsets, capacity))
-        self._numbers = np.zeros((sizes.n_numbers, capacity))
+        self._numbers = np.zeros((n_numbers, capacity))
 
-    def fill(self, matrix: BinnedMatrix, metadata: Metadata, start: int = 0) -> int:
+    def fill(self, matrix: BinnedMatrix, numbers: FloatArray | None, start: int = 0) -> int:
         """Copy rows from ``start`` on until the buffer is full; return the number of rows."""
         n_taken = min(self.capacity - self.n_rows, matrix.n_rows - start)
         to, source = slice(self.n_rows, self.n_rows + n_taken), slice(start, start + n_taken)
         self._by_row[:, to] = matrix.by_row[:, source]
         self._by_column[:, to] = matrix.by_column[:, source]
-        self._target[:, to] = metadata.target[source].T
-        if metadata.weight is not None:
-            self._weight[to] = metadata.weight[source]
-        if metadata.offset is not None:
-            self._offset[:, to] = metadata.offset[:, source]
-        if metadata.numbers is not None:
-            self._numbers[:, to] = metadata.numbers[source].T
+        if numbers is not None:
+            self._numbers[:, to] = numbers[source].T
         self.n_rows += n_taken
         return n_taken
 
@@ -58,13 +50,6 @@ class RowBuffer:
         self._by_column[:, self.n_rows : stop] = 0
         return self._by_row[:, :stop], self._by_column[:, :stop]
 
-    def metadata(self) -> Metadata:
-        """Return target, weight, offset and numbers of the rows in the buffer."""
-        sizes, n = self._sizes, self.n_rows
-        target = self._target[:, :n]
-        return Metadata(
-            target[0] if sizes.n_targets == 1 else target.T,
-            self._weight[:n] if sizes.weighted else None,
-            self._offset[:, :n] if sizes.n_offsets else None,
-            self._numbers[:, :n].T if sizes.n_numbers else None,
-        )
+    def numbers(self) -> FloatArray | None:
+        """Return the numbers of the rows in the buffer, in Fortran order."""
+        return self._numbers[:, : self.n_rows].T if len(self._numbers) else None

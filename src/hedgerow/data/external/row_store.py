@@ -1,193 +1,84 @@
-"""Protocol for training rows in chunks, in memory or on disk.
+"""Bins of training rows in chunks, in memory or on disk.
 
 Glossary
 --------
 chunk   consecutive rows with their bins, few enough to be processed together
-store   all chunks of a process; the rows of rank 0 come first, then the rows of rank 1, ...
-work    arrays that a fit keeps for each row from one pass to the next
+store   all chunks of a process
 
 A pass goes through the chunks in order, one at a time::
 
     for chunk in store.chunks():       the store prefetches the next ones meanwhile
-        ... chunk.matrix, chunk.work ...
+        ... chunk.matrix, values[chunk.rows] ...
+
+Only bins are in chunks.  Targets, weights, raw scores, gradients and whatever else a row has are
+arrays of all rows (:class:`RowVectors`, :meth:`ChunkStore.row_array`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import BinArray, FloatArray, IntArray, RowArray, aligned_empty
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import PAD, BinnedMatrix
-from hedgerow.kernels.histograms.vector_histogram import width_of
-
-LINE = 64
-"""Bytes of a cache line, on which each array begins."""
+from hedgerow.data.binning.matrix import BinnedMatrix
 
 
-class ChunkWork(NamedTuple):
-    """Working arrays of a fit for the rows of a chunk.
+class RowVectors(NamedTuple):
+    """The inputs of the loss of all rows of a process.
 
-    raw          float64 (n_outputs, n_rows): raw scores
-    probability  float64 (n_outputs, n_rows) for softmax, else (0, 0)
-    quantized    int32 (2 * n_rows,): quantised gradient and hessian of each row, adjacent; for
-                 trees with vectors those of each output, one after the other
-    packed       int64 (packed words * n_rows,): what histograms add up
-    rows         uint32 (n_rows + padding,): positions of rows in the chunk, grouped by node
-    weights      float64 (n_rows,): what each row stands for in a sample by gradients, where
-                 leaves are searched by the loss of their rows, else (0,)
-    sums         float64 (n_outputs, n_rows) where the score of a row is a mean of trees, else
-                 (0, 0): their sums
+    target  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
+    weight  float64 (n_rows,), or None: every weight is 1
+    offset  float64 (n_outputs, n_rows), or None
     """
 
-    raw: FloatArray
-    probability: FloatArray
-    quantized: np.ndarray
-    packed: IntArray
-    rows: RowArray
-    weights: FloatArray
-    sums: FloatArray
-
-
-class Metadata(NamedTuple):
-    """The data of a chunk's rows other than their bins; see :class:`Chunk`."""
-
     target: FloatArray
-    weight: FloatArray | None
-    offset: FloatArray | None
-    numbers: FloatArray | None = None
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
 
+    def take(self, rows: IntArray) -> RowVectors:
+        """Return the vectors of some rows."""
+        return RowVectors(
+            np.asfortranarray(self.target[rows]),
+            None if self.weight is None else self.weight[rows],
+            None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
+        )
 
-class MetadataSizes(NamedTuple):
-    """The data of rows other than their bins; see :class:`Metadata`."""
-
-    weighted: bool = False
-    n_offsets: int = 0
-    n_targets: int = 1
-    n_numbers: int = 0
-
-    @classmethod
-    def of(cls, given: Metadata) -> MetadataSizes:
-        """Return the sizes of the rows of a batch."""
-        n_targets = 1 if given.target.ndim == 1 else given.target.shape[1]
-        n_offsets = 0 if given.offset is None else len(given.offset)
-        n_numbers = 0 if given.numbers is None else given.numbers.shape[1]
-        return cls(given.weight is not None, n_offsets, n_targets, n_numbers)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return 8 * (self.n_targets + self.weighted + self.n_offsets + self.n_numbers)
+    @staticmethod
+    def joined(parts: Sequence[RowVectors]) -> RowVectors:
+        """Concatenate rows; without parts there are no rows."""
+        if not parts:
+            return RowVectors(np.zeros(0))
+        weights = [part.weight for part in parts if part.weight is not None]
+        offsets = [part.offset for part in parts if part.offset is not None]
+        return RowVectors(
+            np.asfortranarray(np.concatenate([part.target for part in parts])),
+            np.concatenate(weights) if weights else None,
+            np.concatenate(offsets, axis=1) if offsets else None,
+        )
 
 
 class Uses(NamedTuple):
-    """Declaration of what a pass reads and writes; a store on disk loads nothing else.
+    """What a pass reads; a store on disk loads nothing else, and everything else is undefined.
 
-    by_row        whether the pass reads ``matrix.by_row``
-    columns       rows of ``matrix.by_column`` that it reads; None means all
-    reads         fields of the work that it reads
-    writes        fields of the work that it writes, and that are kept for the next pass.  A
-                  field that is not read starts undefined, so all of it must be written
-    packed_words  numbers of a row in ``work.packed`` that are used, from its beginning; None: all
-    numbers       columns of the chunk's ``numbers`` that it reads
-
-    Everything else is undefined in the pass, except target, weight and offset.
+    by_row   whether the pass reads ``matrix.by_row``
+    columns  rows of ``matrix.by_column`` that it reads; None means all
+    numbers  columns of the chunk's ``numbers`` that it reads
     """
 
     by_row: bool = True
     columns: Sequence[int] | None = None
-    reads: Collection[str] = ChunkWork._fields
-    writes: Collection[str] = ChunkWork._fields
-    packed_words: int | None = None
     numbers: Sequence[int] = ()
 
 
-def packed_words_of(n_vectors: int) -> int:
-    """Return the numbers of a row in ``work.packed``, for trees of ``n_vectors`` outputs."""
-    return 2 if n_vectors == 1 else width_of(n_vectors, constant=False) // 2
-
-
-@dataclass(frozen=True, slots=True)
-class WorkShape:
-    """Which working arrays a fit needs for its rows; see :class:`ChunkWork`.
-
-    Attributes
-    ----------
-    n_outputs : int
-        Raw scores of a row.
-    keeps_probability, keeps_weights, keeps_sums : bool
-        Whether there are probabilities, weights of a sample, and sums of trees.
-    n_vectors : int
-        Outputs of a tree.
-    """
-
-    n_outputs: int = 1
-    keeps_probability: bool = False
-    keeps_weights: bool = False
-    keeps_sums: bool = False
-    n_vectors: int = 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        scores = 8 * self.n_outputs * (1 + self.keeps_probability + self.keeps_sums)
-        gradients = 8 * self.n_vectors + 8 * packed_words_of(self.n_vectors)
-        return scores + 8 * self.keeps_weights + gradients + 4
-
-    def extents(self, n_rows: int) -> dict[str, tuple[int, int]]:
-        """Return the offset and size in bytes of each field, in consecutive order."""
-        scores = 8 * self.n_outputs * n_rows
-        sizes = {
-            "raw": scores,
-            "probability": scores if self.keeps_probability else 0,
-            "quantized": 8 * self.n_vectors * n_rows,
-            "packed": 8 * packed_words_of(self.n_vectors) * n_rows,
-            "rows": 4 * (n_rows + PAD),
-            "weights": 8 * n_rows if self.keeps_weights else 0,
-            "sums": scores if self.keeps_sums else 0,
-        }
-        starts = itertools.accumulate((-(-s // LINE) * LINE for s in sizes.values()), initial=0)
-        return dict(zip(sizes, zip(starts, sizes.values(), strict=False), strict=True))
-
-    def n_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all fields of a chunk."""
-        start, size = self.extents(n_rows)["sums"]
-        return start + -(-size // LINE) * LINE
-
-    def view(self, buffer: BinArray, n_rows: int) -> ChunkWork:
-        """Return the fields in a buffer of at least :meth:`n_bytes`."""
-        part = {
-            name: buffer[start : start + size]
-            for name, (start, size) in self.extents(n_rows).items()
-        }
-        of_scores = self.n_outputs, n_rows
-        return ChunkWork(
-            part["raw"].view(np.float64).reshape(of_scores),
-            part["probability"]
-            .view(np.float64)
-            .reshape(of_scores if self.keeps_probability else (0, 0)),
-            part["quantized"].view(np.int32),
-            part["packed"].view(np.int64),
-            part["rows"].view(np.uint32),
-            part["weights"].view(np.float64),
-            part["sums"].view(np.float64).reshape(of_scores if self.keeps_sums else (0, 0)),
-        )
-
-    def new(self, n_rows: int) -> ChunkWork:
-        """Allocate the work of a chunk."""
-        return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
-
-
 EVERYTHING = Uses()
-ALL_BINS = Uses(reads=(), writes=())
-NO_BINS = Uses(by_row=False, columns=())
-TARGETS_ONLY = Uses(by_row=False, columns=(), reads=(), writes=())
-"""Only target, weight and offset."""
+ROWS_ONLY = Uses(columns=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,38 +89,30 @@ class Chunk:
     ----------
     number : int
         Position in the store.
-    first_row : int
-        Number of the first row among the rows of all ranks, which seeds random draws.
+    start : int
+        Number of its first row among the rows of the store.
     matrix : BinnedMatrix
         Bins in both layouts.
-    target : float64 (n_rows,), or (n_rows, n_targets) in Fortran order
-    weight : float64 (n_rows,), or None
-    offset : float64 (n_outputs, n_rows), or None
     numbers : float64 (n_rows, n_features) in Fortran order, or None
         Values of the columns, for linear leaves.
-    work : ChunkWork
-        Working arrays, whose contents are kept for the next pass.
     """
 
     number: int
-    first_row: int
+    start: int
     matrix: BinnedMatrix
-    target: FloatArray
-    weight: FloatArray | None
-    offset: FloatArray | None
     numbers: FloatArray | None
-    work: ChunkWork
 
     @property
     def n_rows(self) -> int:
         return self.matrix.n_rows
 
-    def target_of(self, output: int) -> FloatArray:
-        """Return the target that an output learns: its own, if there are several."""
-        return self.target if self.target.ndim == 1 else self.target[:, output]
+    @property
+    def rows(self) -> slice:
+        """The place of the rows in arrays of all rows."""
+        return slice(self.start, self.start + self.n_rows)
 
 
-class RowStore(Protocol):
+class ChunkStore(ABC):
     """The chunks of one process.
 
     Attributes
@@ -237,26 +120,45 @@ class RowStore(Protocol):
     spec : BinSpec
         Bins, the same for all ranks.
     chunk_sizes : sequence of int
-        Rows of each chunk since the last :meth:`begin`; may be empty.  Where there is a single
-        chunk, it stays in memory.
-    first_row : int
-        Number of rows of lower ranks.
+        Rows of each chunk; may be empty.  A single chunk stays in memory.
     """
 
     spec: BinSpec
     chunk_sizes: Sequence[int]
-    first_row: int
 
-    def begin(self, shape: WorkShape) -> None:
-        """Allocate the working arrays of a fit, with undefined contents."""
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of this process."""
+        return sum(self.chunk_sizes)
 
+    @property
+    def n_features(self) -> int:
+        """Number of features, each of which has a column of bins."""
+        return self.spec.n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of bins."""
+        return self.spec.n_features
+
+    @property
+    def starts(self) -> list[int]:
+        """Number of the first row of each chunk."""
+        return list(itertools.accumulate(self.chunk_sizes, initial=0))[:-1]
+
+    @abstractmethod
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
         """Yield the chunks with these ascending numbers (default: all).
 
-        Only one pass may run at a time.  Chunks have no work before :meth:`begin`.
+        Only one pass may run at a time.
         """
 
+    def row_array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+        """Allocate values of rows, which are undefined."""
+        return aligned_empty(shape, dtype)
+
+    @abstractmethod
     def close(self) -> None:
         """Free memory, threads and temporary files; a second call does nothing."""

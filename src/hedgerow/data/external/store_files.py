@@ -20,8 +20,8 @@ class ChunkRecord:
     ----------
     file : int
         Index of the file with the blocks.
-    target, weight, offset, numbers : Block or None
-        Float64; targets, offsets and numbers of all rows one column after the other.
+    numbers : Block or None
+        Float64, one column after the other.
     by_row : Block or None
         The layout by row; None if it is made from the columns.
     columns : tuple of Block
@@ -30,29 +30,15 @@ class ChunkRecord:
 
     n_rows: int
     file: int
-    target: Block
-    weight: Block | None
-    offset: Block | None
     numbers: Block | None
     by_row: Block | None
     columns: tuple[Block, ...]
 
     @property
-    def given(self) -> list[Block | None]:
-        """Blocks of target, weight, offset and numbers."""
-        return [self.target, self.weight, self.offset, self.numbers]
-
-    @property
-    def metadata(self) -> list[Block]:
-        """Blocks of target, weight and offset that are present."""
-        some = [self.target, self.weight, self.offset]
-        return [block for block in some if block is not None]
-
-    @property
     def blocks(self) -> list[Block]:
-        """All blocks."""
+        """All blocks, in the order of the file."""
         some = [block for block in (self.numbers, self.by_row) if block is not None]
-        return [*self.metadata, *some, *self.columns]
+        return [*some, *self.columns]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ each.  Here a pass goes from chunk to chunk and does the work of many nodes in e
 
 Which nodes are split in a pass: :mod:`hedgerow.growing.speculative.tree`, and in symmetric trees
 those of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about as many passes as it
-has levels, and two.  Its values are added to the scores when chunks are next visited, for the
-gradients of the next tree.
+has levels, and two.  Passes read bins only: targets, scores and gradients of all rows are in memory
+(:mod:`hedgerow.growing.chunks.work`), so a stage that needs no bins visits no chunk of the store.
 
 All sums are whole numbers and all random draws are keyed by the number of the row or the
 place in the tree, so chunks, threads and ranks leave no trace: the trees are, bit for bit,
@@ -24,13 +24,15 @@ those of :class:`hedgerow.growing.core.grower.TreeGrower`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros, distinct
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.data.external.row_store import Chunk, RowStore, Uses
+from hedgerow.data.external.row_store import ROWS_ONLY, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import (
     OF_SUMS,
     Exchange,
@@ -38,10 +40,8 @@ from hedgerow.growing.chunks.exchange import (
     gather_counts,
     sums_of_parts,
 )
-from hedgerow.growing.chunks.gradients import ChunkGradients, CrossRowGradients
 from hedgerow.growing.chunks.levels import LevelTree
 from hedgerow.growing.chunks.sampling import find_choice
-from hedgerow.growing.chunks.scores import PendingChanges
 from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
 from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
 from hedgerow.growing.chunks.slopes import ChunkSlopes
@@ -52,17 +52,16 @@ from hedgerow.growing.chunks.stages.rows import SUM_G, SUM_H, SUMS, Building
 from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
 from hedgerow.growing.chunks.tree import ChunkTree
 from hedgerow.growing.chunks.vectors import weighs_rows
+from hedgerow.growing.chunks.work import ChunkWork, make_work
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.setup import has_constant_hessian, most_leaves, settings_of
+from hedgerow.growing.core.setup import Fit, has_constant_hessian, most_leaves, settings_of
 from hedgerow.growing.core.slopes import LineLimits
 from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
-from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX
-from hedgerow.params import FIRST_ORDER, BoostParams
-
-Visit = Callable[[Chunk], None]
+from hedgerow.objectives.derivatives import PRECOMPUTED, SOFTMAX, LossData
+from hedgerow.objectives.precomputed import PrecomputedLoss, check_curvature
+from hedgerow.params import FIRST_ORDER
 
 
 class ChunkGrower:
@@ -70,27 +69,24 @@ class ChunkGrower:
 
     Parameters
     ----------
-    store : RowStore
-        It has begun a fit with :func:`~hedgerow.growing.chunks.setup.work_of`.
-    objective : Objective
-    params : BoostParams
-        Resolved, as for :class:`hedgerow.growing.core.grower.TreeGrower`.
-    n_threads : int, default=1
-        Helpers are started at once; :meth:`close` ends them.
+    store : ChunkStore
+    fit : Fit
+        Arrays of the rows of this rank.  ``fit.n_threads - 1`` helpers are started at once;
+        :meth:`close` ends them.
+    adds_scores : bool, default=True
+        As for :class:`hedgerow.growing.core.compiled_grower.CompiledGrower`; the caller adds values
+        of linear leaves.
+    n_copies : int, default=1
+        As for ``TreeGrower``.
+    n_vectors : int, default=1
+        Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
     communicator : Communicator, optional
         The other ranks; default: there are none.
     mode : {"data", "features"}, default="data"
         What is divided between ranks.  ``"data"``: each has its own rows.
         ``"features"``: each has all rows and builds the histograms of some columns.
-    adds_scores : bool, default=True
-        Add each tree to the raw scores, see :meth:`update_scores`.  False: the caller does
-        (:meth:`add`).
-    n_copies : int, default=1
-        As for ``TreeGrower``.
-    cross_row : CrossRowGradients, optional
-        Computes the gradients of a loss that compares rows.
-    n_vectors : int, default=1
-        Outputs of a tree: 1, or all of them for trees with vectors in their leaves.
+    first_row : int, default=0
+        Number of rows of lower ranks.
     spaces : Spaces, optional
         Memory for histograms that other growers use in turn.
 
@@ -110,28 +106,28 @@ class ChunkGrower:
 
     def __init__(
         self,
-        store: RowStore,
-        objective: Objective,
-        params: BoostParams,
-        n_threads: int = 1,
-        communicator: Communicator | None = None,
-        mode: GrowMode = "data",
+        store: ChunkStore,
+        fit: Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
-        cross_row: CrossRowGradients | None = None,
         n_vectors: int = 1,
+        communicator: Communicator | None = None,
+        mode: GrowMode = "data",
+        first_row: int = 0,
         spaces: Spaces | None = None,
     ) -> None:
-        self._store, self._objective, self._adds_scores = store, objective, adds_scores
+        objective, params, n_threads = fit.objective, fit.params, fit.n_threads
+        self._store, self._fit, self._first_row = store, fit, first_row
+        self._adds_scores = adds_scores
+        assert not (adds_scores and params.linear_leaves)
         self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
         self._weighs_sample = weighs_rows(params, n_vectors)
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
-        spec = store.spec
+        spec, weighted = store.spec, fit.weight is not None
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
         self._n_bins = spec.bin_counts.astype(np.int32)
-        self._n_parallel = params.num_parallel_tree
-        facts = greet(self._exchange, store, params, n_threads, n_vectors)
-        self.n_rows, self._weighted = facts.n_rows, facts.weighted
+        facts = greet(self._exchange, store, params, n_threads, n_vectors, weighted)
+        self.n_rows = facts.n_rows
         most = most_leaves(params, self.n_rows)
         constant = has_constant_hessian(objective, np.ones(0) if facts.weighted else None, params)
         sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most, n_vectors, constant)
@@ -147,30 +143,43 @@ class ChunkGrower:
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         n_counts = 1 if n_vectors == 1 else n_vectors + 2
         self._counts = aligned_zeros((n_counts, n_threads, layout.COUNTS), np.int64)
-        most_rows = max(store.chunk_sizes, default=0)
-        self._scratch = np.empty(most_rows, dtype=np.uint32)
+        self._work = make_work(store, objective, params, n_vectors)
+        self._scratch = np.empty(max(store.chunk_sizes, default=0), dtype=np.uint32)
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
         self._addresses = ChunkAddresses(n_threads)
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, cross_row)
+        # Rows of this rank without weights have weight 1 if others have weights.
+        self._weight = np.zeros(0)
+        if facts.weighted:
+            self._weight = np.ones(store.n_rows) if fit.weight is None else fit.weight
+        # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
+        self._derivatives = replace(fit.derivatives(), newton=False)
+        n_prepared = 0
+        if objective.kernel_id == PRECOMPUTED:
+            holds_all = n_vectors > 1 or cast(PrecomputedLoss, objective).coupled
+            n_prepared = 2 * objective.n_outputs if holds_all else 2
+        self._prepared = LossData(
+            target=np.zeros(0),
+            weight=self._weight,
+            raw=fit.raw,
+            probability=store.row_array((n_prepared, store.n_rows), np.float64),
+            level=float(objective.level),
+        )
         self._segments = np.zeros((64, n_threads * len(store.chunk_sizes), 2), dtype=np.int32)
         self._sampler = make_sampler(params, 0, n_threads, packs=n_vectors == 1)
-        is_sampled = self._nodes.settings.subsample < 1.0
-        self._pending = PendingChanges(team.n_threads, is_sampled)
         self._slopes: ChunkSlopes | None = None
         if params.linear_leaves:
             limits = LineLimits.of(spec, params, objective)
             of_leaves = self._rows_in_order, self._chunks_of_leaves
-            self._slopes = ChunkSlopes(store, limits, self._exchange, n_threads, *of_leaves)
+            self._slopes = ChunkSlopes(
+                store, self._work, limits, self._exchange, n_threads, *of_leaves
+            )
         self._n_passes = 0
         self.traffic: list[Traffic] = []
 
-    def start(self, base: FloatArray) -> None:
-        """Set every raw score to ``base[output]``, plus the row's offset if it has one.
-
-        Done when chunks are next visited, as :meth:`add` is.
-        """
-        self._pending.restart(base)
+    @property
+    def raw(self) -> FloatArray:
+        """Raw scores of the rows, (n_outputs, n_rows)."""
+        return self._fit.raw
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -179,73 +188,112 @@ class ChunkGrower:
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` on the gradients at the raw scores.
 
-        It is for ``output``, or with vectors for all outputs.
+        It is for ``output``, or with vectors for all outputs.  The raw scores of its rows are
+        updated if ``adds_scores``.
         """
         passes_before, sent_before, traffic = self._n_passes, self._exchange.sent, Traffic()
         self.traffic.append(traffic)
-        n_in_turn = self._objective.n_outputs // self._n_parts
-        round_ = self._tree.begin(tree, output, n_in_turn) // self._n_parallel
-        cross_row = self._gradients.cross_row
-        if cross_row is not None:
-            self.update_scores(after=cross_row.collect)
-            cross_row.fill(output, round_)
-        traffic.redone = self._start_tree(output, round_)
+        n_in_turn = self._fit.objective.n_outputs // self._n_parts
+        number = self._tree.begin(tree, output, n_in_turn)
+        self._prepare(output, number // self._fit.params.num_parallel_tree)
+        traffic.redone = self._start_tree(output)
         for parents, is_full in self._tree.batches():
             self._split(parents, is_full)
             traffic.splits += len(parents)
         grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
         grown = self._with_slopes(grown)
         if self._adds_scores:
-            self._pending.add_last(grown, output, self._nodes.found_leaves)
+            self._add_values(grown, output)
         traffic.passes = self._n_passes - passes_before
         traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
         return grown
 
-    def add(self, tree: GrownTree, output: int) -> None:
-        """Add the values of a tree, any tree, to the raw scores of all rows.
+    def rows_outside(self) -> RowArray:
+        """Return the rows of this rank that the last tree was not grown on, ascending."""
+        return rows_outside(self._work, self._segments, self._team.n_threads)
 
-        Done when chunks are next visited: by :meth:`grow`, in the pass that computes
-        gradients, or by :meth:`update_scores`.
-        """
-        self._pending.add(tree, output)
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Return the weights of some sampled rows in the last tree, or None if all are equal."""
+        if not self._weighs_sample:
+            return None
+        weights = np.concatenate([np.zeros(0), *(work.weights for work in self._work)])
+        return np.asarray(weights[rows])
 
-    def update_scores(self, before: Visit | None = None, after: Visit | None = None) -> None:
-        """Bring the raw scores up to date, in one pass over the chunks if one is needed."""
-        if not self._pending.changes and before is None and after is None:
-            return
+    def leaf_segments(self) -> tuple[RowArray, IntArray, IntArray]:
+        """Return the rows of this rank by leaf of the last tree: rows, leaves, starts.
 
-        def update(chunk: Chunk, lead: Lead) -> None:
-            if before is not None:
-                before(chunk)
-            self._apply_pending(chunk, lead)
-            if after is not None:
-                after(chunk)
-
-        self._pass(self._plan(), self._pending.uses(), prepare=update)
-        self._pending.clear()
-
-    def rows_outside(self, chunk: Chunk) -> RowArray:
-        """Return places in the chunk of the rows that the last tree was not grown on."""
-        return rows_outside(chunk, self._segments, self._team.n_threads)
-
-    def row_weights(self, chunk: Chunk, rows: RowArray) -> FloatArray | None:
-        """Return the weights of some sampled rows of a chunk in the last tree, or None if equal."""
-        return chunk.work.weights[rows] if self._weighs_sample else None
-
-    def leaf_segments(self, chunk: Chunk) -> tuple[RowArray, IntArray, IntArray]:
-        """Return the chunk's rows by leaf of the last tree: rows, leaves, starts.
-
-        As :func:`hedgerow.growing.core.setup.segments_of`, but leaves without a row in the
-        chunk are there too, with two equal starts.  The rows of a leaf are ascending.
+        As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of their
+        nodes, and of several ranks some may have leaves without rows.
         """
         leaves = self._nodes.leaves
-        rows, starts = self._rows_in_order(chunk, leaves)
-        return rows, leaves, starts
+        parts, counts = [np.zeros(0, dtype=np.uint32)], [np.zeros(len(leaves), dtype=np.int64)]
+        for work in self._work:
+            rows, starts = self._rows_in_order(work, leaves)
+            parts.append(rows + np.uint32(work.place.start))
+            counts.append(np.diff(starts))
+        leaf = np.concatenate([np.repeat(np.arange(len(leaves)), count) for count in counts])
+        rows = np.concatenate(parts)[np.argsort(leaf, kind="stable")]
+        return rows, leaves, np.concatenate(([0], np.cumsum(np.sum(counts, axis=0))))
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards.  The store stays open."""
         self._team.close()
+
+    # -- what a tree takes from its rows ------------------------------------------------
+
+    def _prepare(self, output: int, round_: int) -> None:
+        """Compute derivatives of all rows, if the loss computes them before the tree."""
+        loss = self._derivatives.objective
+        if loss.kernel_id != PRECOMPUTED:
+            return
+        if self._n_parts > 1:
+            self._derivatives.fill_all(self._prepared, round_)
+        else:
+            self._derivatives.fill(self._prepared, output, round_)
+        # Only a user's loss may have no positive h in any row.
+        newton = self._fit.params.leaf_estimation not in FIRST_ORDER
+        if newton and hasattr(loss, "label"):
+            largest = self._prepared.probability[1::2].max(axis=1, initial=0.0)
+            # Bit patterns of floats >= 0 sort like the floats.
+            bits = self._exchange.measures(largest.view(np.int64)).max(axis=0)
+            check_curvature(cast(PrecomputedLoss, loss), float(bits.view(np.float64).min()))
+
+    def _loss_data(self, work: ChunkWork, output: int) -> LossData:
+        """Return the inputs of the loss of a chunk's rows, for the gradients of an output."""
+        rows, objective = work.place, self._fit.objective
+        target, raw, probability = self._fit.target, self._fit.raw, work.probability
+        target = target[rows] if target.ndim == 1 else target[rows, output]
+        if objective.kernel_id == PRECOMPUTED:
+            first = 2 * output if len(self._prepared.probability) > 2 else 0
+            probability = np.ascontiguousarray(self._prepared.probability[first : first + 2, rows])
+        elif len(raw) > 1 and not (objective.kernel_id == SOFTMAX and output > 0):
+            # Softmax reads the scores for its first output only.
+            raw = np.ascontiguousarray(raw[:, rows])
+        return self._prepared._replace(
+            target=target,
+            weight=self._weight[rows],
+            raw=raw[:, rows] if len(raw) == 1 else raw,
+            probability=probability,
+        )
+
+    def _add_values(self, tree: GrownTree, output: int) -> None:
+        """Add the values of the last tree to the raw scores of its rows, which stand by leaf."""
+        leaves, outputs = tree.left == 0, [(output, tree.value)]
+        if tree.vectors is not None:
+            outputs = list(enumerate(tree.vectors.T))
+        where = self._team.where
+        where[passes.OUTPUT] = 0
+        for number, values in outputs:
+
+            def name_scores(work: ChunkWork, lead: Lead, number: int = number) -> None:
+                raw = self._fit.raw[number : number + 1, work.place]
+                self._addresses.write_scores(raw, where)
+
+            plan = self._plan()._replace(
+                leaves=self._nodes.found_leaves, values=np.ascontiguousarray(values[leaves])[None]
+            )
+            self._pass(plan, None, (passes.ADD_VALUES,), name_scores)
 
     # -- linear leaves ------------------------------------------------------------------
 
@@ -257,57 +305,66 @@ class ChunkGrower:
         outputs = self._tree.line_outputs(tree)
         return tree.with_slopes(self._slopes.slopes(self._tree.table, rate, outputs))
 
-    def _rows_in_order(self, chunk: Chunk, leaves: IntArray) -> tuple[RowArray, IntArray]:
+    def _rows_in_order(self, work: ChunkWork, leaves: IntArray) -> tuple[RowArray, IntArray]:
         """Return sorted rows of some leaves of the last tree in a chunk, and leaf starts."""
         found = self._nodes.found[leaves]
-        rows, starts = rows_of_nodes(chunk, self._segments, found, self._team.n_threads)
+        rows, starts = rows_of_nodes(work, self._segments, found, self._team.n_threads)
         # A split in vain has put the rows of a leaf in another order.
         for k in np.flatnonzero(self._nodes.table[found, layout.NODE_LEFT]):
             rows[starts[k] : starts[k + 1]].sort()
         return rows, starts
 
-    def _apply_pending(self, chunk: Chunk, lead: Lead) -> None:
-        self._pending.apply(chunk, self._segments, self._team.where, lead)
+    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
+        """Return numbers of the chunks that have rows of some leaves of the last tree."""
+        return chunks_with(self._segments, self._nodes.found[leaves], self._team.n_threads)
 
     # -- passes -------------------------------------------------------------------------
 
     def _pass(
         self,
         plan: passes.Plan,
-        uses: Uses,
+        uses: Uses | None,
         orders: Sequence[int] = (),
-        prepare: Callable[[Chunk, Lead], None] | None = None,
+        prepare: Callable[[ChunkWork, Lead], None] | None = None,
         numbers: Sequence[int] | None = None,
     ) -> None:
         """Visit chunks (default: all): prepare each and give the orders for it.
 
-        The histograms of the plan are put together at the end.
+        ``uses`` is what the pass reads of the store; None: only arrays of all rows.  The histograms
+        of the plan are put together at the end.
         """
-        self._n_passes += 1
+        self._n_passes += uses is not None
+
+        def do(work: ChunkWork, lead: Lead) -> None:
+            self._addresses.write_work(work, self._team.where)
+            self._nodes.scalars[layout.IS_FIRST_ROW] = self._first_row + work.place.start
+            if prepare is not None:
+                prepare(work, lead)
+            for order in orders:
+                lead(order)
 
         def visit(lead: Lead) -> None:
+            if uses is None:
+                for work in self._work:
+                    do(work, lead)
+                return
             for chunk in self._store.chunks(numbers, uses):
-                self._addresses.write(chunk, self._team.where)
-                self._nodes.scalars[layout.IS_FIRST_ROW] = chunk.first_row
-                if prepare is not None:
-                    prepare(chunk, lead)
-                for order in orders:
-                    lead(order)
+                self._addresses.write_bins(chunk.matrix, self._team.where)
+                do(self._work[chunk.number], lead)
             if len(plan.building.nodes) > 0:
                 lead(passes.END_BUILDS)
 
         self._team.run_pass(plan, self._tree.building_vectors, visit)
 
-    def _start_tree(self, output: int, round_: int) -> int:
-        """Compute gradients and the root; return how often gradients were computed again."""
+    def _start_tree(self, output: int) -> int:
+        """Compute gradients and the root; return how many passes were done again."""
         n_redone = 0
         while True:
             building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
-            of_sample = self._measure(building, output, round_)
-            self._pending.clear()
+            of_sample = self._measure(building, output)
             if self._tree.check_units(self._counts[: self._n_parts], self.n_rows):
                 break
-            n_redone += 1
+            n_redone += len(building.nodes)  # else it has read no bins
         known = self._check_words()
         if self._by_gradient:
             building, of_sample = self._sample()
@@ -320,7 +377,7 @@ class ChunkGrower:
         """Choose rows by their gradients: the root's histogram, rows and sums, of all ranks."""
 
         def tally(level: int, prefix: int) -> None:
-            self._pass(self._plan()._replace(known=(level, prefix)), _TALLY, (passes.TALLY,))
+            self._pass(self._plan()._replace(known=(level, prefix)), None, (passes.TALLY,))
 
         if self._n_parts > 1:
             self._join_outputs()
@@ -328,14 +385,12 @@ class ChunkGrower:
         self._sums[:] = 0
         if self._n_parts > 1:
             self._counts[: self._n_parts] = 0
-            self._pass(self._plan(), _CHOSEN, (passes.SAMPLE,))
+            self._pass(self._plan(), None, (passes.SAMPLE,))
             of_sample = self._gather_measures()
             self._check_words()
             return self._write_words(), of_sample
         building = self._tree.plan_root()
-        writes = ("quantized", "packed", "rows", "weights")
-        uses = Uses(True, (), ("quantized",), writes, self._tree.packed_words)
-        self._pass(self._plan(building=building), uses, (passes.SAMPLE, passes.VISIT))
+        self._pass(self._plan(building=building), ROWS_ONLY, (passes.SAMPLE, passes.VISIT))
         return building, self._exchange.measures(self._of_sample()).sum(axis=0)
 
     def _join_outputs(self) -> None:
@@ -344,15 +399,14 @@ class ChunkGrower:
         if self._sampler.method == layout.GOSS:  # keys are the sizes
             return
         self._sums[:] = 0
-        self._pass(self._plan(), _TALLY, (passes.JOIN,))
+        self._pass(self._plan(), None, (passes.JOIN,))
         sums = self._exchange.measures(self._sums.sum(axis=0)).sum(axis=0)
         self._counts[passes.OF_SIZES, 0, OF_SUMS] = sums[[SUM_G, SUM_H]]
 
     def _write_words(self) -> Building:
         """Write the words of the rows of several outputs; the root's histogram."""
-        building, reads = self._tree.plan_root(), ("quantized", "rows")
-        uses = Uses(True, (), reads, ("packed",), self._tree.packed_words)
-        self._pass(self._plan(building=building), uses, (passes.WRITE_WORDS, passes.VISIT))
+        building = self._tree.plan_root()
+        self._pass(self._plan(building=building), ROWS_ONLY, (passes.WRITE_WORDS, passes.VISIT))
         return building
 
     def _gather_measures(self) -> IntArray:
@@ -374,13 +428,10 @@ class ChunkGrower:
         table = self._nodes.table
         children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
         self._segments = with_room(self._segments, self._nodes.n_nodes, children.reshape(-1))
-        builds = len(building.nodes) > 0
         columns = distinct(table[parents, layout.NODE_COLUMN]).tolist()
-        reads = ("rows", "packed") if builds else ("rows",)
-        uses = Uses(builds, columns, reads, ("rows",), self._tree.packed_words)
         numbers = chunks_with(self._segments, parents, self._team.n_threads)
         plan = self._plan(parents, building)
-        self._pass(plan, uses, (passes.VISIT,), numbers=numbers)
+        self._pass(plan, Uses(len(building.nodes) > 0, columns), (passes.VISIT,), numbers=numbers)
         self._tree.close(jobs, building)
 
     def _leaf_sums(self) -> IntArray:
@@ -389,54 +440,39 @@ class ChunkGrower:
         shape = (self._n_parts, self._team.n_threads, len(leaves), 2)
         sums = np.zeros(shape, dtype=np.int64)
         plan = self._plan()._replace(leaves=leaves, leaf_sums=sums)
-        self._pass(plan, _LEAF_SUMS, (passes.SUM_LEAVES,))
+        self._pass(plan, None, (passes.SUM_LEAVES,))
         return self._exchange.sums(sums.sum(axis=1))
 
-    def _measure(self, building: Building, output: int, round_: int) -> IntArray:
+    def _measure(self, building: Building, output: int) -> IntArray:
         """Compute gradients with the current units, and the root's histogram, size and sums.
 
         What all ranks have measured is in the counts then.
         """
-        outputs = range(output, output + self._n_parts)
 
-        def prepare(chunk: Chunk, lead: Lead) -> None:
-            self._apply_pending(chunk, lead)
+        def prepare(work: ChunkWork, lead: Lead) -> None:
             where = self._team.where
-            for part, of_part in enumerate(outputs):
-                precomputed = self._gradients.probability(chunk, of_part, round_)
-                target = chunk.target_of(of_part)
-                self._addresses.write_loss(chunk, target, precomputed, self._weighted, where)
+            for part in range(self._n_parts):
+                self._addresses.write_loss(self._loss_data(work, output + part), where)
                 where[passes.PART] = part
                 lead(passes.START)
 
         self._counts[:], self._sums[:] = 0, 0
-        self._gradients.begin(outputs)
         orders = () if self._by_gradient else _OF_VECTORS if self._n_parts > 1 else _OF_ONE
-        self._pass(self._plan(building=building), self._uses_of_start(), orders, prepare)
-        self._gradients.finish(self._exchange)
+        uses = ROWS_ONLY if len(building.nodes) > 0 else None
+        if uses is None:
+            orders = tuple(order for order in orders if order != passes.VISIT)
+        self._pass(self._plan(building=building), uses, orders, prepare)
         return self._gather_measures()
-
-    def _uses_of_start(self) -> Uses:
-        """Return the arrays that the gradient pass reads and writes."""
-        probability = ""
-        if self._nodes.settings.loss == SOFTMAX and self._n_parts == 1:
-            probability = "read" if self._nodes.scalars[layout.IS_OUTPUT] > 0 else "written"
-        words = self._tree.packed_words
-        return self._pending.uses_of_gradients(not self._by_gradient, words, probability)
 
     def _plan(
         self, parents: IntArray | None = None, building: Building | None = None
     ) -> passes.Plan:
         """Return the plan of a pass; by default it splits no node and builds no histogram."""
-        added = self._pending.leaves
-        leaves, values = _NO_NODES, np.zeros((0, 0))
-        if added is not None:
-            leaves, values = added.found, added.values()
         return passes.Plan(
             settings=self._nodes.settings,
             sampler=self._sampler,
             known=(0, 0),
-            level=np.float64(self._objective.level),
+            level=np.float64(self._fit.objective.level),
             scratch=self._scratch,
             n_bins=self._n_bins,
             shape=(self._stride, self._per_tile),
@@ -449,19 +485,12 @@ class ChunkGrower:
             table=self._nodes.table,
             parents=_NO_NODES if parents is None else parents,
             building=self._tree.nothing() if building is None else building,
-            leaves=leaves,
-            values=values,
+            leaves=_NO_NODES,
+            values=np.zeros((0, 0)),
             leaf_sums=np.zeros((0, 0, 0, 0), dtype=np.int64),
         )
 
-    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """Return numbers of the chunks that have rows of some leaves of the last tree."""
-        return chunks_with(self._segments, self._nodes.found[leaves], self._team.n_threads)
 
-
-_LEAF_SUMS = Uses(by_row=False, columns=(), reads=("quantized", "rows"), writes=())
-_TALLY = Uses(by_row=False, columns=(), reads=("quantized",), writes=())
-_CHOSEN = Uses(False, (), ("quantized",), ("quantized", "rows", "weights"))
 _OF_ONE = (passes.DRAW, passes.VISIT)
 _OF_VECTORS = (passes.DRAW, passes.WRITE_WORDS, passes.VISIT)
 _NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

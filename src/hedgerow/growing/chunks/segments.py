@@ -7,32 +7,36 @@ behind the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
-from hedgerow.data.external.row_store import Chunk
+from hedgerow.growing.chunks.work import ChunkWork
 
 
 def rows_of_nodes(
-    chunk: Chunk, segments: np.ndarray, nodes: IntArray, n_pieces: int
+    work: ChunkWork, segments: np.ndarray, nodes: IntArray, n_pieces: int
 ) -> tuple[RowArray, IntArray]:
     """Return the places of the rows of some nodes in a chunk, and the starts of the nodes.
 
     ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
     """
-    first = chunk.number * n_pieces
+    first = work.number * n_pieces
     own = segments[nodes, first : first + n_pieces]
     starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)
-    ids = chunk.work.rows
-    parts = [ids[start : start + count] for start, count in own.reshape(-1, 2)]
-    return np.concatenate([ids[:0], *parts]), starts
+    parts = [work.rows[start : start + count] for start, count in own.reshape(-1, 2)]
+    return np.concatenate([work.rows[:0], *parts]), starts
 
 
-def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
-    """Return the places of rows that are in no node; ``segments`` are those of all chunks."""
-    first = chunk.number * n_pieces
-    n_inside = int(segments[0, first : first + n_pieces, 1].sum())
-    return chunk.work.rows[n_inside : chunk.n_rows]
+def rows_outside(work: Sequence[ChunkWork], segments: np.ndarray, n_pieces: int) -> RowArray:
+    """Return the numbers of the rows that are in no node, ascending."""
+    parts = [np.zeros(0, dtype=np.uint32)]
+    for chunk in work:
+        first = chunk.number * n_pieces
+        n_inside = int(segments[0, first : first + n_pieces, 1].sum())
+        parts.append(np.sort(chunk.rows[n_inside : chunk.n_rows]) + np.uint32(chunk.place.start))
+    return np.concatenate(parts)
 
 
 def chunks_with(segments: np.ndarray, nodes: IntArray, n_pieces: int) -> list[int]:

@@ -10,21 +10,18 @@ import numpy as np
 from hedgerow.arrays import IntArray, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.data.external.row_store import NO_BINS, RowStore, WorkShape
+from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
 from hedgerow.growing.chunks.stages.nodes import Own
 from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
-from hedgerow.growing.chunks.vectors import weighs_rows
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
 from hedgerow.kernels.histograms.histogram import Columns
 from hedgerow.kernels.histograms.pairs import no_pairs
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import BoostParams
 
 
@@ -35,9 +32,9 @@ class Traffic:
     Attributes
     ----------
     passes : int
-        Passes over the chunks, including the gradient pass.
+        Passes over the bins.
     redone : int
-        Gradient passes that were repeated with other units.
+        Passes that were repeated with other units of the gradients.
     splits : int
         Nodes that were split, including splits that the tree does not use.
     wasted_rows : int
@@ -71,15 +68,15 @@ class RankFacts(NamedTuple):
 
 
 def greet(
-    exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int, n_vectors: int = 1
+    exchange: Exchange,
+    store: ChunkStore,
+    params: BoostParams,
+    n_threads: int,
+    n_vectors: int = 1,
+    weighted: bool = False,
 ) -> RankFacts:
     """Tell the others what this rank has; all must mean the same fit."""
     n_rows, spec = sum(store.chunk_sizes), store.spec
-    weighted = False
-    if n_rows > 0:
-        full = next(k for k, size in enumerate(store.chunk_sizes) if size > 0)
-        for chunk in store.chunks([full], NO_BINS):
-            weighted = chunk.weight is not None
     most = params.max_leaves or 1 << 16
     width = width_of(n_vectors, constant=False) if n_vectors > 1 else 0
     n_builds = builds_for(spec.n_features, spec.stride, n_threads, most, width)
@@ -100,14 +97,6 @@ def greet(
     if n_vectors > 1:
         check_vector_rows(total)
     return RankFacts(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
-
-
-def work_of(
-    objective: Objective, params: BoostParams, n_vectors: int = 1, keeps_sums: bool = False
-) -> WorkShape:
-    """Working arrays of a fit, for trees of ``n_vectors`` outputs."""
-    probability, weights = objective.kernel_id == SOFTMAX, weighs_rows(params, n_vectors)
-    return WorkShape(objective.n_outputs, probability, weights, keeps_sums, n_vectors)
 
 
 def check_rows(n_rows: int) -> None:

@@ -22,8 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
-from hedgerow.data.external.row_store import Chunk, RowStore, Uses
+from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.work import ChunkWork
 from hedgerow.growing.core.slopes import (
     LineLimits,
     LineOutput,
@@ -45,8 +46,8 @@ from hedgerow.kernels.prediction.slope_fit import (
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.threads import run_blocks
 
-RowsOf = Callable[[Chunk, IntArray], "tuple[RowArray, IntArray]"]
-"""``rows_of(chunk, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
+RowsOf = Callable[[ChunkWork, IntArray], "tuple[RowArray, IntArray]"]
+"""``rows_of(work, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
 int64 (n_leaves + 1,): where those of each leaf start."""
 
 
@@ -63,8 +64,9 @@ class ChunkSlopes:
 
     Parameters
     ----------
-    store : RowStore
+    store : ChunkStore
         With numbers.
+    work : sequence of ChunkWork
     limits : LineLimits
     exchange : Exchange
     n_threads : int
@@ -76,7 +78,8 @@ class ChunkSlopes:
 
     def __init__(
         self,
-        store: RowStore,
+        store: ChunkStore,
+        work: Sequence[ChunkWork],
         limits: LineLimits,
         exchange: Exchange,
         n_threads: int,
@@ -84,6 +87,7 @@ class ChunkSlopes:
         chunks_of: Callable[[IntArray], list[int]],
     ) -> None:
         self._store, self._limits, self._exchange = store, limits, exchange
+        self._work = work
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
@@ -124,13 +128,14 @@ class ChunkSlopes:
         n_nodes = len(terms.count)
         used = np.arange(TERMS) < terms.count[leaves, None]
         columns = distinct(terms.column[leaves][used]).tolist()
-        uses = Uses(False, (), reads=("quantized", "rows"), writes=(), numbers=columns)
+        uses = Uses(False, (), numbers=columns)
         start, count = np.zeros((2, n_nodes), dtype=np.int64)
         for chunk in self._store.chunks(self._chunks_of(leaves), uses):
             assert chunk.numbers is not None
-            rows, starts = self._rows_of(chunk, leaves)
+            work = self._work[chunk.number]
+            rows, starts = self._rows_of(work, leaves)
             start[leaves], count[leaves] = starts[:-1], np.diff(starts)
-            quantized = chunk.work.quantized.reshape(len(fits), -1)
+            quantized = work.quantized.reshape(len(fits), -1)
             for fit, of_output, own_sums in zip(fits, quantized, sums, strict=True):
                 data = LeafRows(
                     rows, start, count, of_output, *fit.units, chunk.numbers, self._space

@@ -43,6 +43,7 @@ from hedgerow.metrics.queries import (
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.base import OrderLoss
 from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.ranking.complete import CompleteQueries
 from hedgerow.objectives.ranking.lambdas import (
     OF_MAP,
     OF_NDCG,
@@ -86,6 +87,8 @@ class RankingLoss(OrderLoss):
         Seed of random draws; number of threads that work on queries.
     positions : PositionBias or None
         Updated in the first call of :meth:`derivatives` in each round.
+    complete : CompleteQueries or None
+        The rows of the queries, if those of the fit are divided between ranks.
     """
 
     scored_as: ClassVar[str] = "ranking"
@@ -98,6 +101,7 @@ class RankingLoss(OrderLoss):
     n_threads: int = field(default=1, repr=False, compare=False)
     facts: QueryFacts | None = field(default=None, repr=False, compare=False)
     positions: PositionBias | None = field(default=None, repr=False, compare=False)
+    complete: CompleteQueries | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         penalty = self.position_bias_regularization
@@ -110,7 +114,13 @@ class RankingLoss(OrderLoss):
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
         """Return the objective for rows of these queries."""
-        return replace(self, queries=queries, seed=seed, n_threads=n_threads, facts=None)
+        return replace(
+            self, queries=queries, seed=seed, n_threads=n_threads, facts=None, complete=None
+        )
+
+    def on_ranks(self, complete: CompleteQueries, seed: int, n_threads: int) -> Self:
+        """Return the objective for the rows of one rank."""
+        return replace(self.of_queries(complete.queries, seed, n_threads), complete=complete)
 
     def with_positions(self, positions: PositionBias) -> Self:
         """Return the objective for rows that were shown at these positions."""
@@ -119,7 +129,9 @@ class RankingLoss(OrderLoss):
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
         """Return the objective with the arrays that it computes once for these targets."""
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        return replace(self, queries=queries, facts=self._facts(target, queries))
+        held = target if self.complete is None else self.complete.target
+        facts = self._facts(held, queries) if len(held) > 0 else None
+        return replace(self, queries=queries, facts=facts)
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -132,6 +144,19 @@ class RankingLoss(OrderLoss):
         return raw[0]
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        complete = self.complete
+        if complete is None:
+            self._derivatives(rows, g, h)
+            return
+        raw = complete.scores(rows.raw[0])[None]
+        if raw.size > 0:
+            of_g, of_h = np.empty((2, raw.size))
+            held = LossRows(complete.target, raw, complete.weight, rows.round)
+            self._derivatives(held, of_g, of_h)
+            g[:], h[:] = of_g[complete.own], of_h[complete.own]
+
+    def _derivatives(self, rows: LossRows, g: FloatArray, h: FloatArray) -> None:
+        """Write the derivatives of the rows of complete queries."""
         bound = self.bound_to(rows.target, rows.weight) if self.facts is None else self
         queries, facts = bound.queries, bound.facts
         assert queries is not None

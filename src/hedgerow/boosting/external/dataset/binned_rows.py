@@ -15,6 +15,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.unbundled import spread_bundles
 from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.model.forest import Forest
@@ -71,7 +72,8 @@ class RowBinning:
             entries = inputs if isinstance(inputs, SparseTable) else sparse_of(inputs)
             bundled = bin_table(entries, self.spec, self.n_threads, layout=self.layout)
             matrix = spread_bundles(bundled)
-        sink.append(matrix, rows.target, weight, offset, numbers_for(self.params, inputs))
+        vectors = RowVectors(rows.target, weight, offset)
+        sink.append(matrix, vectors, numbers_for(self.params, inputs))
         return rows.n_rows
 
     def inputs(

@@ -29,16 +29,13 @@ from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.dataset.row_facts import RowFacts
 from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.rounds.all_rows import bytes_for_loss
 from hedgerow.boosting.loop.sample import Positions, counted_rows
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.disk_store import DiskStore
 from hedgerow.data.external.memory import give_back_memory
-from hedgerow.data.external.row_store import WorkShape
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
@@ -112,7 +109,6 @@ class FileDataset(SourceRows):
     def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
         """Bin all rows; return training rows and held-out rows, whose stores the caller closes."""
         self._count(plan)
-        self._bytes_for_loss(plan)  # an error here saves two passes
         with ExitStack() as stack:
             binning, first_row, n_rows = self._binning(plan, stack)
             give_back_memory()
@@ -133,13 +129,12 @@ class FileDataset(SourceRows):
             encoded = EncodedRows(encoding, None, plan.n_threads)
         spec, first = trained.store.spec, trained.first
         binning = RowBinning(spec, first, encoded, plan.params, plan.n_threads)
-        room, scores = int(_TRAIN_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
-        with ChunkSink(spec, self.cache_dir, room, work=scores) as sink:
+        room = int(_TRAIN_SHARE * self.memory_limit)
+        with ChunkSink(spec, self.cache_dir, room, n_outputs=plan.n_outputs) as sink:
             n_rows = 0
             for table, rows, _ in self.tables(trained.schema, plan, is_strict=True):
                 n_rows += binning.append(sink, table, rows, None)
-            store = sink.finish(count_rows(n_rows, self.communicator)[0])
-        return self._sample(store, binning)
+            return self._sample(sink, binning, count_rows(n_rows, self.communicator)[0])
 
     def _count(self, plan: StorePlan) -> None:
         """Survey the rows, unless that has been done."""
@@ -306,33 +301,38 @@ class FileDataset(SourceRows):
         spec, n_train, n_aside = binning.spec, 0, 0
         schema = binning.schema
         with ExitStack() as stack:
-            room = int(_TRAIN_SHARE * self.memory_limit)
-            room -= self._bytes_for_loss(plan, binning.n_copies)
-            train = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=plan.work))
+            room, n_outputs = int(_TRAIN_SHARE * self.memory_limit), plan.n_outputs
+            train = stack.enter_context(
+                ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs, n_vectors=plan.n_vectors)
+            )
             aside = None
             if plan.set_aside is not None:
-                room, scores = int(_VALIDATION_SHARE * self.memory_limit), WorkShape(plan.n_outputs)
-                aside = stack.enter_context(ChunkSink(spec, self.cache_dir, room, work=scores))
+                room = int(_VALIDATION_SHARE * self.memory_limit)
+                sink = ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs)
+                aside = stack.enter_context(sink)
             for copy in range(binning.n_copies):
                 for table, rows, held_out in self.tables(schema, plan):
                     n_train += binning.append(train, table, rows, first_row + n_train)
                     if aside is not None and copy == 0:
                         n_aside += binning.append(aside, table, held_out, None)
-            seen = self._sample(train.finish(first_row), binning)
+            seen = self._sample(train, binning, first_row)
             seen = self._of_training(seen, binning, plan)
             if aside is None:
                 return seen, None
             try:
                 before = count_rows(n_aside, self.communicator)[0]
-                return seen, self._sample(aside.finish(before), binning)
+                return seen, self._sample(aside, binning, before)
             except BaseException:
                 seen.store.close()
                 raise
 
-    def _sample(self, store: DiskStore, binning: RowBinning) -> ExternalSample:
+    def _sample(self, sink: ChunkSink, binning: RowBinning, first_row: int) -> ExternalSample:
+        """Return the rows of a sink."""
         has_offset = bool(self.source.roles.offset) or binning.first is not None
         encoding = None if binning.encoded is None else binning.encoded.encoding
-        return ExternalSample(store, has_offset, None, binning.first, encoding)
+        return ExternalSample(
+            *sink.finish(), first_row, has_offset, first=binning.first, encoding=encoding
+        )
 
     def _of_training(
         self, train: ExternalSample, binning: RowBinning, plan: StorePlan
@@ -351,12 +351,3 @@ class FileDataset(SourceRows):
         for table, rows, _ in self.tables(binning.schema, plan):
             if rows.n_rows > 0:
                 yield binning.inputs(table, rows, None)[0], rows.offset
-
-    def _bytes_for_loss(self, plan: StorePlan, n_copies: int = 1) -> int:
-        """Return the memory that the loss keeps of all rows, beside the store."""
-        n_own = n_copies * self.n_counted
-        n_all = count_rows(n_own, self.communicator)[1]
-        return bytes_for_loss(
-            plan.objective, n_own, n_all, self.memory_limit, plan.work.n_vectors,
-            self.positions is not None,
-        )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.rounds.queries import QueryNumbers
+from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.positions import joined_positions

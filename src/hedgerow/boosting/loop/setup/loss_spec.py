@@ -215,7 +215,7 @@ def needs_all_rows(objective: Objective) -> bool:
 
     True for losses that compare rows, for user-defined functions that return the derivatives of
     all rows, and for user-defined objects whose start value or loss is not a sum over rows.
-    Rankings need the rows of a query only (:mod:`hedgerow.boosting.external.rounds.queries`).
+    Rankings need the rows of a query only (:mod:`hedgerow.objectives.ranking.complete`).
     """
     if isinstance(objective, SeveralTargets):
         objective = objective.single

@@ -203,8 +203,9 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         requested = requested.with_rounds(chosen.n_rounds)
     data, unseen, first = _rows_of(encoded, requested, chosen, start, n_threads)
+    validation_rows = () if unseen is None else (unseen,)
     rows = MemoryRows(
-        data, watch.objective, requested, unseen, n_threads, first, parts,
+        data, watch.objective, requested, validation_rows, n_threads, first, parts,
         may_run_ahead=may_run_ahead and not plan.callbacks,
     )  # fmt: skip
     rows.names = train.row_names

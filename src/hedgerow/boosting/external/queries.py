@@ -1,25 +1,6 @@
-"""Rankings on rows in chunks and on ranks: complete queries, wherever their rows are.
+"""Queries and groups of rows that arrive in parts and may be divided between ranks.
 
-Groups of rows are held out completely, too.
-
-Rows stay on their ranks, and keep their numbers among all rows.  A rank computes
-the derivatives of each query of which it has a row.  Once for each tree, it receives the
-scores of the other ranks' rows of these queries::
-
-    rank 0   q0 q0 q0 q1 q1 q2        computes q0, q1, q2;  q2 with a row of rank 1
-    rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
-
-So ranks send little if rows of a query are adjacent, and nothing if no query is
-divided.  With positions, whose biases come from the derivatives of all rows, every rank computes
-all queries.  The rows of a query are in the order of the complete table, and random draws are
-seeded by row numbers of that table: derivatives have the same bits as with all rows in memory,
-on every rank.
-
-Glossary
---------
-own      rows of this rank
-divided  rows of queries that have rows on several ranks
-others'  divided rows of other ranks, of queries that have rows on this rank
+Queries, and groups of rows, are held out completely.
 """
 
 from __future__ import annotations
@@ -32,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
 from hedgerow.boosting.loop.sample import Positions, Sample
 from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
@@ -40,148 +21,11 @@ from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, withou
 from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
-from hedgerow.data.external.row_store import TARGETS_ONLY, Chunk
 from hedgerow.errors import DataTypeError
-from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries
-from hedgerow.metrics.queries import first_seen, query_rows
+from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
-from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.ranking.losses import RankingLoss
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
-    """Rows of a ranking.
-
-    Attributes
-    ----------
-    number : int64 (n_rows,)
-        Number of each row in the complete table.
-    query : int64 (n_rows,)
-    target, weight : float64 (n_rows,)
-    """
-
-    number: IntArray
-    query: IntArray
-    target: FloatArray
-    weight: FloatArray
-
-    def take(self, rows: IntArray) -> _Known:
-        """Return some of the rows."""
-        return _Known(self.number[rows], self.query[rows], self.target[rows], self.weight[rows])
-
-    def gathered(self, others: Communicator) -> _Known:
-        """Return the rows of all ranks."""
-        parts = (self.number, self.query, self.target.view(np.int64), self.weight.view(np.int64))
-        everyone = gather_numbers(np.stack(parts).T, others).reshape(-1, len(parts))
-        number, query, target, weight = np.ascontiguousarray(everyone.T)
-        return _Known(number, query, target.view(np.float64), weight.view(np.float64))
-
-    def followed_by(self, more: _Known) -> _Known:
-        """Return these rows, then more."""
-        return _Known(
-            np.concatenate([self.number, more.number]),
-            np.concatenate([self.query, more.query]),
-            np.concatenate([self.target, more.target]),
-            np.concatenate([self.weight, more.weight]),
-        )
-
-
-def _known_of(sample: ExternalSample) -> _Known:
-    """Return the rows of this rank; without weights all are 1."""
-    assert sample.query is not None
-    targets, weights = [np.zeros(0)], [np.zeros(0)]
-    for chunk in sample.store.chunks(uses=TARGETS_ONLY):
-        targets.append(chunk.target.copy())
-        weights.append(np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight.copy())
-    number = sample.store.first_row + np.arange(sample.n_rows, dtype=np.int64)
-    return _Known(number, sample.query, np.concatenate(targets), np.concatenate(weights))
-
-
-class CompleteQueries:
-    """Derivatives of a ranking loss: :class:`hedgerow.growing.chunks.gradients.CrossRowGradients`.
-
-    Parameters
-    ----------
-    train : ExternalSample
-        Training rows with queries.
-    objective : RankingLoss
-    others : Communicator
-        The ranks with the other rows.
-    seed, n_threads : int
-    """
-
-    def __init__(
-        self,
-        train: ExternalSample,
-        objective: RankingLoss,
-        others: Communicator,
-        seed: int,
-        n_threads: int,
-    ) -> None:
-        assert train.query is not None
-        self._others, self._first_row = others, train.store.first_row
-        self._n_own, self._start = train.n_rows, 0
-        # The biases of positions are learned from the derivatives of all rows.
-        gather = self._with_divided if objective.positions is None else self._with_all
-        rows = gather(_known_of(train))
-        self._target = rows.target
-        self._weight = None if objective.positions is None else rows.weight
-        self._raw = np.zeros((1, len(rows.target)))
-        self._derivatives = np.zeros((2, len(rows.target)))
-        self._loss: RankingLoss | None = None
-        if len(rows.target) > 0:
-            queries = _rows_by_query(rows.query, rows.number)
-            bound = objective.of_queries(queries, seed, n_threads)
-            self._loss = bound.bound_to(rows.target, None)
-
-    def _with_all(self, own: _Known) -> _Known:
-        """Return the rows of all ranks in their order."""
-        self._sent: IntArray = np.arange(self._n_own)
-        self._exchanges = self._others.size > 1
-        if not self._exchanges:
-            return own
-        self._start, self._received = self._first_row, slice(0, None)
-        rows = own.gathered(self._others)
-        self._taken: IntArray = np.arange(len(rows.target))
-        return rows
-
-    def _with_divided(self, own: _Known) -> _Known:
-        """Return the rows of this rank, then others' rows of its queries."""
-        divided = _divided(distinct(own.query), self._others)
-        self._sent = np.flatnonzero(np.isin(own.query, divided))
-        self._exchanges = len(divided) > 0
-        if not self._exchanges:
-            return own
-        self._received = slice(self._n_own, None)
-        everyone = own.take(self._sent).gathered(self._others)
-        number, stop = everyone.number, self._first_row + self._n_own
-        is_own = (number >= self._first_row) & (number < stop)
-        self._taken = np.flatnonzero(~is_own & np.isin(everyone.query, own.query))
-        return own.followed_by(everyone.take(self._taken))
-
-    def collect(self, chunk: Chunk) -> None:
-        """Record the raw scores of a chunk."""
-        self._raw[0, self._places(chunk)] = chunk.work.raw[0]
-
-    def fill(self, output: int, round_: int) -> None:
-        """Compute g and h of all rows at the recorded scores."""
-        if self._exchanges:
-            own = self._raw[0, self._start + self._sent].view(np.int64)
-            everyone = gather_numbers(own, self._others).view(np.float64)
-            self._raw[0, self._received] = everyone[self._taken]
-        if self._loss is not None:
-            rows = LossRows(self._target, self._raw, self._weight, round_)
-            self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
-
-    def of_chunk(self, chunk: Chunk, output: int) -> FloatArray:
-        """Return g and h of the rows of a chunk, float64 (2, n_rows)."""
-        return np.ascontiguousarray(self._derivatives[:, self._places(chunk)])
-
-    def _places(self, chunk: Chunk) -> slice:
-        start = self._start + chunk.first_row - self._first_row
-        return slice(start, start + chunk.n_rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -356,17 +200,3 @@ def _name_of(value: Any, where: str) -> str:
         raise DataTypeError(
             f"{where}: qid must hold numbers, text or dates; found {type(value).__name__}."
         ) from None
-
-
-def _divided(own: IntArray, others: Communicator) -> IntArray:
-    """Return the queries that have rows on several ranks."""
-    found, counts = np.unique(gather_numbers(own, others), return_counts=True)
-    return np.asarray(found[counts > 1])
-
-
-def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
-    """Return the rows of each query in the order of the complete table."""
-    rows = np.lexsort((numbers, query)).astype(np.int64)
-    counts = np.bincount(first_seen(query[rows]))
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return QueryRows(rows, starts, numbers[rows])

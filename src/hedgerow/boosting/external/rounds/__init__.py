@@ -1,1 +1,0 @@
-"""Parts of a round on chunks: scores, leaf values, and losses that need all rows."""

@@ -1,0 +1,156 @@
+"""Complete queries of rows that are divided between ranks.
+
+A rank computes the derivatives of each query of which it has a row.  Once for each tree, it
+receives the scores of the other ranks' rows of these queries::
+
+    rank 0   q0 q0 q0 q1 q1 q2        computes q0, q1, q2;  q2 with a row of rank 1
+    rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
+
+So ranks send little if rows of a query are adjacent, and nothing if no query is
+divided.  With positions, whose biases come from the derivatives of all rows, every rank computes
+all queries.  The rows of a query are in the order of the complete table, and random draws are
+seeded by row numbers of that table: derivatives have the same bits as with all rows in memory,
+on every rank.
+
+Glossary
+--------
+own      rows of this rank
+divided  rows of queries that have rows on several ranks
+others'  divided rows of other ranks, of queries that have rows on this rank
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, distinct
+from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.kernels.ranking import QueryRows
+from hedgerow.metrics.queries import first_seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Rows of a ranking.
+
+    Attributes
+    ----------
+    number : int64 (n_rows,)
+        Number of each row in the complete table.
+    query : int64 (n_rows,)
+    target, weight : float64 (n_rows,)
+    """
+
+    number: IntArray
+    query: IntArray
+    target: FloatArray
+    weight: FloatArray
+
+    def take(self, rows: IntArray) -> _Known:
+        """Return some of the rows."""
+        return _Known(self.number[rows], self.query[rows], self.target[rows], self.weight[rows])
+
+    def gathered(self, others: Communicator) -> _Known:
+        """Return the rows of all ranks."""
+        parts = (self.number, self.query, self.target.view(np.int64), self.weight.view(np.int64))
+        everyone = gather_numbers(np.stack(parts).T, others).reshape(-1, len(parts))
+        number, query, target, weight = np.ascontiguousarray(everyone.T)
+        return _Known(number, query, target.view(np.float64), weight.view(np.float64))
+
+    def followed_by(self, more: _Known) -> _Known:
+        """Return these rows, then more."""
+        return _Known(
+            np.concatenate([self.number, more.number]),
+            np.concatenate([self.query, more.query]),
+            np.concatenate([self.target, more.target]),
+            np.concatenate([self.weight, more.weight]),
+        )
+
+
+class CompleteQueries:
+    """The rows of all queries of which this rank has rows.
+
+    All ranks make one at the same time.
+
+    Parameters
+    ----------
+    query : int64 (n_rows,)
+        Query of each own row; numbers are common to all ranks.
+    target : float64 (n_rows,)
+    weight : float64 (n_rows,), or None
+    first_row : int
+        Number of rows of lower ranks.
+    others : Communicator
+        The ranks that have other rows.
+    of_all : bool
+        Whether to hold all rows of all ranks.
+
+    Attributes
+    ----------
+    queries : QueryRows
+    target, weight : float64 (n_held,)
+        Of the rows held, which include the own ones.
+    own : slice
+        Place of the own rows among those held.
+    """
+
+    def __init__(
+        self,
+        query: IntArray,
+        target: FloatArray,
+        weight: FloatArray | None,
+        first_row: int,
+        others: Communicator,
+        of_all: bool,
+    ) -> None:
+        self._others, n_own = others, len(target)
+        number = first_row + np.arange(n_own, dtype=np.int64)
+        own = _Known(number, query, target, np.ones(n_own) if weight is None else weight)
+        start = first_row if of_all else 0
+        self.own = slice(start, start + n_own)
+        held = self._with_all(own) if of_all else self._with_divided(own, first_row)
+        self.target, self.weight = held.target, held.weight
+        self.queries = _rows_by_query(held.query, held.number)
+
+    def _with_all(self, own: _Known) -> _Known:
+        """Return the rows of all ranks in their order."""
+        held = own.gathered(self._others)
+        self._sent: IntArray = np.arange(len(own.target))
+        self._taken: IntArray = np.arange(len(held.target))
+        self._exchanges, self._received = True, slice(0, None)
+        return held
+
+    def _with_divided(self, own: _Known, first_row: int) -> _Known:
+        """Return the rows of this rank, then others' rows of its queries."""
+        found, counts = np.unique(
+            gather_numbers(distinct(own.query), self._others), return_counts=True
+        )
+        divided, n_own = found[counts > 1], len(own.target)
+        self._sent = np.flatnonzero(np.isin(own.query, divided))
+        self._exchanges, self._received = len(divided) > 0, slice(n_own, None)
+        if not self._exchanges:
+            return own
+        everyone = own.take(self._sent).gathered(self._others)
+        is_own = (everyone.number >= first_row) & (everyone.number < first_row + n_own)
+        self._taken = np.flatnonzero(~is_own & np.isin(everyone.query, own.query))
+        return own.followed_by(everyone.take(self._taken))
+
+    def scores(self, own: FloatArray) -> FloatArray:
+        """Return the scores of the rows held; ``own`` are those of this rank."""
+        held = np.empty(len(self.target))
+        held[self.own] = own
+        if self._exchanges:
+            sent = np.ascontiguousarray(own[self._sent]).view(np.int64)
+            everyone = gather_numbers(sent, self._others).view(np.float64)
+            held[self._received] = everyone[self._taken]
+        return held
+
+
+def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
+    """Return the rows of each query in the order of the complete table."""
+    rows = np.lexsort((numbers, query)).astype(np.int64)
+    counts = np.bincount(first_seen(query[rows]))
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return QueryRows(rows, starts, numbers[rows])
