@@ -263,9 +263,7 @@ def test_the_page_has_every_parameter_with_a_counterpart_and_its_remark(library)
 )
 def test_a_parameter_without_a_counterpart_says_what_to_use(function, library) -> None:
     without = {
-        name: rule.note
-        for name, rule in library.rules.items()
-        if not (rule.ours or rule.convert)
+        name: rule.note for name, rule in library.rules.items() if not (rule.ours or rule.convert)
     }
     assert len(without) > 20
     for name, note in without.items():
