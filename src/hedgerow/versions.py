@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
 
 import hedgerow
 from hedgerow.compile import library
@@ -60,7 +61,13 @@ def show_versions() -> None:
 
 
 def _version_of(package: str) -> str:
+    """Return the version of a package, also if another distribution brings it (xgboost-cpu)."""
     try:
         return version(package)
     except PackageNotFoundError:
-        return "None"
+        if find_spec(package) is None:
+            return "None"
+    # Takes most of a second where many packages are installed.
+    distributions = packages_distributions().get(package, [])
+    found = [f"{version(name)} ({name})" for name in sorted(set(distributions))]
+    return ", ".join(found) or "unknown"

@@ -51,8 +51,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     labelled = people.assign(income=income, bought=rng.integers(0, 2, 300))
     for name in ("people.csv", "test.csv"):
         labelled.to_csv(tmp_path / name, index=False)
-    numbers = people[["age", "hours", "size"]].assign(income=(people["age"] > 0).astype(int))
-    numbers.to_csv(tmp_path / "numbers.csv", index=False)
     labelled.drop(columns="income").to_csv(tmp_path / "new_people.csv", index=False)
     for name in ("rows.csv", "typical.csv"):
         people.head(40).to_csv(tmp_path / name, index=False)

@@ -45,7 +45,7 @@ class Progress:
         if self._done == 0:
             self._began = time.perf_counter()
             kept = f"once per machine, kept in {folder}" if folder else "anew in each process"
-            _write(f"hedgerow: compiling kernels ({kept}), about half a minute for a plain fit\n")
+            _write(f"hedgerow: compiling kernels ({kept})\n")
         if not _rewrites_lines():
             return
         spent = time.perf_counter() - self._began

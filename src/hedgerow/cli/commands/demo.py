@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     forest, tree = _fit(_SETTINGS, *data), _fit(_SINGLE_TREE, *data)
     say(
         f"Trained {_SETTINGS['n_estimators']} trees and a single tree "
-        f"in {time.perf_counter() - start:.1f} s (compiling included).\n"
+        f"in {time.perf_counter() - start:.1f} s.\n"
     )
     share = float(pima.y[train].mean())
     rows = {
@@ -95,7 +95,7 @@ def announce() -> None:
     from hedgerow.compile import library
 
     if not library.is_usable():
-        say("First use on this machine: compiling the kernels, half a minute ...")
+        say("First use on this machine: compiling the kernels ...")
 
 
 def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
