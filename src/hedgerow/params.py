@@ -103,7 +103,7 @@ class Parameter:
     """
 
     default: Any
-    allowed: Interval | tuple[object, ...] | None
+    allowed: Interval | tuple[Any, ...] | None
     set_per: Literal["fit", "round"]
     constrains: Literal["scores", "columns"] | None = None
     optional: bool = False
@@ -136,7 +136,7 @@ class Parameter:
 
 def _row(
     default: Any,
-    allowed: Interval | tuple[object, ...] | None,
+    allowed: Interval | tuple[Any, ...] | None,
     set_per: Literal["fit", "round"],
     **more: Any,
 ) -> Any:
