@@ -117,9 +117,9 @@ class Parameter:
             if value not in known and not (value is None and self.optional):
                 none = ", or None" if self.optional else ""
                 raise ParameterError(f"{name} must be {known}{none}; got {brief(value)}.")
-        elif known == _SWITCH:
+        elif known is _SWITCH:
             check_bool(value, name)
-        elif known == _SWITCH_OR_AUTO:
+        elif known is _SWITCH_OR_AUTO:
             if not isinstance(value, bool | np.bool_) and not is_one_of(value, ("auto",)):
                 raise ParameterError(f"{name} must be True, False or 'auto'; got {brief(value)}.")
         elif known is not None and not is_one_of(value, known):

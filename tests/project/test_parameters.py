@@ -19,6 +19,7 @@ import pytest
 import hedgerow
 from hedgerow import Dataset, ParameterError, Training, train
 from hedgerow.advanced import ADVANCED_NAMES
+from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.params import PARAMETERS, Interval
 from hedgerow.stepwise import CHANGEABLE
 from tests.fuzz.configurations import NEEDED, OPTIONS, _make_fit_together
@@ -146,6 +147,18 @@ def test_groups_agree_with_the_table_and_the_naive_rules() -> None:
     assert groups["Leaves"] == {field.name for field in fields(Rules)}
     assert groups["Constraints"] == {name for name, row in PARAMETERS.items() if row.constrains}
     assert set(PARAMETERS) - set().union(*groups.values()) == {"seed", *ADVANCED_NAMES}
+
+
+def test_every_auto_is_automatic_or_has_a_meaning_of_its_own() -> None:
+    rows = PARAMETERS.items()
+    own = {name for name, row in rows if isinstance(row.allowed, tuple) and "auto" in row.allowed}
+    own |= {"objective", "categorical_features"}
+    auto = {
+        name
+        for name, parameter in inspect.signature(BOOSTED[0]).parameters.items()
+        if parameter.default == "auto"
+    }
+    assert auto - own == set(AUTOMATIC) - own
 
 
 SAMPLES: dict[str, Any] = {
