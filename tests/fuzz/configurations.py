@@ -305,7 +305,7 @@ def _draw_params(
         value = choices[rng.integers(len(choices))]
         params |= NEEDED.get(str(name), {})
         params[str(name)] = _draw_value(rng, str(name), table) if value == "draw" else value
-    _make_fit_together(params)
+    make_fit_together(params)
     return params, settled and params.get("early_stopping", False) is False
 
 
@@ -346,7 +346,7 @@ def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, t
         params.pop(name, None)
 
 
-def _make_fit_together(params: dict[str, Any]) -> None:
+def make_fit_together(params: dict[str, Any]) -> None:
     """Adjust settings that need others."""
     if params.get("grow_policy") == "symmetric":
         params.update(max_leaves=None)

@@ -22,7 +22,7 @@ from hedgerow.advanced import ADVANCED_NAMES
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.params import PARAMETERS, Interval
 from hedgerow.stepwise import CHANGEABLE
-from tests.fuzz.configurations import NEEDED, OPTIONS, _make_fit_together
+from tests.fuzz.configurations import NEEDED, OPTIONS, make_fit_together
 from tests.helpers.docstrings import FAMILIES, Entry, differences, entries, entries_of
 from tests.helpers.sources import syntax_trees
 from tests.reference.naive import Rules
@@ -227,7 +227,7 @@ def test_samples_are_allowed_and_change_the_model(name: str) -> None:
     """The same trees grow if a parameter of rounds is set before the first round."""
     row, data = PARAMETERS[name], make_data(name)
     usual = {**USUAL, **USED.get(name, {})}
-    _make_fit_together(usual)
+    make_fit_together(usual)
     plain = train({"n_estimators": N_ROUNDS, **usual, "early_stopping": False}, data).predict(
         data.X
     )
@@ -235,7 +235,7 @@ def test_samples_are_allowed_and_change_the_model(name: str) -> None:
     for value in SAMPLES[name]:
         row.check(name, value)
         params = {**usual, name: value}
-        _make_fit_together(params)
+        make_fit_together(params)
         found = train({"n_estimators": N_ROUNDS, **params, "early_stopping": False}, data).predict(
             data.X
         )

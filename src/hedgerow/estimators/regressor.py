@@ -208,7 +208,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     expectile : float in (0, 1), or None, default=None
         Expectile for ``"expectile"``; None means 0.5, the mean.
     tweedie_power : float in (1, 2), or None, default=None
-        Power of the mean to which ``"tweedie"`` takes variance as proportional; None means 1.5.
+        Variance is proportional to this power of the mean with ``"tweedie"``; None means 1.5.
     aft_distribution : {"normal", "logistic", "extreme"} or None, default=None
         Distribution of the log of the time with ``"aft"``; None: ``"normal"``.
     aft_scale : float > 0, or None, default=None
