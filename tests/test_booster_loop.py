@@ -131,15 +131,6 @@ def test_changed_trees_are_those_of_going_on(boosting: str) -> None:
         np.testing.assert_allclose(found.predict(X), more.predict(X), rtol=1e-12)
 
 
-def test_change_before_the_first_round() -> None:
-    with Training(PLAIN, DATA) as training:
-        training.set_params(max_leaves=3)
-        training.update()
-        found = training.booster()
-    params = {**PLAIN, "max_leaves": 3, "n_estimators": 1, "early_stopping": False}
-    assert found.to_bytes() == train(params, DATA).to_bytes()
-
-
 def test_going_on_from_a_model() -> None:
     first = train({**PLAIN, "n_estimators": 3, "early_stopping": False}, DATA)
     with Training(PLAIN, DATA, OTHER, init_model=first) as training:

@@ -12,11 +12,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.params import PARAMETERS
 
-ADVANCED_NAMES: tuple[str, ...] = (
-    *("sketch", "sketch_eps", "bundle_order", "bundle_conflicts", "max_conflict_rate"),
-    "statistics_order",
-)
+ADVANCED_NAMES = tuple(name for name, parameter in PARAMETERS.items() if parameter.advanced)
 
 
 def read_advanced(advanced: Any, ordinary: Collection[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -86,6 +86,130 @@ class Interval:
         return text if math.isinf(self.high) else f"{text} and {right} {self.high:g}"
 
 
+Used: TypeAlias = "tuple[Callable[[BoostParams], bool], str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A row of the table of parameters, which the fields of :class:`BoostParams` are.
+
+    allowed     an interval, or the choices; None: checked when the columns are known
+    set_per     ``"round"`` if it may change between rounds of :class:`hedgerow.Training`
+    constrains  ``"columns"`` if it restricts the columns of splits; ``"scores"`` if it affects
+                leaf values, or the choice among cuts, beside the loss and its penalties
+    optional    whether it may be None
+    advanced    whether estimators take it in the mapping ``advanced``
+    used        condition under which it has an effect, and the condition in words
+    """
+
+    default: Any
+    allowed: Interval | tuple[Any, ...] | None
+    set_per: Literal["fit", "round"]
+    constrains: Literal["scores", "columns"] | None = None
+    optional: bool = False
+    advanced: bool = False
+    used: Used | None = None
+
+    def check(self, name: str, value: object) -> None:
+        """Raise unless the value is allowed."""
+        known = self.allowed
+        if isinstance(known, Interval):
+            if value not in known and not (value is None and self.optional):
+                none = ", or None" if self.optional else ""
+                raise ParameterError(f"{name} must be {known}{none}; got {brief(value)}.")
+        elif known is _SWITCH:
+            check_bool(value, name)
+        elif known is _SWITCH_OR_AUTO:
+            if not isinstance(value, bool | np.bool_) and not is_one_of(value, ("auto",)):
+                raise ParameterError(f"{name} must be True, False or 'auto'; got {brief(value)}.")
+        elif known is not None and not is_one_of(value, known):
+            raise ParameterError(
+                f"{name} must be one of {', '.join(map(repr, known))}; got {brief(value)}."
+                f"{choice_hint(name, value, known)}"
+            )
+
+    def is_default(self, value: Any) -> bool:
+        """Return whether a value is the default; arrays are not compared with None."""
+        default = self.default
+        return value is default or (default is not None and bool(value == default))
+
+
+def _row(
+    default: Any,
+    allowed: Interval | tuple[Any, ...] | None,
+    set_per: Literal["fit", "round"],
+    **more: Any,
+) -> Any:
+    """Return a field of :class:`BoostParams` that holds its row of the table."""
+    row = Parameter(default, allowed, set_per, **more)
+    return field(default=default, metadata={"row": row})
+
+
+def _with(name: str, value: str) -> Used:
+    """Return the condition that another parameter has a value."""
+    return lambda params: getattr(params, name) == value, f"with {name}={value!r}"
+
+
+_MOST_INT = 2**63 - 1
+_SWITCH = (True, False)
+_SWITCH_OR_AUTO = (True, False, "auto")
+_POSITIVE = Interval(0.0, math.inf, low_open=True, high_open=True)
+_NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
+_FRACTION = Interval(0.0, 1.0, low_open=True)
+_BELOW_ONE = Interval(0.0, 1.0, high_open=True)
+_PROBABILITY = Interval(0.0, 1.0)
+_ROWS = Interval(1, 2**31 - 1, integer=True)
+_LEVELS = Interval(1, 254, integer=True)
+_BINS = Interval(2, 255, integer=True)
+_MANY = Interval(1, 10_000_000, integer=True)
+_HIST, _APPROX = _with("tree_method", "hist"), _with("tree_method", "approx")
+_DART, _GOSS = _with("boosting", "dart"), _with("sampling", "goss")
+_SIZED_BY_LEAVES: Used = (
+    lambda p: p.grow_policy != "symmetric" or p.max_leaves is None,
+    "with grow_policy='leafwise' and 'depthwise' (the size of a symmetric tree is max_depth)",
+)
+_BOOSTED: Used = (
+    lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
+    "with boosting='gbdt' and 'dart' (a random forest averages its trees)",
+)
+_NOT_FOREST: Used = (
+    lambda p: p.boosting != "rf",
+    "with boosting='gbdt' and 'dart' (a random forest has n_estimators trees)",
+)
+_NOT_GOSS: Used = (
+    lambda p: p.sampling != "goss",
+    "with sampling='uniform' and 'mvs' ('goss' uses goss_top_rate and goss_other_rate)",
+)
+_LEAVES_ROWS_OUT: Used = (
+    lambda p: (
+        p.subsample < 1.0
+        and p.sampling == "uniform"
+        and p.boosting != "dart"
+        and p.num_parallel_tree == 1
+    ),
+    "with subsample below 1, sampling='uniform', num_parallel_tree=1, boosting='gbdt' or 'rf'",
+)
+_BUNDLES: Used = (
+    lambda p: p.tree_method == "hist" and bool(p.bundle_features),
+    "with tree_method='hist' and bundle_features=True or 'auto'",
+)
+_CONFLICTS: Used = (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0")
+_STATISTICS: Used = (
+    lambda p: bool(p.target_statistics),
+    "with target_statistics other than False",
+)
+_LINEAR: Used = (lambda p: bool(p.linear_leaves), "with linear_leaves=True")
+_MONOTONE: Used = (lambda p: p.monotone_constraints is not None, "with monotone_constraints")
+_COLUMN_SAMPLES: Used = (
+    lambda p: min(p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode) < 1.0,
+    "with colsample_bytree, colsample_bylevel or colsample_bynode below 1",
+)
+_NO_SEARCH: Used = (
+    lambda p: p.leaf_estimation != "line_search",
+    "with leaf_estimation='newton' and 'gradient' (a line search ignores it)",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BoostParams:
     """Validated parameters of tree growing and boosting.
@@ -97,87 +221,95 @@ class BoostParams:
     learning rates becomes a tuple.
     """
 
-    n_estimators: int = 100
-    learning_rate: Any = 0.1
-    max_leaves: int | None = 31
-    max_depth: int | None = None
-    min_samples_leaf: int = 20
-    min_child_weight: float = 1e-3
-    reg_lambda: float = 1.0
-    reg_alpha: float = 0.0
-    gamma: float = 0.0
-    max_delta_step: float = 0.0
-    subsample: float = 1.0
-    sampling: Sampling = "uniform"
-    goss_top_rate: float = 0.2
-    goss_other_rate: float = 0.1
-    colsample_bytree: float = 1.0
-    colsample_bylevel: float = 1.0
-    colsample_bynode: float = 1.0
-    max_bins: int = 255
-    grow_policy: GrowPolicy = "leafwise"
-    tree_method: TreeMethod = "hist"
-    sketch: Sketch = "global"
-    sketch_eps: float = 0.03
-    boosting: Boosting = "gbdt"
-    leaf_estimation: LeafEstimation = "auto"
-    multi_strategy: MultiStrategy = "auto"
-    drop_rate: float = 0.1
-    skip_drop: float = 0.5
-    max_drop: int = 50
-    num_parallel_tree: int = 1
-    oob_score: bool = False
-    zero_as_missing: bool = False
-    bundle_features: bool | Literal["auto"] = "auto"
-    bundle_order: BundleOrder = "count"
-    bundle_conflicts: BundleConflicts = "sum"
-    max_conflict_rate: float = 0.0
-    max_cat_to_onehot: int = 4
-    max_cat_threshold: int = 32
-    cat_smooth: float = 10.0
-    cat_l2: float = 10.0
-    min_data_per_group: int = 100
-    target_statistics: TargetStatistics = "auto"
-    statistics_order: int = 2
-    linear_leaves: bool = False
-    linear_lambda: float = 1.0
-    feature_crosses: Any = None
-    monotone_constraints: Any = None
-    interaction_constraints: Any = None
-    monotone_penalty: float = 0.0
-    feature_penalties: Any = None
-    feature_weights: Any = None
-    extra_trees: bool = False
-    path_smooth: float = 0.0
-    forced_splits: Any = None
-    max_bins_by_feature: Any = None
-    forced_bins: Any = None
-    device: Device = "cpu"
-    seed: int = 0
+    n_estimators: int = _row(100, _MANY, "fit")
+    learning_rate: Any = _row(0.1, _POSITIVE, "round", used=_BOOSTED)
+    max_leaves: int | None = _row(
+        31, Interval(2, 65_535, integer=True), "round", optional=True, used=_SIZED_BY_LEAVES
+    )
+    max_depth: int | None = _row(None, Interval(1, 62, integer=True), "round", optional=True)
+    min_samples_leaf: int = _row(20, _ROWS, "round")
+    min_child_weight: float = _row(1e-3, _NOT_NEGATIVE, "round")
+    reg_lambda: float = _row(1.0, _NOT_NEGATIVE, "round")
+    reg_alpha: float = _row(0.0, _NOT_NEGATIVE, "round")
+    gamma: float = _row(0.0, _NOT_NEGATIVE, "round")
+    max_delta_step: float = _row(0.0, _NOT_NEGATIVE, "round")
+    subsample: float = _row(1.0, _FRACTION, "round", used=_NOT_GOSS)
+    sampling: Sampling = _row("uniform", get_args(Sampling), "round")
+    goss_top_rate: float = _row(0.2, _BELOW_ONE, "round", used=_GOSS)
+    goss_other_rate: float = _row(0.1, _FRACTION, "round", used=_GOSS)
+    colsample_bytree: float = _row(1.0, _FRACTION, "round")
+    colsample_bylevel: float = _row(1.0, _FRACTION, "round")
+    colsample_bynode: float = _row(1.0, _FRACTION, "round")
+    max_bins: int = _row(255, _BINS, "fit", used=_HIST)
+    grow_policy: GrowPolicy = _row("leafwise", get_args(GrowPolicy), "fit")
+    tree_method: TreeMethod = _row("hist", get_args(TreeMethod), "fit")
+    sketch: Sketch = _row("global", get_args(Sketch), "fit", advanced=True, used=_APPROX)
+    sketch_eps: float = _row(
+        0.03, Interval(0.0, 1.0, low_open=True, high_open=True), "fit", advanced=True, used=_APPROX
+    )
+    boosting: Boosting = _row("gbdt", get_args(Boosting), "fit")
+    leaf_estimation: LeafEstimation = _row("auto", get_args(LeafEstimation), "fit")
+    multi_strategy: MultiStrategy = _row("auto", get_args(MultiStrategy), "fit")
+    drop_rate: float = _row(0.1, _PROBABILITY, "fit", used=_DART)
+    skip_drop: float = _row(0.5, _PROBABILITY, "fit", used=_DART)
+    max_drop: int = _row(50, _MANY, "fit", used=_DART)
+    num_parallel_tree: int = _row(1, Interval(1, 1_000_000, integer=True), "fit", used=_NOT_FOREST)
+    oob_score: bool = _row(False, _SWITCH, "fit", used=_LEAVES_ROWS_OUT)
+    zero_as_missing: bool = _row(False, _SWITCH, "fit")
+    bundle_features: bool | Literal["auto"] = _row("auto", _SWITCH_OR_AUTO, "fit", used=_HIST)
+    bundle_order: BundleOrder = _row(
+        "count", get_args(BundleOrder), "fit", advanced=True, used=_BUNDLES
+    )
+    bundle_conflicts: BundleConflicts = _row(
+        "sum", get_args(BundleConflicts), "fit", advanced=True, used=_CONFLICTS
+    )
+    max_conflict_rate: float = _row(0.0, _BELOW_ONE, "fit", advanced=True, used=_BUNDLES)
+    max_cat_to_onehot: int = _row(4, _LEVELS, "round")
+    max_cat_threshold: int = _row(32, _LEVELS, "round")
+    cat_smooth: float = _row(10.0, _NOT_NEGATIVE, "round")
+    cat_l2: float = _row(10.0, _NOT_NEGATIVE, "round")
+    min_data_per_group: int = _row(100, _ROWS, "round")
+    target_statistics: TargetStatistics = _row("auto", _SWITCH_OR_AUTO, "fit")
+    statistics_order: int = _row(
+        2, Interval(1, 2, integer=True), "fit", advanced=True, used=_STATISTICS
+    )
+    linear_leaves: bool = _row(False, _SWITCH, "fit")
+    linear_lambda: float = _row(1.0, _NOT_NEGATIVE, "round", used=_LINEAR)
+    feature_crosses: Any = _row(None, None, "fit")
+    monotone_constraints: Any = _row(None, None, "fit", constrains="scores")
+    interaction_constraints: Any = _row(None, None, "fit", constrains="columns")
+    monotone_penalty: float = _row(0.0, _NOT_NEGATIVE, "fit", constrains="scores", used=_MONOTONE)
+    feature_penalties: Any = _row(None, None, "round", constrains="scores")
+    feature_weights: Any = _row(None, None, "round", used=_COLUMN_SAMPLES)
+    extra_trees: bool = _row(False, _SWITCH, "round", constrains="scores", used=_HIST)
+    path_smooth: float = _row(0.0, _NOT_NEGATIVE, "round", constrains="scores", used=_NO_SEARCH)
+    forced_splits: Any = _row(None, None, "fit", constrains="scores", used=_HIST)
+    max_bins_by_feature: Any = _row(None, None, "fit", used=_HIST)
+    forced_bins: Any = _row(None, None, "fit", used=_HIST)
+    device: Device = _row("cpu", get_args(Device), "fit")
+    seed: int = _row(0, Interval(0, _MOST_INT, integer=True), "fit")
 
     def __post_init__(self) -> None:
-        for name in _RANGES:
+        for name, parameter in PARAMETERS.items():
             value = getattr(self, name)
             if name == "learning_rate" and is_schedule(value):
                 object.__setattr__(self, name, read_rate(value, self.n_estimators))
                 continue
-            _check_range(name, value)
+            parameter.check(name, value)
+            if not isinstance(parameter.allowed, Interval):
+                continue
             if value is not None and type(value) is not int and type(value) is not float:
                 # Kernels are compiled for Python numbers, not for NumPy scalars.
                 value = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, name, value)
-            if type(value) is int and not _RANGES[name].integer and abs(value) > _MOST_INT:
+            if type(value) is int and not parameter.allowed.integer and abs(value) > _MOST_INT:
                 object.__setattr__(self, name, float(value))  # kernels take int64 at most
-        for name in _CHOICES:
-            _check_choice(name, getattr(self, name))
         has_default_depth = self.grow_policy == "symmetric"
         if self.max_leaves is None and self.max_depth is None and not has_default_depth:
             raise ParameterError(
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        for name in _SWITCHES:
-            _check_switch(name, getattr(self, name))
         self._check_that_all_is_used()
         self._check_sampling()
 
@@ -209,6 +341,15 @@ class BoostParams:
             return self
         return replace(self, learning_rate=self.rate_of_trees(number, n_first))
 
+    @property
+    def constrained(self) -> set[str]:
+        """What the constraints of trees affect: ``"scores"`` and ``"columns"``, or nothing."""
+        return {
+            row.constrains
+            for name, row in PARAMETERS.items()
+            if row.constrains and not row.is_default(getattr(self, name))
+        }
+
     def first_unlike(self, known: Mapping[str, Any]) -> str | None:
         """Return the first parameter that differs from ``known``, as text for an error."""
         for name, wanted in known.items():
@@ -225,12 +366,12 @@ class BoostParams:
 
     def _check_that_all_is_used(self) -> None:
         """Raise if a parameter is not at its default but has no effect."""
-        default = {field.name: field.default for field in fields(self)}
-        for name, (used, where) in _USED_ONLY.items():
-            if not _is_default(getattr(self, name), default[name]) and not used(self):
+        for name, parameter in PARAMETERS.items():
+            value, used = getattr(self, name), parameter.used
+            if used is not None and not parameter.is_default(value) and not used[0](self):
                 raise ParameterError(
-                    f"{name}={brief(getattr(self, name))} has no effect here: it is used {where}. "
-                    f"Leave it at its default, {default[name]!r}."
+                    f"{name}={brief(value)} has no effect here: it is used {used[1]}. "
+                    f"Leave it at its default, {parameter.default!r}."
                 )
         if self.boosting == "rf" and not self._trees_differ():
             raise ParameterError(
@@ -261,31 +402,6 @@ class BoostParams:
         return min(rows, *columns) < 1.0
 
 
-def _check_range(name: str, value: object) -> None:
-    """Raise unless a parameter is within its range."""
-    if value not in _RANGES[name] and not (value is None and name in _OPTIONAL):
-        none = ", or None" if name in _OPTIONAL else ""
-        raise ParameterError(f"{name} must be {_RANGES[name]}{none}; got {brief(value)}.")
-
-
-def _check_choice(name: str, choice: object) -> None:
-    """Raise unless a parameter is one of its allowed values."""
-    known = _CHOICES[name]
-    if not is_one_of(choice, known):
-        raise ParameterError(
-            f"{name} must be one of {', '.join(map(repr, known))}; got {brief(choice)}."
-            f"{choice_hint(name, choice, known)}"
-        )
-
-
-def _check_switch(name: str, value: object) -> None:
-    """Raise unless a parameter is a boolean, or ``"auto"`` where that is allowed."""
-    if not _SWITCHES[name]:
-        check_bool(value, name)
-    elif not isinstance(value, bool | np.bool_) and not is_one_of(value, ("auto",)):
-        raise ParameterError(f"{name} must be True, False or 'auto'; got {brief(value)}.")
-
-
 def check_each(values: Mapping[str, Any]) -> None:
     """Check the range of each parameter, e.g. of a record that another version wrote.
 
@@ -297,146 +413,15 @@ def check_each(values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name == "learning_rate" and isinstance(value, list | tuple):
             read_rate(value, len(value))
-        elif name in _RANGES:
-            _check_range(name, value)
-        elif name in _CHOICES:
-            _check_choice(name, value)
-        elif name in _SWITCHES:
-            _check_switch(name, value)
+        elif name in PARAMETERS:
+            PARAMETERS[name].check(name, value)
 
 
-def _is_default(value: Any, default: Any) -> bool:
-    """Return whether a parameter has its default value; arrays are not compared with None."""
-    return value is default or (default is not None and bool(value == default))
-
-
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "grow_policy": get_args(GrowPolicy),
-    "tree_method": get_args(TreeMethod),
-    "sketch": get_args(Sketch),
-    "boosting": get_args(Boosting),
-    "sampling": get_args(Sampling),
-    "leaf_estimation": get_args(LeafEstimation),
-    "multi_strategy": get_args(MultiStrategy),
-    "bundle_order": get_args(BundleOrder),
-    "bundle_conflicts": get_args(BundleConflicts),
-    "device": get_args(Device),
+PARAMETERS: dict[str, Parameter] = {
+    field.name: field.metadata["row"] for field in fields(BoostParams)
 }
-_SWITCHES = {
-    "oob_score": False,
-    "zero_as_missing": False,
-    "linear_leaves": False,
-    "extra_trees": False,
-    "bundle_features": True,
-    "target_statistics": True,
-}
-"""Boolean parameters, and whether ``"auto"`` is allowed for them."""
-_USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
-    "max_leaves": (
-        lambda p: p.grow_policy != "symmetric" or p.max_leaves is None,
-        "with grow_policy='leafwise' and 'depthwise' (the size of a symmetric tree is max_depth)",
-    ),
-    "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "sketch": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
-    "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
-    "max_bins_by_feature": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "forced_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "extra_trees": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "forced_splits": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
-    "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
-    "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
-    "num_parallel_tree": (
-        lambda p: p.boosting != "rf",
-        "with boosting='gbdt' and 'dart' (a random forest has n_estimators trees)",
-    ),
-    "oob_score": (
-        lambda p: (
-            p.subsample < 1.0
-            and p.sampling == "uniform"
-            and p.boosting != "dart"
-            and p.num_parallel_tree == 1
-        ),
-        "with subsample below 1, sampling='uniform', num_parallel_tree=1, boosting='gbdt' or 'rf'",
-    ),
-    "statistics_order": (
-        lambda p: bool(p.target_statistics),
-        "with target_statistics other than False",
-    ),
-    "monotone_penalty": (
-        lambda p: p.monotone_constraints is not None,
-        "with monotone_constraints",
-    ),
-    "feature_weights": (
-        lambda p: min(p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode) < 1.0,
-        "with colsample_bytree, colsample_bylevel or colsample_bynode below 1",
-    ),
-    "path_smooth": (
-        lambda p: p.leaf_estimation != "line_search",
-        "with leaf_estimation='newton' and 'gradient' (a line search ignores it)",
-    ),
-    "linear_lambda": (lambda p: bool(p.linear_leaves), "with linear_leaves=True"),
-    "subsample": (
-        lambda p: p.sampling != "goss",
-        "with sampling='uniform' and 'mvs' ('goss' uses goss_top_rate and goss_other_rate)",
-    ),
-    "goss_top_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
-    "goss_other_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
-    "bundle_conflicts": (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0"),
-    **dict.fromkeys(
-        ("bundle_order", "max_conflict_rate"),
-        (
-            lambda p: p.tree_method == "hist" and bool(p.bundle_features),
-            "with tree_method='hist' and bundle_features=True or 'auto'",
-        ),
-    ),
-    "bundle_features": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "learning_rate": (
-        lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
-        "with boosting='gbdt' and 'dart' (a random forest averages its trees)",
-    ),
-}
-_MOST_INT = 2**63 - 1
-_OPTIONAL = frozenset({"max_leaves", "max_depth"})
-_FRACTION = Interval(0.0, 1.0, low_open=True)
-_NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
-_RANGES: dict[str, Interval] = {
-    "n_estimators": Interval(1, 10_000_000, integer=True),
-    "learning_rate": Interval(0.0, math.inf, low_open=True, high_open=True),
-    "max_leaves": Interval(2, 65_535, integer=True),
-    "max_depth": Interval(1, 62, integer=True),
-    "min_samples_leaf": Interval(1, 2**31 - 1, integer=True),
-    "min_child_weight": _NOT_NEGATIVE,
-    "reg_lambda": _NOT_NEGATIVE,
-    "reg_alpha": _NOT_NEGATIVE,
-    "linear_lambda": _NOT_NEGATIVE,
-    "gamma": _NOT_NEGATIVE,
-    "path_smooth": _NOT_NEGATIVE,
-    "monotone_penalty": _NOT_NEGATIVE,
-    "max_delta_step": _NOT_NEGATIVE,
-    "subsample": _FRACTION,
-    "goss_top_rate": Interval(0.0, 1.0, high_open=True),
-    "goss_other_rate": _FRACTION,
-    "colsample_bytree": _FRACTION,
-    "colsample_bylevel": _FRACTION,
-    "colsample_bynode": _FRACTION,
-    "max_bins": Interval(2, 255, integer=True),
-    "sketch_eps": Interval(0.0, 1.0, low_open=True, high_open=True),
-    "drop_rate": Interval(0.0, 1.0),
-    "skip_drop": Interval(0.0, 1.0),
-    "max_drop": Interval(1, 10_000_000, integer=True),
-    "num_parallel_tree": Interval(1, 1_000_000, integer=True),
-    "max_conflict_rate": Interval(0.0, 1.0, high_open=True),
-    "max_cat_to_onehot": Interval(1, 254, integer=True),
-    "max_cat_threshold": Interval(1, 254, integer=True),
-    "cat_smooth": _NOT_NEGATIVE,
-    "cat_l2": _NOT_NEGATIVE,
-    "min_data_per_group": Interval(1, 2**31 - 1, integer=True),
-    "statistics_order": Interval(1, 2, integer=True),
-    "seed": Interval(0, 2**63 - 1, integer=True),
-}
-
-BOOST_PARAMETER_NAMES: tuple[str, ...] = tuple(field.name for field in fields(BoostParams))
+"""The table of parameters, by name."""
+BOOST_PARAMETER_NAMES = tuple(PARAMETERS)
 
 
 def boost_params(values: Mapping[str, Any]) -> BoostParams:

@@ -18,40 +18,14 @@ from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.params import PARAMETERS
 from hedgerow.schedules import is_number
 from hedgerow.training import FitSpec, check_datasets, fit_spec, read_settings, without_training
 
 _MOST_ROUNDS = 10_000_000
 """The largest ``n_estimators``."""
 
-CHANGEABLE = (
-    "learning_rate",
-    "max_leaves",
-    "max_depth",
-    "min_samples_leaf",
-    "min_child_weight",
-    "reg_lambda",
-    "reg_alpha",
-    "gamma",
-    "max_delta_step",
-    "subsample",
-    "sampling",
-    "goss_top_rate",
-    "goss_other_rate",
-    "colsample_bytree",
-    "colsample_bylevel",
-    "colsample_bynode",
-    "max_cat_to_onehot",
-    "max_cat_threshold",
-    "cat_smooth",
-    "cat_l2",
-    "min_data_per_group",
-    "linear_lambda",
-    "feature_penalties",
-    "feature_weights",
-    "extra_trees",
-    "path_smooth",
-)
+CHANGEABLE = tuple(name for name, row in PARAMETERS.items() if row.set_per == "round")
 """Parameters that may change between rounds."""
 
 _STOPPING = ("early_stopping", "patience", "min_delta", "validation_fraction", "time_budget")

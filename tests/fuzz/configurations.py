@@ -105,11 +105,13 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "grow_policy": ("depthwise", "symmetric", "symmetric"),
     "tree_method": ("exact", "approx"),
     "sketch": ("local",),
+    "sketch_eps": (0.3,),
     "boosting": ("dart", "rf"),
     "leaf_estimation": ("newton", "gradient", "line_search"),
     "multi_strategy": ("one_output_per_tree", "multi_output_tree"),
     "drop_rate": (0.0, 0.9),
     "skip_drop": (0.0,),
+    "max_drop": (1,),
     "num_parallel_tree": (2, 3),
     "oob_score": (True,),
     "zero_as_missing": (True, True),
@@ -127,6 +129,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "statistics_order": (1,),
     "linear_leaves": (True,),
     "linear_lambda": (0.0,),
+    "feature_crosses": ("draw",),
     "monotone_constraints": ("draw",),
     "interaction_constraints": ("draw", "pairwise", "no_interactions"),
     "feature_penalties": ("draw",),
@@ -147,8 +150,10 @@ NEEDED = {
     "goss_top_rate": {"sampling": "goss"},
     "goss_other_rate": {"sampling": "goss"},
     "sketch": {"tree_method": "approx"},
+    "sketch_eps": {"tree_method": "approx"},
     "drop_rate": {"boosting": "dart"},
     "skip_drop": {"boosting": "dart"},
+    "max_drop": {"boosting": "dart"},
     "oob_score": {"subsample": 0.5},
     "bundle_conflicts": {"max_conflict_rate": 0.1},
     "linear_lambda": {"linear_leaves": True},
@@ -300,7 +305,7 @@ def _draw_params(
         value = choices[rng.integers(len(choices))]
         params |= NEEDED.get(str(name), {})
         params[str(name)] = _draw_value(rng, str(name), table) if value == "draw" else value
-    _make_fit_together(params)
+    make_fit_together(params)
     return params, settled and params.get("early_stopping", False) is False
 
 
@@ -317,7 +322,7 @@ _NOT_BESIDE = {
         *("extra_trees", "forced_splits"),
     ),
 }
-_NOT_SPARSE = ("tree_method", "sketch", "categorical_features")
+_NOT_SPARSE = ("tree_method", "sketch", "sketch_eps", "categorical_features")
 
 
 def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, target: Any) -> None:
@@ -341,7 +346,7 @@ def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, t
         params.pop(name, None)
 
 
-def _make_fit_together(params: dict[str, Any]) -> None:
+def make_fit_together(params: dict[str, Any]) -> None:
     """Adjust settings that need others."""
     if params.get("grow_policy") == "symmetric":
         params.update(max_leaves=None)
@@ -374,6 +379,10 @@ def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:
     if name == "forced_splits":
         below = {"feature": names[some[-1]], "threshold": 0.5}
         return {"feature": names[some[0]], "threshold": -0.25, "left": below, "right": below}
+    if name == "feature_crosses":
+        first, second = rng.choice(plain, 2, replace=len(plain) < 2)
+        operation = str(rng.choice(["product", "difference", "ratio"]))
+        return [(names[first], names[second], operation)]
     if name == "feature_penalties":
         return {names[j]: float(rng.choice([0.1, 5.0])) for j in some}
     if name == "max_bins_by_feature":

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow import params as allowed
 from hedgerow.advanced import ADVANCED_NAMES, read_advanced
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray
@@ -37,26 +38,7 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.custom.checks import check_form
 from hedgerow.objectives.precomputed import PrecomputedLoss
-from hedgerow.params import (
-    BOOST_PARAMETER_NAMES,
-    Boosting,
-    BoostParams,
-    ByFeature,
-    Device,
-    FeatureCrosses,
-    ForcedBins,
-    ForcedSplits,
-    GrowPolicy,
-    InteractionConstraints,
-    LeafEstimation,
-    MonotoneConstraints,
-    MultiStrategy,
-    PredictionKind,
-    Sampling,
-    TargetStatistics,
-    TreeMethod,
-    boost_params,
-)
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
 from hedgerow.plot.views import InspectionPictures
@@ -92,11 +74,7 @@ class HedgerowEstimator(
     InspectionPictures,
     NamesOfPeers,
 ):
-    """Base of the boosted classifier, regressor and ranker.
-
-    Parameters are fields of a dataclass, so each is written only once.  The dataclass makes the
-    signatures that scikit-learn, ``help()`` and editors read.
-    """
+    """Base of the boosted classifier, regressor and ranker, with the parameters that they share."""
 
     _names_of_peers: ClassVar[Mapping[str, str]] = OF_ESTIMATORS
 
@@ -123,18 +101,18 @@ class HedgerowEstimator(
     gamma: float = 0.0
     max_delta_step: float = 0.0
     subsample: float | Auto = "auto"
-    sampling: Sampling = "uniform"
+    sampling: allowed.Sampling = "uniform"
     goss_top_rate: float = 0.2
     goss_other_rate: float = 0.1
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float | Auto = "auto"
     max_bins: int | Auto = "auto"
-    grow_policy: GrowPolicy | Auto = "auto"
-    tree_method: TreeMethod = "hist"
-    boosting: Boosting = "gbdt"
-    leaf_estimation: LeafEstimation = "auto"
-    multi_strategy: MultiStrategy = "auto"
+    grow_policy: allowed.GrowPolicy | Auto = "auto"
+    tree_method: allowed.TreeMethod = "hist"
+    boosting: allowed.Boosting = "gbdt"
+    leaf_estimation: allowed.LeafEstimation = "auto"
+    multi_strategy: allowed.MultiStrategy = "auto"
     drop_rate: float = 0.1
     skip_drop: float = 0.5
     max_drop: int = 50
@@ -149,20 +127,20 @@ class HedgerowEstimator(
     cat_smooth: float | Auto = "auto"
     cat_l2: float | Auto = "auto"
     min_data_per_group: int | Auto = "auto"
-    target_statistics: TargetStatistics = "auto"
+    target_statistics: allowed.TargetStatistics = "auto"
     linear_leaves: bool | Auto = "auto"
     linear_lambda: float = 1.0
-    feature_crosses: FeatureCrosses = "auto"
-    monotone_constraints: MonotoneConstraints = None
-    interaction_constraints: InteractionConstraints = None
+    feature_crosses: allowed.FeatureCrosses = "auto"
+    monotone_constraints: allowed.MonotoneConstraints = None
+    interaction_constraints: allowed.InteractionConstraints = None
     monotone_penalty: float = 0.0
-    feature_penalties: ByFeature = None
-    feature_weights: ByFeature = None
+    feature_penalties: allowed.ByFeature = None
+    feature_weights: allowed.ByFeature = None
     extra_trees: bool = False
     path_smooth: float = 0.0
-    forced_splits: ForcedSplits = None
-    max_bins_by_feature: ByFeature = None
-    forced_bins: ForcedBins = None
+    forced_splits: allowed.ForcedSplits = None
+    max_bins_by_feature: allowed.ByFeature = None
+    forced_bins: allowed.ForcedBins = None
     advanced: Mapping[str, object] | None = None
     objective: OwnObjective = "auto"
     eval_metric: EvalMetric = None
@@ -173,7 +151,7 @@ class HedgerowEstimator(
     train_scores: bool = False
     time_budget: float | None = None
     warm_start: bool = False
-    device: Device = "cpu"
+    device: allowed.Device = "cpu"
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
     callbacks: Callback | Sequence[Callback] | None = None
@@ -266,10 +244,7 @@ class HedgerowEstimator(
         return {name: getattr(self, name) for name in self._loss_parameters}
 
     def _start(self, init_model: Any) -> tuple[Start | None, Any]:
-        """Return the model to continue and the object that holds its classes.
-
-        Raise ``ParameterError`` if both ``init_model`` and ``warm_start`` name one.
-        """
+        """Return the model to continue and the object that holds its classes."""
         from hedgerow.boosting.resume.continuing import Start
 
         fitted = self._may_continue() and "booster_" in self.__dict__

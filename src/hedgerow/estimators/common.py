@@ -19,10 +19,7 @@ _SEED = Interval(0, 2**63 - 1, integer=True)
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    """Convert ``random_state`` to an integer seed; None is 0.
-
-    Raise ``ParameterError`` if it is not an integer in range, a ``RandomState`` or None.
-    """
+    """Convert ``random_state`` to an integer seed; None is 0."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -36,11 +33,7 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
 
 
 def warn_about_names(X: Any, schema: Schema, name: str, stacklevel: int) -> None:
-    """Warn, like scikit-learn, if only one of the training table and X has column names.
-
-    ``stacklevel`` counts the frames from the caller of this function to the caller of the
-    public method, to which the warning points.
-    """
+    """Warn, like scikit-learn, if only one of the training table and X has column names."""
     named = _has_names(X)
     if named and not schema.named:
         text = f"X has feature names, but {name} was fitted without feature names"

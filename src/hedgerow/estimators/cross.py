@@ -31,12 +31,7 @@ from hedgerow.boosting.row_data.positions import check_positions
 from hedgerow.boosting.row_data.queries import check_queries
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
-from hedgerow.boosting.validation.cross import (
-    FoldPlan,
-    GrownFolds,
-    grow_folds,
-    in_time,
-)
+from hedgerow.boosting.validation.cross import FoldPlan, GrownFolds, grow_folds, in_time
 from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted

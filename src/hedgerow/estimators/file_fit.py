@@ -39,22 +39,13 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetFacts:
-    """Summary of all targets.
+    """Summary of all targets; of several targets no values are recorded.
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows with positive weight.
-    values : array
-        Distinct targets, ascending: text, int64 if all are integers, else float64.
-    counted : bool array
-        Whether each of them occurs in a row with positive weight.
-    has_more : bool
-        Whether there are more than ``MOST_VALUES`` distinct targets; ``values`` then lacks some.
-    n_targets : int, default=1
-        Of several targets no values are recorded.
-    masses : float64, or int64 without weights
-        Sum of the weights of the rows of each value, or their number.
+    n_rows    number of rows with positive weight
+    values    distinct targets, ascending: text, int64 if all are integers, else float64
+    counted   whether each of them occurs in a row with positive weight
+    has_more  whether ``values`` lacks some, because there are more than ``MOST_VALUES``
+    masses    sum of the weights of the rows of each value, or without weights their number
     """
 
     n_rows: int
@@ -132,11 +123,7 @@ class _Masses:
 
 
 def summarize_targets(data: FileDataset) -> TargetFacts:
-    """Read all targets once.
-
-    Raise ``DataError`` or ``DataTypeError`` for missing or infinite targets, or text in one
-    file and numbers in another.
-    """
+    """Read all targets once."""
     labels, n_rows, masses = _Labels(), 0, _Masses()
     several = data.n_targets > 1
     for rows in data.scan(_not_read if several else labels.read):
@@ -173,10 +160,7 @@ def fit_files(
     checkpoint: Checkpoint | None = None,
     init_model: Any = None,
 ) -> None:
-    """Fit an estimator to rows in files.
-
-    Raise ``ParameterError`` for parameters that need all rows in memory.
-    """
+    """Fit an estimator to rows in files."""
     classes: AnyArray | None = None
     by_class: FloatArray | None = None
     start, source = estimator._start(init_model)  # noqa: SLF001
@@ -254,10 +238,7 @@ def _fit(
 
 
 def loss_spec_of(estimator: FileEstimator, classes: AnyArray | None = None) -> LossSpec:
-    """Return the loss specification of an estimator, for rows that are not in memory.
-
-    Raise ``ParameterError`` if the loss does not suit the estimator.
-    """
+    """Return the loss specification of an estimator, for rows that are not in memory."""
     estimator._check_objective()  # noqa: SLF001
     values = estimator._loss_values()  # noqa: SLF001
     if isinstance(estimator, HedgerowClassifier) and classes is None:

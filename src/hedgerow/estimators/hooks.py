@@ -26,7 +26,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -39,9 +39,7 @@ from hedgerow.model.model import Model
 
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
 
-_P = ParamSpec("_P")
-_Estimator = TypeVar("_Estimator", bound="FitHooks")
-_T = TypeVar("_T")
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def has_hooks(callback: object) -> bool:
@@ -68,16 +66,7 @@ def plain_callbacks(callbacks: Any) -> Any:
 
 
 class RoundHooks:
-    """Reporter of the rounds of a fit to scikit-learn callbacks.
-
-    Parameters
-    ----------
-    estimator : FitHooks
-    context : sklearn.callback.CallbackContext
-        Context of the fit.
-    data : mapping
-        ``X``, ``y`` and ``metadata``.
-    """
+    """Reporter of the rounds of a fit to scikit-learn callbacks."""
 
     def __init__(self, estimator: Any, context: Any, data: Mapping[str, Any]) -> None:
         self._estimator, self._context, self._data = estimator, context, data
@@ -174,15 +163,11 @@ def _check_params(estimator: FitHooks) -> None:
     checked._params()  # noqa: SLF001
 
 
-def with_hooks(
-    fit: Callable[Concatenate[_Estimator, Any, Any, _P], _T],
-) -> Callable[Concatenate[_Estimator, Any, Any, _P], _T]:
+def with_hooks(fit: _Fit) -> _Fit:
     """Decorate a ``fit(X, y, sample_weight, ...)`` method to support scikit-learn callbacks."""
 
     @functools.wraps(fit)
-    def fit_with_hooks(
-        estimator: _Estimator, X: Any, y: Any, *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T:
+    def fit_with_hooks(estimator: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         check_arguments(fit, kwargs, estimator)
         hooked = [callback for callback in _listed(estimator.callbacks) if has_hooks(callback)]
         before = estimator.__dict__.get("_skl_callbacks")
@@ -196,7 +181,7 @@ def with_hooks(
         metadata = None if weight is None else {"sample_weight": weight}
         known = {"X": X, "y": y, "metadata": metadata}
 
-        def run(own: _Estimator) -> _T:
+        def run(own: Any) -> Any:
             n_rounds = own.n_estimators
             context = own._init_callback_context(  # noqa: SLF001
                 max_subtasks=None if isinstance(n_rounds, str) else n_rounds
@@ -215,6 +200,6 @@ def with_hooks(
         gone = ("_round_hooks", "_skl_callbacks")
         fitted = {name: value for name, value in vars(own).items() if name not in gone}
         estimator.__dict__ = fitted | kept | estimator.get_params(deep=False)
-        return cast(_T, estimator)
+        return estimator
 
-    return cast(Callable[Concatenate[_Estimator, Any, Any, _P], _T], fit_with_hooks)
+    return cast(_Fit, fit_with_hooks)

@@ -27,11 +27,7 @@ MOST_LABELS = 1 << 16
 
 
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
-    """Read and validate one label for each row.
-
-    Raise ``DataError`` or ``DataTypeError`` for missing or continuous labels, a wrong
-    number of them, or a wrong shape.
-    """
+    """Read and validate one label for each row."""
     require_target(y, reader, name)
     labels = target_column(plain_labels(y), name)
     check_length(len(labels), n_rows, name)
@@ -101,12 +97,7 @@ def _refuse_mixtures(labels: AnyArray, name: str) -> None:
 
 
 def plain_labels(y: Any) -> Any:
-    """Convert columns of frames, arrays of strings or objects, and sparse columns to plain arrays.
-
-    Objects that are all booleans, integers or floats get the type of NumPy, which scikit-learn
-    takes for labels. Without this conversion nullable integers would become floats. What has no
-    dtype, such as a list, is returned unchanged.
-    """
+    """Convert columns of frames, of objects and sparse ones to arrays; lists stay as they are."""
     y = one_column(y)
     if not hasattr(y, "dtype"):
         return y
@@ -115,6 +106,7 @@ def plain_labels(y: Any) -> Any:
         return array.astype(object)
     if array.dtype.kind != "O":
         return array
+    # Objects of one type get that of NumPy: otherwise nullable integers would become floats.
     kinds = {type(label) for label in array.ravel().tolist()}
     for numbers in ({bool, np.bool_}, {int}, {float}):
         if kinds and kinds <= numbers:
@@ -167,13 +159,7 @@ def _distinct(labels: AnyArray) -> tuple[AnyArray, IntArray]:
 def encode(
     labels: AnyArray, weight: FloatArray | None, least: int = 2
 ) -> tuple[AnyArray, FloatArray]:
-    """Return the sorted classes, and the class index of each row.
-
-    Only rows with positive weight define classes; other rows have index 0.
-
-    Raise ``DataError`` if there are fewer than ``least`` classes. Raise ``DataTypeError``
-    if labels of different types cannot be ordered.
-    """
+    """Return the sorted classes of rows of positive weight, and the class index of each row."""
     has_weight = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
     try:
         classes, index = _distinct(labels if weight is None else labels[has_weight])
@@ -197,10 +183,7 @@ def encode(
 def encode_as(
     labels: AnyArray, weight: FloatArray | None, known: AnyArray | None
 ) -> tuple[AnyArray, FloatArray]:
-    """Encode labels like :func:`encode`, with the classes of a continued model if ``known``.
-
-    Raise ``DataError`` if a row of positive weight has another label.
-    """
+    """Encode labels like :func:`encode`, with the classes of a continued model if ``known``."""
     if known is None:
         return encode(labels, weight)
     codes = np.zeros(len(labels))
@@ -225,11 +208,7 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
 def class_weights(
     class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
 ) -> FloatArray | None:
-    """Return the weight of each class; None if all are 1.
-
-    Raise ``ParameterError`` if ``class_weight`` has another form, names an unknown class,
-    or has a weight that is not greater than 0.
-    """
+    """Return the weight of each class; None if all are 1."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
@@ -257,11 +236,7 @@ def class_weights(
 
 
 def balanced_weights(mass: AnyArray) -> FloatArray:
-    """Return class weights by which all classes have the same mass.
-
-    ``mass`` holds the sum of the weights of the rows of each class, or their number.  A class
-    without rows, which only the model being continued has, gets the weight 1.
-    """
+    """Return class weights by which all classes that have rows have the same mass."""
     present = mass > 0
     weights = np.ones(len(mass))
     weights[present] = mass[present].sum() / (present.sum() * mass[present])

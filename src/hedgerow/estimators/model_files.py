@@ -153,10 +153,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
 
 
 def params_of_record(cls: type[Any], record: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the parameters of an estimator from a record, which is not trusted.
-
-    ``kind`` is what the file holds, for error messages.
-    """
+    """Return the parameters of an estimator from a record, which is not trusted."""
     params = record.get("params")
     if record.get("class") != cls.__name__ or not isinstance(params, dict):
         raise ModelFormatError(

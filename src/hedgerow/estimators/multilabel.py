@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:
-    """Read a target matrix with a column of 0 and 1 for each label.
-
-    Raise ``DataError`` if there is another value; the message names its column and first
-    row.
-    """
+    """Read a target matrix with a column of 0 and 1 for each label."""
     labels = read_targets(y, n_rows, name)
     for k in range(labels.values.shape[1]):
         check_indicator(labels.values[:, k], k if labels.names is None else labels.names[k], name)
@@ -41,11 +37,7 @@ def check_indicator(column: FloatArray, label: object, name: str) -> None:
 
 
 def label_objective(name: Any, class_weight: Any) -> Any:
-    """Return the loss of each label, from the objective of an estimator.
-
-    Raise ``ParameterError`` if the objective does not support several labels, or there are
-    class weights.
-    """
+    """Return the loss of each label, from the objective of an estimator."""
     if class_weight is not None:
         raise ParameterError(
             "class_weight does not support several columns of y: use sample_weight, or train a "

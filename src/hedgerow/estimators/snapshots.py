@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 _Estimator = TypeVar("_Estimator")
 
 
@@ -24,13 +23,11 @@ def snapshot(estimator: _Estimator) -> _Estimator:
     return found
 
 
-def of_one_fit(
-    method: Callable[Concatenate[_Estimator, _P], _T],
-) -> Callable[Concatenate[_Estimator, _P], _T]:
+def of_one_fit(method: _Method) -> _Method:
     """Decorate a method that reads several fitted attributes: it reads those of one fit."""
 
     @functools.wraps(method)
-    def on_snapshot(estimator: _Estimator, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def on_snapshot(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         return method(snapshot(estimator), *args, **kwargs)
 
-    return cast(Callable[Concatenate[_Estimator, _P], _T], on_snapshot)
+    return cast(_Method, on_snapshot)

@@ -24,11 +24,7 @@ def folds_of(
     given_groups: Any,
     name: str = "cv",
 ) -> list[Fold]:
-    """Return the folds of ``cv``.
-
-    Raise ``ParameterError``, ``DataError`` or ``DataTypeError`` if ``cv`` has another type,
-    or a split is invalid.
-    """
+    """Return the folds of ``cv``; raise if it has another type, or a split is invalid."""
     n_rows = len(target)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
         if not 2 <= int(cv) <= n_rows:

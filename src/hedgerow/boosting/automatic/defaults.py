@@ -49,7 +49,6 @@ from hedgerow.boosting.loop.setup.strategy import (
     obstacle_to_levels,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.growing.core.stages.branches import is_constrained
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
@@ -204,12 +203,12 @@ def _but_for_obstacles(
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
     is_dense = not asks_for_bundles(resolved)  # judged by the parameters only
-    fits = is_dense and not obstacle_to_levels(resolved) and not is_constrained(resolved)
+    fits = is_dense and not obstacle_to_levels(resolved) and not resolved.constrained
     if not shape_is_open or shared or not fits:
         size = replace(size, by_levels=False)
     if shared or obstacle_to_slopes(resolved) or resolved.monotone_constraints is not None:
         size = replace(size, by_lines=False)
-    if resolved.zero_as_missing or is_constrained(resolved):
+    if resolved.zero_as_missing or resolved.constrained:
         size = replace(size, by_crosses=False)
     return size
 

@@ -63,13 +63,8 @@ class CartParams:
 class CartSample:
     """Rows of a fit.
 
-    Attributes
-    ----------
-    target : float64
-        Targets, or class indices in classification, shape (n_rows,).  For several targets,
-        or for class indicators of several columns of y, shape (n_rows, n_targets).
-    n_columns : int
-        Number of columns of y.
+    target     targets or class indices (n_rows,), or for ``n_columns`` columns of y the targets
+               or indicators of classes (n_rows, n_targets)
     """
 
     table: Table

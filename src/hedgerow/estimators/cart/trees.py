@@ -26,7 +26,6 @@ from hedgerow.estimators import labels
 from hedgerow.estimators.cart.base import CartEstimator, columns_of, dense_table
 from hedgerow.estimators.cart.training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
-from hedgerow.estimators.docs import with_texts
 from hedgerow.estimators.scores import CheckedScores
 from hedgerow.estimators.snapshots import of_one_fit
 
@@ -34,65 +33,6 @@ LARGEST_SPREAD = 1e100
 """Largest difference of regression targets, because impurities contain their squares."""
 
 
-_TEXTS = {
-    "<limits>": """
-max_depth : int >= 1 or None, default=None
-    Most splits between the root and a leaf; None means no limit.
-min_samples_split : int >= 2 or float in (0, 1], default=2
-    Fewest rows of a node that is split; a float is a fraction of all rows.
-min_samples_leaf : int >= 1 or float in (0, 1), default=1
-    Fewest rows of a leaf; a float is a fraction of all rows.
-min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
-    Smallest weight of a leaf, as a fraction of the total weight.
-max_features : int, float in (0, 1], "sqrt", "log2" or None, default=None
-    Number of random features evaluated at each node (more if all of them are
-    constant); None means all.
-""",
-    "<pruning>": """
-ccp_alpha : float >= 0, default=0.0
-    Cost-complexity pruning: branches with at most this improvement per leaf are
-    removed.
-""",
-    "<threads>": """
-n_jobs : int or None, default=None
-    Number of threads.  None uses all available processors (or ``OMP_NUM_THREADS``),
-    -1 all of them.  The tree does not depend on it.
-splitter : {"best", "random"}, default="best"
-    ``"random"`` evaluates one threshold of each feature, drawn between its lowest and
-    highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
-    2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
-    bootstrap=False)``.
-""",
-    "<table>": """
-A fit that fails or is interrupted leaves the estimator unchanged.
-
-Parameters
-----------
-X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-    Numbers.  NaN, null and ``None`` are missing values; infinities are ordinary
-    values.  A sparse matrix is converted to dense form.
-""",
-    "<weights>": """
-sample_weight : array-like of shape (n_rows,), optional
-    Weights >= 0; a row of weight 0 is ignored.
-
-Returns
--------
-self
-
-Raises
-------
-DataError, ParameterError
-    (``ValueError``) for invalid data or parameters; the message names the column,
-    row or parameter.
-DataTypeError
-    (``TypeError``) for columns of text or objects.
-""",
-}
-"""Parts of docstrings that both classes share."""
-
-
-@with_texts(_TEXTS)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     """A decision tree for classification.
@@ -106,27 +46,39 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     ----------
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         Impurity: Gini index, or entropy in bits (also called ``"log_loss"``).
-    <limits>
+    max_depth : int >= 1 or None, default=None
+        Most splits between the root and a leaf; None means no limit.
+    min_samples_split : int >= 2 or float in (0, 1], default=2
+        Fewest rows of a node that is split; a float is a fraction of all rows.
+    min_samples_leaf : int >= 1 or float in (0, 1), default=1
+        Fewest rows of a leaf; a float is a fraction of all rows.
+    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
+        Smallest weight of a leaf, as a fraction of the total weight.
+    max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
+        Number or fraction of random features that a node evaluates; None means all.
     class_weight : dict, "balanced" or None, default=None
         Factor on the row weights of each class; a class that a dict leaves out has 1.
         ``"balanced"`` gives all classes the same total weight.
     random_state : int, RandomState or None, default=None
-        Seed of the random features.  None means 0.
+        Seed of the random features and thresholds; None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves.  With a limit, the node whose split decreases impurity most is split
-        first.
+        Most leaves; with a limit, the node with the largest decrease is split first.
     min_impurity_decrease : float >= 0, default=0.0
-        Smallest decrease of weighted impurity of a split:
-        ``share * (impurity - share_left * left - share_right * right)``, with the node's
-        fraction of all rows and the children's fractions of the node's rows.
-    <pruning>
+        Smallest ``share * (node - share_left * left - share_right * right)`` of a split, with
+        impurities, the fraction of all rows in the node, and those of its rows in the children.
+    ccp_alpha : float >= 0, default=0.0
+        Cost-complexity pruning removes branches with at most this improvement per leaf.
     categorical_features : list of column indices or names, or None, default=None
         Columns of category codes, which have no order.  For two classes the best set of
         categories goes left.  For more classes the search covers all sets of up to ten
         categories; beyond that, each category against all others, and the orders by the
         fraction of each class.
-    <threads>
-    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+    n_jobs : int or None, default=None
+        Number of threads; the tree does not depend on it.  None: all available, -1: all.
+    splitter : {"best", "random"}, default="best"
+        ``"random"`` evaluates one random threshold of each feature, for ensembles such as
+        ``BaggingRegressor(CARTRegressor(splitter="random"))`` (Geurts et al. 2006).
+    monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the probability of the second class never falls as the column
         grows; -1 or ``"decreasing"``: it never rises; 0: no constraint.  Only for two classes
         and ``criterion="gini"``.
@@ -180,12 +132,27 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow a tree on X and y.
 
-        <table>
+        A fit that fails or is interrupted leaves the estimator unchanged.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+            Numbers; NaN, null and ``None`` are missing.  A sparse matrix becomes dense.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Labels: text, integers, booleans, or floats that are integers.  Each of several
             columns has its own classes, and the mean of their Gini indices scores a split;
             ``classes_``, ``n_classes_`` and ``predict_proba`` are then lists.
-        <weights>
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights >= 0; a row of weight 0 is ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, DataTypeError, ParameterError
+            For invalid data or parameters; the message names the column, row or parameter.
         """
         reader = type(self).__name__
         table = dense_table(read_any(X, reader=reader, categorical=None))
@@ -297,7 +264,6 @@ class CARTClassifier(CheckedScores, ClassifierMixin, CartEstimator):
         return weights_by_class(checked, target, by_class)
 
 
-@with_texts(_TEXTS)
 @dataclass(kw_only=True, eq=False, repr=False)
 class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     """A decision tree for regression.
@@ -310,26 +276,36 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     Parameters
     ----------
     criterion : str, default="squared_error"
-        Error of a node: ``"squared_error"``, the mean squared deviation from its mean;
-        ``"friedman_mse"``, Friedman's improvement, which ranks splits in the same order;
-        ``"absolute_error"``, the mean absolute deviation from its median; or ``"poisson"``,
-        half the Poisson deviance, for counts and frequencies.
-    <limits>
+        Error of a node: ``"squared_error"``, ``"friedman_mse"``, which ranks splits in the same
+        order, ``"absolute_error"`` from the median, or ``"poisson"``, half the deviance.
+    max_depth : int >= 1 or None, default=None
+        Most splits between the root and a leaf; None means no limit.
+    min_samples_split : int >= 2 or float in (0, 1], default=2
+        Fewest rows of a node that is split; a float is a fraction of all rows.
+    min_samples_leaf : int >= 1 or float in (0, 1), default=1
+        Fewest rows of a leaf; a float is a fraction of all rows.
+    min_weight_fraction_leaf : float from 0 to 0.5, default=0.0
+        Smallest weight of a leaf, as a fraction of the total weight.
+    max_features : int >= 1, float in (0, 1], "sqrt", "log2" or None, default=None
+        Number or fraction of random features that a node evaluates; None means all.
     random_state : int, RandomState or None, default=None
-        Seed of the random features.  None means 0.
+        Seed of the random features and thresholds; None means 0.
     max_leaf_nodes : int >= 2 or None, default=None
-        Most leaves.  With a limit, the node whose split decreases the error most is split
-        first.
+        Most leaves; with a limit, the node with the largest decrease is split first.
     min_impurity_decrease : float >= 0, default=0.0
-        Smallest decrease of the weighted error of a split:
-        ``share * (error - share_left * left - share_right * right)``, with the node's
-        fraction of all rows and the children's fractions of the node's rows.
-    <pruning>
+        Smallest ``share * (node - share_left * left - share_right * right)`` of a split, with
+        impurities, the fraction of all rows in the node, and those of its rows in the children.
+    ccp_alpha : float >= 0, default=0.0
+        Cost-complexity pruning removes branches with at most this improvement per leaf.
     categorical_features : list of column indices or names, or None, default=None
         Columns of category codes, which have no order.  The search sorts categories by
         their mean target, which finds the best set for the squared error.
-    <threads>
-    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+    n_jobs : int or None, default=None
+        Number of threads; the tree does not depend on it.  None: all available, -1: all.
+    splitter : {"best", "random"}, default="best"
+        ``"random"`` evaluates one random threshold of each feature, for ensembles such as
+        ``BaggingRegressor(CARTRegressor(splitter="random"))`` (Geurts et al. 2006).
+    monotonic_cst : dict or sequence of directions of the columns, or None, default=None
         1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
         ``"decreasing"``: it never rises; 0: no constraint.  Not for the absolute error.
 
@@ -374,11 +350,26 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow a tree on X and y.
 
-        <table>
+        A fit that fails or is interrupted leaves the estimator unchanged.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+            Numbers; NaN, null and ``None`` are missing.  A sparse matrix becomes dense.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
             Finite numbers, not negative for ``"poisson"``.  With several targets, the mean
             of their squared errors scores a split.
-        <weights>
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights >= 0; a row of weight 0 is ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, DataTypeError, ParameterError
+            For invalid data or parameters; the message names the column, row or parameter.
         """
         table = dense_table(read_any(X, reader=type(self).__name__, categorical=None))
         target, _ = self._target(y, table.n_rows)

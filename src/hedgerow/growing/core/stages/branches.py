@@ -54,21 +54,6 @@ SETS_APART = 1
 """``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
 
 
-def is_constrained(params: BoostParams) -> bool:
-    """Return whether any constraint affects the growth of trees."""
-    constraints = (
-        params.monotone_constraints,
-        params.feature_penalties,
-        params.interaction_constraints,
-    )
-    return any(constraint is not None for constraint in constraints) or asks_for_growth(params)
-
-
-def asks_for_growth(params: BoostParams) -> bool:
-    """Return whether leaf values or cuts are not simply the best ones."""
-    return params.extra_trees or params.path_smooth > 0.0 or params.forced_splits is not None
-
-
 def make_constraints(
     params: BoostParams,
     n_features: int,
@@ -89,7 +74,7 @@ def make_constraints(
     numbers = np.repeat(np.arange(len(groups)), sizes)
     counts = np.bincount(columns, minlength=n_features)
     return Constraints(
-        scored=np.int64(signs is not None or factors is not None or asks_for_growth(params)),
+        scored=np.int64("scores" in params.constrained),
         sign=np.array(signs or (0,) * n_features, dtype=np.float64),
         factor=np.array(factors or (1,) * n_features, dtype=np.float64),
         last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),
