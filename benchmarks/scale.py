@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.boosting.loop.ranks import MOST_GATHERED
+from hedgerow.boosting.loop.scored import MOST_GATHERED
 from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.growing.chunks.exchange import GrowMode
@@ -321,7 +321,7 @@ def grow(
     """Grow trees on chunks of rows; return seconds, traffic and shape of an average tree."""
     import hashlib
 
-    from hedgerow.boosting.loop.rounds import resolve
+    from hedgerow.boosting.loop.setup.resolved import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.external.memory_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower

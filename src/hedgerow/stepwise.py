@@ -8,9 +8,10 @@ from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
-from hedgerow.boosting.loop.rounds import BoostState, resolved, rounds
+from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import FitPlan, make_ready, plan_of
+from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.stopping import StoppingParams

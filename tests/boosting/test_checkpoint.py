@@ -24,9 +24,9 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import fit as fit_module
-from hedgerow.boosting.loop import rounds as rounds_module
-from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.setup import ready as ready_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.row_data.dataset import Dataset as Rows
@@ -215,12 +215,12 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
     params, data, valid = FITS[name]()
     seen = []
 
-    class Spied(MemoryRows):
+    class Spied(FitRows):
         def __init__(self, *given, **flags):
             seen.append(given)
             super().__init__(*given, **flags)
 
-    monkeypatch.setattr(ready_module, "MemoryRows", Spied)
+    monkeypatch.setattr(ready_module, "FitRows", Spied)
     train(params, data, valid)
     rows, objective, trees, unseen, n_threads, *_ = seen[0]
 
@@ -247,7 +247,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
 
 
 def test_number_of_threads_may_change(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     params, data, valid = weighted(subsample=0.5)
     whole = run((params | {"n_jobs": 1}, data, valid))
     for n_jobs, number in ((2, 4), (3, 7)):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
 from tests.helpers.examples import examples
 
@@ -83,7 +83,7 @@ SHAPES = [(700, 6), (700, 70), (20_500, 40)]
 @pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
 @pytest.mark.parametrize("name", CASES)
 def test_model_file_does_not_depend_on_threads(monkeypatch, name, n_rows, n_features) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     objective, case = CASES[name]
     case = {"n_estimators": 3, **case}
     X, y = data(objective, n_rows, n_features, missing=case.pop("missing", 0.05))

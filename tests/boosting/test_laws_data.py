@@ -41,8 +41,8 @@ from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.advanced import grouped
-from hedgerow.boosting.loop import memory_rows
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop import scored
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data.binning import bins as bins_module
@@ -322,7 +322,7 @@ def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, *
     data = Dataset(X, y, weight, offset, **path.data)
     if spy is None:
         return train({"objective": objective, **given_}, data, valid)
-    evaluate, evaluate_rounds = memory_rows.evaluate, memory_rows.evaluate_rounds
+    evaluate, evaluate_rounds = scored.evaluate, scored.evaluate_rounds
 
     def watch(metrics, objective_, target, raw, weight_):
         spy.append(raw.copy())
@@ -333,8 +333,8 @@ def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, *
         return evaluate_rounds(metrics, target, raw, weight_)
 
     with (
-        mock.patch.object(memory_rows, "evaluate", watch),
-        mock.patch.object(memory_rows, "evaluate_rounds", watch_rounds),
+        mock.patch.object(scored, "evaluate", watch),
+        mock.patch.object(scored, "evaluate_rounds", watch_rounds),
     ):
         return train({"objective": objective, "eval_metric": "loss", **given_}, data, valid)
 
@@ -363,7 +363,7 @@ def an_objective(data, path):
 @pytest.fixture
 def many_threads(monkeypatch):
     """Use the requested number of threads, also for small data."""
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     for module in (bins_module, matrix_module):
         monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
 

@@ -30,9 +30,9 @@ from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module

@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -20,7 +20,7 @@ LOSSES = [("squared_error", 1), ("logistic", 1), ("softmax", 3)]
 
 @pytest.fixture(autouse=True)
 def _threads_at_once(monkeypatch):
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
 
 
 def data(loss, n_rows, n_features=4, seed=0):
@@ -163,6 +163,6 @@ def test_helpers_sleep_between_rounds_and_wake_up() -> None:
 @pytest.mark.parametrize("loss", ["squared_error", "softmax"])
 def test_resolved_parameters_are_kept_as_they_are(params: dict, loss: str) -> None:
     schema, objective = engine.binned(np.zeros((5, 2))).spec.schema, make_objective(loss)
-    found = rounds_module.resolved(BoostParams(**params), objective, schema)
+    found = resolved_module.resolved(BoostParams(**params), objective, schema)
     assert found.leaf_estimation == "newton"
-    assert rounds_module.resolved(found, objective, schema) is found
+    assert resolved_module.resolved(found, objective, schema) is found

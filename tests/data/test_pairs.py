@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.setup import training_matrix
 from hedgerow.data import read_table
 from hedgerow.data.binning.bundles import BundleRules
@@ -175,7 +175,7 @@ def test_models_do_not_show_pairs(
     }
     rows = rng.permutation(n_rows)[: n_rows // 3]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+        patch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
         models = {
             model(
                 {**params, "n_jobs": n_jobs},

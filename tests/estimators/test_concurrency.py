@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 from tests.helpers import engine
@@ -19,7 +19,7 @@ from tests.helpers import engine
 
 @pytest.fixture(autouse=True)
 def _threads_at_once(monkeypatch):
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
 
 
 def data(seed, n_rows=4000, n_features=6):

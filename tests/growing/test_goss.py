@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.data.reading.table import Table
@@ -436,7 +436,7 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
     n_classes={"numbers": 0, "2": 2, "3": 3},
 )
 def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_classes) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     X, y = table(9000, n_classes=n_classes)
     X[::7, 1] = np.nan
     objective = {0: "squared_error", 2: "logistic", 3: "softmax"}[n_classes]
@@ -452,7 +452,7 @@ def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_
 
 @pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
 def test_category_columns(monkeypatch, sampling) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     rng = np.random.default_rng(0)
     level = rng.integers(0, 30, 6000)
     values = np.column_stack([level.astype(float), rng.normal(size=6000)])
@@ -607,7 +607,7 @@ def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
 @pytest.mark.parametrize("kind", ["plain", "exact", "categories"])
 def test_threads_break_ties_alike_for_rows_of_any_weight(monkeypatch, kind) -> None:
     # A row stands for 10: times that, scores that differ may round to one.
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     params = {
         "objective": "hinge", "n_estimators": 12, "learning_rate": 1.0, "max_leaves": 8,
         "min_samples_leaf": 2, "max_delta_step": 0.1, "min_data_per_group": 2,

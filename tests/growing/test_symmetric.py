@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, load, train
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
@@ -376,7 +376,7 @@ def content(X, y, weight=None, n_jobs=1, categories="auto", **params):
 @pytest.mark.parametrize("n_rows", [700, 20_500])
 @pytest.mark.parametrize("params", CASES.values(), ids=CASES)
 def test_model_file_does_not_depend_on_threads(monkeypatch, params, n_rows) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     X, y = data(n_rows, 11, missing=0.05)
     one = content(X, y, **params)
     for n_jobs in (2, 5):
@@ -518,7 +518,7 @@ def test_sets_of_categories_are_drawn() -> None:
 
 
 def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     frame, y = category_table(3000, 60)
     frame["other"] = frame["city"].str[-1]
     params = {
@@ -611,7 +611,7 @@ def test_vectors_of_nodes_without_histograms_are_the_same(monkeypatch, n_threads
         "max_depth": 5, "min_samples_leaf": 3,
     }  # fmt: skip
     kept = content(X, classes, **params)
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     assert content(X, classes, n_jobs=n_threads, **params) == kept
     monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
     assert content(X, classes, n_jobs=n_threads, **params) == kept
@@ -628,7 +628,7 @@ def test_command_line_takes_it(tmp_path, capsys) -> None:
 
 
 def test_a_real_table(shared_data, monkeypatch) -> None:
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     frame = pd.read_parquet(shared_data("california") / "data.parquet")[:6000]
     y = frame.pop("median_house_value").to_numpy(dtype=float)
     params = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}

@@ -11,7 +11,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
-from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.growing.core import grower as grower_module
 from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
 from tests.helpers.examples import examples
@@ -175,7 +175,7 @@ def tree_bytes(X: Any, Y: Any, n_jobs: int = 1, **options: Any) -> bytes:
 def test_threads_and_histograms_that_are_not_kept_leave_no_trace(monkeypatch, options) -> None:
     X, Y = towns(9000, 3, 0.1, 30)
     one = tree_bytes(X, Y, **options)
-    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
     assert tree_bytes(X, Y, 3, **options) == one
     monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
     assert tree_bytes(X, Y, 2, **options) == one

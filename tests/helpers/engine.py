@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.boosting.loop import rounds as loop
-from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
@@ -348,7 +348,7 @@ def tree_bytes(trees):
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
     """Return the boosting loop of rows in memory."""
     unseen = () if validation is None else (validation,)
-    return loop.rounds(MemoryRows(data, objective, params, unseen, n_threads), earlier)
+    return loop.rounds(FitRows(data, objective, params, unseen, n_threads), earlier)
 
 
 @dataclass(frozen=True)

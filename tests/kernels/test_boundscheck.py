@@ -82,7 +82,7 @@ def check() -> None:
     from numba import config, njit
 
     from hedgerow import Dataset, train
-    from hedgerow.boosting.loop import rounds
+    from hedgerow.boosting.loop.setup import resolved
     from hedgerow.growing.core import grower
 
     assert config.BOUNDSCHECK == 1
@@ -98,7 +98,7 @@ def check() -> None:
         pass
     # An index error in a helper would leave the others waiting: end the process.
     threading.excepthook = lambda error: (sys.__excepthook__(*error[:3]), os._exit(1))
-    rounds._CELLS_PER_THREAD = 1
+    resolved._CELLS_PER_THREAD = 1
     for slot_bytes in (1 << 30, 1):
         grower._SLOT_BYTES = slot_bytes
         for objective, n_rows, n_features, dtype, params in CASES:

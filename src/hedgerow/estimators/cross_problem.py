@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.sample import Sample, check_weight
 from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.queries import read_qid

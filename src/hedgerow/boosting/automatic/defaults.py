@@ -39,7 +39,7 @@ from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, TINY, Values, recipe
 from hedgerow.boosting.automatic.time_recipe import within_time
-from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.loop.setup.slopes import obstacle_to_slopes
 from hedgerow.boosting.loop.setup.strategy import (
     ALL_OUTPUTS,

@@ -33,7 +33,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
-from hedgerow.boosting.loop.rounds import resolved
+from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFolds, grow_folds

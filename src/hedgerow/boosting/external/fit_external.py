@@ -8,7 +8,7 @@ integers (:mod:`hedgerow.growing.chunks.grower`), and all other sums over rows a
 
     ExternalSample  -- checks: domain of the targets, weights and offsets on all ranks or none
       |
-    rounds          -- hedgerow.boosting.loop.rounds, on the rows of memory_rows
+    rounds          -- hedgerow.boosting.loop.rounds, on the rows of fit_rows
       |
     Forest up to the best round  ->  Model
 """
@@ -29,11 +29,11 @@ from hedgerow.boosting.loop.callbacks import (
     with_bar,
     with_final_report,
 )
-from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.ranks import Ranks, Tally
-from hedgerow.boosting.loop.rounds import FitRows
+from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.sample import counted_rows
+from hedgerow.boosting.loop.scored import ScoredRows, Tally
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.ready import with_out_of_bag
@@ -143,7 +143,7 @@ def rows_of_fit(
     n_threads: int,
     ranks: Ranks,
     spaces: Spaces | None = None,
-) -> MemoryRows:
+) -> FitRows:
     """Return the rows of a fit; ``metrics`` are those of the rows that are scored, by name.
 
     Training rows have the name ``TRAINING``.
@@ -168,7 +168,7 @@ def rows_of_fit(
         scored.append(
             ScoredRows(name, own, target, weight, columns, of_training, number=number, tally=tally)
         )
-    return MemoryRows(
+    return FitRows(
         data, loss, params, validation, n_threads, train.first, scored, ranks=ranks, spaces=spaces
     )
 

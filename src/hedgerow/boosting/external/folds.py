@@ -27,8 +27,9 @@ from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds
 from hedgerow.boosting.external.fit_external import row_metrics, rows_of_fit
 from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.ranks import Ranks
-from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
+from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.strategy import outputs_of_tree

@@ -33,8 +33,8 @@ from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.loop.memory_rows import ScoredRows
     from hedgerow.boosting.loop.rounds import BoostState
+    from hedgerow.boosting.loop.scored import ScoredRows
     from hedgerow.boosting.loop.scores import Scores
 
 _MOST_ROUNDS = 16

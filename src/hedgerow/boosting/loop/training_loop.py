@@ -28,7 +28,8 @@ from contextlib import closing
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import warn_of_no_split, warn_of_short_steps
-from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
+from hedgerow.boosting.loop.fit_rows import FitRows
+from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.watch import StoppedBy, Watch
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.comm.base import Alone, Communicator

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
 from hedgerow.boosting.row_data.class_weights import (
     corrected,

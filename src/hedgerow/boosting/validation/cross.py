@@ -29,9 +29,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, take_rounds
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import MeanScores, Scores
 from hedgerow.boosting.loop.watch import Watch, best_round_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
@@ -214,7 +215,7 @@ class _FoldFit:
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
         self._data: FoldData | None = None
-        self._rows: MemoryRows | None = None
+        self._rows: FitRows | None = None
         self.curve: list[float] = []
         self.mass = 0.0
 
@@ -283,7 +284,7 @@ class _FoldFit:
             n_rounds=params.n_estimators,
         )
         self.mass = _mass(data)
-        self._rows = MemoryRows(
+        self._rows = FitRows(
             data.seen, objective, params, (data.unseen,), shared.n_threads, scored=scored,
             may_run_ahead=True,
         )  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.loop.rounds import resolve
 from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.boosting.loop.setup.training_matrix import of_a_kind
 from hedgerow.boosting.resume.continuing import (
@@ -71,7 +71,7 @@ def sample_in_model(sample: CutSample, start: Start, requested: ReadRequest) -> 
 def resolved_to_continue(
     params: BoostParams, objective: Objective, schema: Schema, start: Start | None
 ) -> BoostParams:
-    """Resolve parameters as :func:`hedgerow.boosting.loop.rounds.resolved`, for a model."""
+    """Resolve parameters as :func:`hedgerow.boosting.loop.setup.resolved.resolved`, for a model."""
     params = resolve_constraints(resolve(params, objective), schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)

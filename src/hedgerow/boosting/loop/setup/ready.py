@@ -19,12 +19,13 @@ from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import with_resolved
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, with_bar
-from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
-from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.devices import resolve_device
 from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.loop.watch import Watch, best_round_of, found_by_loss, record_of
@@ -156,7 +157,7 @@ class Ready:
 
     Attributes
     ----------
-    rows : MemoryRows
+    rows : FitRows
         Training and validation rows, with parameters for the columns that trees split.
     chosen : ChosenRounds or None
         Result of early stopping by folds.
@@ -166,7 +167,7 @@ class Ready:
         Inputs of the trees, if they differ from the columns of the table.
     """
 
-    rows: MemoryRows
+    rows: FitRows
     watch: Watch
     chosen: ChosenRounds | None
     assemble: Callable[[Forest], Model]
@@ -204,7 +205,7 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
         requested = requested.with_rounds(chosen.n_rounds)
     data, unseen, first = _rows_of(encoded, requested, chosen, start, n_threads)
     validation_rows = () if unseen is None else (unseen,)
-    rows = MemoryRows(
+    rows = FitRows(
         data, watch.objective, requested, validation_rows, n_threads, first, parts,
         may_run_ahead=may_run_ahead and not plan.callbacks,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of a fit: :class:`hedgerow.boosting.loop.rounds.FitRows`.
+"""Rows of a fit: how trees are grown on them, and how they are scored.
 
 The arrays of the rows are in memory; their bins are in memory or in chunks on disk, and the rows
 are all rows or those of one of several ranks.  The grower adds a tree to the raw scores of the rows
@@ -9,7 +9,7 @@ get their scores by tree traversal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -19,10 +19,10 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_searched, with_steps
 from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
-from hedgerow.boosting.loop.ranks import Ranks, Tally
-from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
+from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import RowNames
+from hedgerow.boosting.loop.scored import ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -32,6 +32,7 @@ from hedgerow.boosting.loop.scores import (
     rows_left_out,
 )
 from hedgerow.boosting.loop.setup.devices import on_gpu
+from hedgerow.boosting.loop.setup.resolved import adds_scores, resolved, threads_for
 from hedgerow.boosting.loop.setup.strategy import holds_vectors, is_symmetric
 from hedgerow.comm.base import count_rows
 from hedgerow.data import BinnedMatrix
@@ -44,7 +45,7 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.metrics import Metric, evaluate, evaluate_rounds
+from hedgerow.metrics import Metric, evaluate
 from hedgerow.metrics.making import loss_metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
@@ -81,55 +82,8 @@ class Grower(Protocol):
         """End the worker threads."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredRows:
-    """Rows that are scored after each round.
-
-    Attributes
-    ----------
-    name : str
-        Name of the rows in the history.
-    metrics : tuple of Metric
-        Metrics bound to these rows.
-    target, weight
-        Targets and weights of the rows.
-    columns : slice
-        Their range in the raw scores.
-    of_training : bool
-        Whether the raw scores are those of the training rows.
-    number : int
-        Else, the number of the validation rows.
-    tally : Tally or None
-        Computes the metrics of rows of several ranks.
-    """
-
-    name: str
-    metrics: tuple[Metric, ...]
-    target: FloatArray
-    weight: FloatArray | None = None
-    columns: slice = field(default_factory=lambda: slice(None))
-    of_training: bool = False
-    names: RowNames = field(default_factory=RowNames)
-    number: int = 0
-    tally: Tally | None = None
-
-    def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
-        """Return the score of each metric, from raw scores that include these rows."""
-        own = np.ascontiguousarray(raw[:, self.columns])
-        if self.tally is not None:
-            return self.tally.scores(own)
-        with self.names.reported():
-            return evaluate(self.metrics, objective, self.target, own, self.weight)
-
-    def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
-        """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
-        own = np.ascontiguousarray(raw[:, :, self.columns])
-        with self.names.reported():
-            return evaluate_rounds(self.metrics, targets, own, self.weight)
-
-
-class MemoryRows(FitRows):
-    """Rows of a fit; for the methods see :class:`hedgerow.boosting.loop.rounds.FitRows`.
+class FitRows:
+    """The rows of a fit of this process.
 
     Parameters
     ----------
@@ -154,14 +108,35 @@ class MemoryRows(FitRows):
 
     Attributes
     ----------
-    data : TrainingData
-    scored : sequence of ScoredRows
+    objective : Objective
+        Bound to the rows.
+    params : BoostParams
+        Resolved parameters of the next rounds.
+    n_rows : int
+        Training rows of all ranks, without copies.
+    n_features, n_columns : int
+        Columns that trees may split, and columns of bins; 0 if trees are not grown on bins.
+    spec : BinSpec or None
+        The bins on which trees are grown, if any.
+    base : float64 (n_outputs,)
+        Raw score before the first tree.
+    first : Forest or None
+        Trees of the model to continue.
     train : Scores or MeanScores
+        Raw scores of the training rows.
     held_out : list of Scores or MeanScores
-        Scores of the validation rows.
+        Raw scores of each set of validation rows.
+    validation : sequence of AddedScores
+        Those of them to which new trees are added.
+    all_rows : AllRows
+        Targets and weights of the training rows.
+    names : RowNames
+        The user's names of the training rows.
     next_end : int
         The next round that may end the fit: trees of later rounds do not grow ahead.
     """
+
+    names = RowNames()
 
     def __init__(
         self,
@@ -212,6 +187,7 @@ class MemoryRows(FitRows):
         self._searched_at, self._loss_before = self._grown_at, 0.0
 
     def begin(self) -> None:
+        """Create the grower, before the first round."""
         self._grower = self._make_grower()
         if self._may_run_ahead and adds_scores(self.params, self.objective):
             self._ahead = self._rounds_ahead()
@@ -235,15 +211,21 @@ class MemoryRows(FitRows):
             self.begin()
 
     def close(self) -> None:
+        """End the worker threads."""
         if self._grower is not None:
             self._grower.close()
             self._grower = self._ahead = None
 
     def set_rate(self, rate: float) -> None:
+        """Set the learning rate of the next trees."""
         assert self._grower is not None
         self._grower.set_rate(rate)
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
+        """Grow tree number ``tree`` for ``output``, leaf values included.
+
+        ``params`` are the parameters of the round.
+        """
         assert self._grower is not None
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base), self.next_end)
@@ -259,6 +241,7 @@ class MemoryRows(FitRows):
         return found
 
     def rows_without_tree(self) -> RowArray | None:
+        """Return training rows whose scores the grower has not updated; None: all."""
         # All scores include the trees of batches.
         return self._outside if self._grower_adds_scores else None
 
@@ -269,6 +252,7 @@ class MemoryRows(FitRows):
         return adds_scores(self.params, self.objective) and not waits
 
     def replay(self, number: int) -> None:
+        """Restore the state that goes with trees of round ``number`` from an earlier run."""
         self._scores.update()
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
@@ -277,6 +261,7 @@ class MemoryRows(FitRows):
             self.train.outside = rows_left_out(seed, number, share, n_rows, first_row)
 
     def end_round(self) -> float | None:
+        """Return the decrease of the out-of-bag loss in the round, if it is computed."""
         if self._ahead is not None:
             self._ahead.end_round()
         if not self.params.oob_score or self.params.boosting != "gbdt":
@@ -284,6 +269,7 @@ class MemoryRows(FitRows):
         return self._loss_before - self._loss_outside()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
+        """Return scores after the last round, by name of the rows and metric."""
         if self._ahead is not None:
             return self._ahead.scores()
         found = {}
@@ -294,6 +280,10 @@ class MemoryRows(FitRows):
         return found
 
     def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
+        """Return scores of rows by the trees not grown on them; empty if there are no such rows.
+
+        For a random forest with ``oob_score``.
+        """
         assert isinstance(self.train, MeanScores)
         rows, raw = self.train.out_of_bag()
         return self._scores_of(metrics, rows, raw)

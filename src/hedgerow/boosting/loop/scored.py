@@ -1,0 +1,144 @@
+"""Rows that are scored after each round, of one process or of all ranks.
+
+Sums over rows are exact, so they depend neither on the order of the rows nor on their division.
+A metric that is not a sum (the area under the ROC curve, a user's function) gets all rows on every
+rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.ranks import gather_scores
+from hedgerow.boosting.loop.sample import RowNames
+from hedgerow.comm.base import count_rows
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.primitives.exact_sum import ExactSum
+from hedgerow.metrics import Metric, evaluate, evaluate_rounds, not_nan
+from hedgerow.metrics.scores import Center
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.global_sums import AllRows, merged
+
+MOST_GATHERED = 20_000_000
+"""Largest count of numbers (targets, weights and raw scores) on each rank for metrics that need
+all rows at once: 160 MB."""
+
+
+class Tally:
+    """Metrics of the rows of all ranks.
+
+    Raise ``ParameterError`` if a metric needs all rows at once and there are too many.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    objective : Objective
+    rows : AllRows
+        The scored rows.
+    """
+
+    def __init__(self, metrics: Sequence[Metric], objective: Objective, rows: AllRows) -> None:
+        self._metrics, self._objective, self._rows = metrics, objective, rows
+        self._own = list(rows.batches())
+        n_own = sum(len(target) for target, _ in self._own)
+        self.n_rows = count_rows(n_own, rows.communicator)[1]
+        self._known: tuple[FloatArray, FloatArray | None] | None = None
+        gathered = [metric for metric in metrics if metric.sums is None]
+        needed = self.n_rows * (objective.n_outputs + 2)
+        if gathered and needed > MOST_GATHERED:
+            from hedgerow.metrics import METRICS
+
+            summed = [name for name, metric in METRICS.items() if metric.sums is not None]
+            raise ParameterError(
+                f"eval_metric {gathered[0].name!r} needs the scores of all {self.n_rows:,} rows at "
+                f"once, which are {needed:,} numbers (at most {MOST_GATHERED:,}): give fewer "
+                "validation rows (validation_fraction), or a metric that is a sum over rows: "
+                f"'loss', {', '.join(map(repr, summed))}."
+            )
+        centered = any(metric.sums is not None and metric.sums.uses_center for metric in metrics)
+        self._center = _center_of(rows, objective) if centered else 0.0
+
+    def scores(self, raw: FloatArray) -> dict[str, float]:
+        """Return the score of each metric; ``raw`` are those of this rank's rows."""
+        summed = [metric for metric in self._metrics if metric.sums is not None]
+        gathered = [metric for metric in self._metrics if metric.sums is None]
+        found, others = dict[str, float](), self._rows.communicator
+        parts: list[ExactSum] = []
+        for target, weight in self._own:
+            prediction = raw if all(m.from_raw for m in summed) else self._objective.predict(raw)
+            for metric in summed:
+                assert metric.sums is not None
+                given = raw if metric.from_raw else prediction
+                parts += metric.sums.sums(target, given, weight, self._center)
+        n_sums = sum(metric.sums.n_sums for metric in summed if metric.sums is not None)
+        sums = iter(merged(parts or [ExactSum()] * n_sums, others)) if summed else iter(())
+        for metric in summed:
+            assert metric.sums is not None
+            score = metric.sums.finish(*islice(sums, metric.sums.n_sums))
+            found[metric.name] = not_nan(metric.name, score)
+        if gathered:
+            if self._known is None:  # targets and weights do not change
+                self._known = self._rows.gathered()
+            target, weight = self._known
+            everyone = gather_scores(raw, others)
+            found |= evaluate(gathered, self._objective, target, everyone, weight)
+        return {metric.name: found[metric.name] for metric in self._metrics}
+
+
+def _center_of(rows: AllRows, objective: Objective) -> Center:
+    """Return the mean of all targets, or of each of several targets."""
+    if not isinstance(objective, SeveralTargets):
+        return rows.center()
+    return np.array([rows.of_target(k).center() for k in range(objective.n_outputs)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRows:
+    """Rows that are scored after each round.
+
+    Attributes
+    ----------
+    name : str
+        Name of the rows in the history.
+    metrics : tuple of Metric
+        Metrics bound to these rows.
+    target, weight
+        Targets and weights of the rows.
+    columns : slice
+        Their range in the raw scores.
+    of_training : bool
+        Whether the raw scores are those of the training rows.
+    number : int
+        Else, the number of the validation rows.
+    tally : Tally or None
+        Computes the metrics of rows of several ranks.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    target: FloatArray
+    weight: FloatArray | None = None
+    columns: slice = field(default_factory=lambda: slice(None))
+    of_training: bool = False
+    names: RowNames = field(default_factory=RowNames)
+    number: int = 0
+    tally: Tally | None = None
+
+    def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
+        """Return the score of each metric, from raw scores that include these rows."""
+        own = np.ascontiguousarray(raw[:, self.columns])
+        if self.tally is not None:
+            return self.tally.scores(own)
+        with self.names.reported():
+            return evaluate(self.metrics, objective, self.target, own, self.weight)
+
+    def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
+        """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
+        own = np.ascontiguousarray(raw[:, :, self.columns])
+        with self.names.reported():
+            return evaluate_rounds(self.metrics, targets, own, self.weight)
