@@ -11,97 +11,52 @@ or not, so several assignments are possible.  If they differ, the reader raises 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
+from hedgerow.convert.categories import Coded
 from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, read_ints
-from hedgerow.convert.sets import CategorySets
-from hedgerow.data.categories.levels import MOST_LEVELS, Level, canonical
-from hedgerow.data.schema import Column, Rounding
+from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
 
 _WORD = 32
 _MOST_SET_BITS = 2**26
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Categories:
-    """Category columns.
-
-    Attributes
-    ----------
-    levels : dict from column to its levels, ascending
-    rounding : dict from column to its rounding
-    position : dict from column to int64
-        Position of each code among the levels, if codes are not the levels themselves.
-    """
-
-    levels: dict[int, tuple[Level, ...]]
-    rounding: dict[int, Rounding]
-    position: dict[int, IntArray]
-
-    def column(self, name: str, j: int) -> Column:
-        """Return column ``j``, with categories or numbers."""
-        if j not in self.levels:
-            return Column(name)
-        return Column(name, "category", self.levels[j], self.rounding[j])
-
-    def positions(self, codes: IntArray, j: int) -> IntArray:
-        """Return the positions of some codes of column ``j`` among its levels."""
-        if j in self.position:
-            return self.position[j][codes]
-        return np.searchsorted(np.array(self.levels[j], dtype=np.int64), codes).astype(np.int64)
-
-
-def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categories:
-    """Find the category columns and their levels."""
+def coded_columns(text: LightGBMText, table: TreeTable, n_features: int) -> dict[int, Coded]:
+    """Return the category columns; the sets of the table hold the numbers of categories."""
     codes = _listed_numbers(text, n_features)
-    for j, found in zip(nodes.feature[nodes.is_set].tolist(), members_of(nodes), strict=True):
+    for node, found in table.sets.items():
+        j = int(table.feature[node])
         if j >= n_features:
             raise ModelFormatError(f"a split uses column {j}; there are {n_features} columns.")
         codes.setdefault(j, set()).update(found.tolist())
     places = _places(text, codes, n_features) if text.pandas_categorical is not None else {}
-    categories = Categories({}, {}, {})
+    coded = {}
     for j, known in codes.items():
-        if j not in places:
-            categories.levels[j] = _checked(sorted(known), j)
-            categories.rounding[j] = "to_zero"
+        where = f"column {j}"
+        if text.pandas_categorical is None or j not in places:
+            coded[j] = Coded.of_numbers(known, "to_zero", where)
             continue
-        assert text.pandas_categorical is not None
-        levels = _levels_of_pandas(text.pandas_categorical[places[j]], j)
+        levels = _levels_of_pandas(text.pandas_categorical[places[j]])
         if known and max(known) >= len(levels):
-            raise ModelFormatError(f"column {j} has fewer categories than its splits use.")
-        categories.levels[j] = tuple(canonical(sorted(levels)))
-        categories.rounding[j] = "none"
-        order = sorted(range(len(levels)), key=levels.__getitem__)
-        categories.position[j] = np.argsort(np.array(order, dtype=np.int64))
-    return categories
-
-
-def category_sets(nodes: Nodes, categories: Categories) -> CategorySets:
-    """Return the set of each category split, as positions among the levels of its column."""
-    is_set = np.zeros(int(nodes.start[-1]), dtype=np.bool_)
-    is_set[nodes.inner] = nodes.is_set
-    columns = nodes.feature[nodes.is_set].tolist()
-    members = [
-        categories.positions(found, j) for j, found in zip(columns, members_of(nodes), strict=True)
-    ]
-    return CategorySets(is_set, members, np.zeros(len(members), dtype=np.bool_))
+            raise ModelFormatError(f"{where} has fewer categories than its splits use.")
+        coded[j] = Coded.of(levels, range(len(levels)), where)
+    return coded
 
 
 def members_of(nodes: Nodes) -> list[IntArray]:
     """Return the whole numbers in the set of each category split."""
-    starts = nodes.ints("cat_boundaries", np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0), 0)
-    first = np.concatenate(([0], np.cumsum(np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0))))
-    ends = np.zeros(len(nodes.n_cat), dtype=np.int64)
     has = nodes.n_cat > 0
+    counts = np.where(has, nodes.n_cat + 1, 0)
+    starts, first = nodes.ints("cat_boundaries", counts), np.concatenate(([0], np.cumsum(counts)))
+    ends = np.zeros(len(has), dtype=np.int64)
     ends[has] = starts[first[1:][has] - 1]
     if (ends < 0).any():
         raise ModelFormatError("cat_boundaries are outside their range.")
-    words = nodes.ints("cat_threshold", ends, 0)
+    words = nodes.ints("cat_threshold", ends)
     if ((words < 0) | (words >= 2**_WORD)).any():
         raise ModelFormatError("cat_threshold has a number that is not a 32-bit word.")
     before = np.concatenate(([0], np.cumsum(ends)))
@@ -164,7 +119,7 @@ def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -
         fits = [
             place
             for place in range(low, high + 1)
-            if not numbers[j] or max(numbers[j]) < len(_levels_of_pandas(known[place], j))
+            if not numbers[j] or max(numbers[j]) < len(_levels_of_pandas(known[place]))
         ]
         if len({repr(known[place]) for place in fits}) != 1:
             raise ModelFormatError(
@@ -175,22 +130,8 @@ def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -
     return places
 
 
-def _levels_of_pandas(levels: Any, j: int) -> list[Any]:
+def _levels_of_pandas(levels: Any) -> list[Any]:
     """Return the categories of one column, in pandas' order."""
     if not isinstance(levels, list):
         raise ModelFormatError("pandas_categorical must be a list of lists.")
-    plain = [int(level) if isinstance(level, bool) else level for level in levels]
-    kinds = {type(level) for level in plain}
-    if not (kinds <= {str} or kinds <= {int} or kinds <= {float}) or len(set(plain)) < len(plain):
-        raise ModelFormatError(
-            f"the categories of column {j} must be distinct, and all text or all numbers."
-        )
-    if kinds == {int} and any(abs(level) >= 2**63 for level in plain):
-        raise ModelFormatError(f"column {j} has a category beyond 64 bits.")
-    return plain
-
-
-def _checked(levels: list[int], j: int) -> tuple[int, ...]:
-    if len(levels) > MOST_LEVELS:
-        raise ModelFormatError(f"column {j} has more than {MOST_LEVELS:,} categories.")
-    return tuple(levels)
+    return [int(level) if isinstance(level, bool) else level for level in levels]
