@@ -13,7 +13,7 @@ from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
-from hedgerow.objectives.quantile import SeveralQuantiles, is_several
+from hedgerow.objectives.quantile import SeveralQuantiles
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
     SeveralTargets,
@@ -81,7 +81,7 @@ def make_objective(
             )
     if name == "quantile":
         level = given.get("quantile", 0.5)
-        several = is_several(level)
+        several = listed(level) is not None
         return SeveralQuantiles(tuple(level)) if several else OBJECTIVES[name](1, level)
     return OBJECTIVES[name](n_outputs=n_outputs, **given)
 

@@ -48,9 +48,6 @@ class OwnClassGradient(OwnFunction):
         g[:], h[:] = gradient[:, output], hessian[:, output]
         resolve_derivatives(g, h, self.label)
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
-
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the logarithms of the class shares; 0 if the link is not softmax."""
         if self.link != "softmax":
@@ -59,30 +56,7 @@ class OwnClassGradient(OwnFunction):
 
 
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
-    """Return the objective for a custom function of several classes.
-
-    Raise ``ParameterError`` if the function raises an error, or returns another type or
-    shape.
-
-    Parameters
-    ----------
-    given : callable
-    target : float64 (n_rows,)
-        Class indices; the function is tried with the first ones.
-    n_classes : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hedgerow import HedgerowClassifier
-    >>> def softmax(y, raw):
-    ...     p = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
-    ...     return p - np.eye(raw.shape[1])[y.astype(int)], 2.0 * p * (1.0 - p)
-    >>> X = np.arange(90.0).reshape(-1, 1)
-    >>> model = HedgerowClassifier(objective=softmax, n_estimators=20)
-    >>> model.fit(X, X[:, 0] // 30).predict_proba(X).shape
-    (90, 3)
-    """
+    """Return the objective for a function of several classes, tried with the first targets."""
     label = name_of_function(given)
     whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
     if not whole or not 2 <= n_classes <= _MOST_CLASSES:

@@ -36,7 +36,7 @@ from scipy.special import expit
 from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.custom.checks import (
     called,
     check_form,
@@ -46,7 +46,6 @@ from hedgerow.objectives.custom.checks import (
 )
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
@@ -78,7 +77,7 @@ _OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weig
 
 
 @dataclass(frozen=True)
-class Linked:
+class Linked(MeanLoss):
     """Name and link of a custom loss; a model file stores only these.
 
     Attributes
@@ -100,8 +99,6 @@ class Linked:
 
     name: ClassVar[str] = CUSTOM
     kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    level: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         is_link = is_one_of(self.link, LINKS) and self.task in get_args(Task)
@@ -119,10 +116,6 @@ class Linked:
             raise ParameterError(f"the name of an objective must be text; got {brief(self.label)}.")
 
     @property
-    def second_order(self) -> bool:
-        return True
-
-    @property
     def rowwise(self) -> bool:
         return True
 
@@ -132,10 +125,10 @@ class Linked:
 
     def predict(self, raw: FloatArray) -> FloatArray:
         if self.n_outputs > 1:
-            linked = _through(self.link, raw) if self.task == "classes" else raw
+            linked = np.asarray(_LINKED[self.link](raw)) if self.task == "classes" else raw
             return np.ascontiguousarray(linked.T)
         with np.errstate(over="ignore"):
-            value = _through(self.link, raw[0])
+            value = np.asarray(_LINKED[self.link](raw[0]))
         if self.task == "regression":
             return value
         if self.link != "logit":
@@ -145,27 +138,16 @@ class Linked:
             )
         return np.column_stack([1.0 - value, value])
 
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_spread(target, self.name, first_row, origin)
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        raise self._without_code()
-
     def start_of(self, rows: AllRows) -> FloatArray:
         raise self._without_code()
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         raise self._without_code()
 
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_mean(self.losses(target, raw), weight)
-
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise self._without_code()
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> LeafRule:
         raise self._without_code()
 
     def _without_code(self) -> ParameterError:
@@ -206,9 +188,6 @@ class OwnRowLoss(Linked):
             raise not_finite(self.label, "loss", out)
         return out
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
-
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, searched from 0 outwards, else 0."""
 
@@ -219,11 +198,7 @@ class OwnRowLoss(Linked):
         return np.array([root_of_mean(rows, self.slopes, 0.0, low, high)])
 
     def leaf_rule(self, output: int) -> LeafRule:
-        """Return the rule: the root of the sum of first derivatives."""
         return root_rule(self.slopes, output)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True)
@@ -342,7 +317,7 @@ class OwnObject(Linked):
         return self.inner
 
     @property
-    def second_order(self) -> bool:
+    def second_order(self) -> bool:  # type: ignore[override]
         return bool(self._inner.second_order)
 
     @property
@@ -462,7 +437,3 @@ def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
             f"objective {label!r} must return the loss of a row, a number, or a pair of arrays, "
             f"gradient and hessian; for y = {y!r} and raw = 0.0 it returned neither."
         )
-
-
-def _through(link: str, raw: FloatArray) -> FloatArray:
-    return np.asarray(_LINKED[link](raw))

@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -55,9 +55,9 @@ from hedgerow.objectives.ranking.lambdas import (
     pair_losses,
 )
 from hedgerow.objectives.ranking.positions import PositionBias
-from hedgerow.objectives.ranking.query_work import in_blocks, row_share
 from hedgerow.objectives.step_limits import limit_without_penalty
 from hedgerow.params import Interval
+from hedgerow.threads import run_blocks
 
 PairMethod = Literal["topk", "mean"]
 
@@ -68,6 +68,23 @@ _ALL = 2**62
 _COUNT = Interval(1, 2**31 - 1, integer=True)
 _POSITIVE = Interval(0.0, 1e6, low_open=True)
 _PENALTY = Interval(0.0, 1e6)
+
+
+_LEAST_WORK = 50_000
+"""Fewest pairs per thread: waking a thread takes some microseconds."""
+
+FillQueries: TypeAlias = Callable[[int, int, QuerySpace], None]
+"""``fill(first, stop, space)`` computes the rows of some queries."""
+
+
+class GradientRows(NamedTuple):
+    """Queries, scores of their rows, the round, and arrays for the derivatives."""
+
+    queries: QueryRows
+    raw: FloatArray
+    round: int
+    g: FloatArray
+    h: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +156,7 @@ class RankingLoss(OrderLoss):
         raw = np.ascontiguousarray(rows.raw[0])
         if self.positions is not None:
             raw = self.positions.added_to(raw, rows.round)
-        fill = bound.filler(queries, facts, raw, rows.round, g, h)
+        fill = bound.gradients(facts, GradientRows(queries, raw, rows.round, g, h))
         in_blocks(queries, self._work(queries), fill, self.n_threads)
         if self.positions is not None:
             self.positions.learn(g, h, rows.weight, rows.round)
@@ -174,15 +191,7 @@ class RankingLoss(OrderLoss):
         return np.diff(queries.starts)
 
     @abstractmethod
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
         """Return a function that writes g and h of the rows of some queries."""
 
 
@@ -287,15 +296,8 @@ class PairLoss(RankingLoss):
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
 
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
+        queries, raw, round_, g, h = rows
         rules = self._rules._replace(round=round_)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
@@ -444,16 +446,8 @@ class RankCrossEntropy(RankingLoss):
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))
 
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
-        seed = np.uint64(self.seed)
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
+        (queries, raw, round_, g, h), seed = rows, np.uint64(self.seed)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
             cross_entropy_gradients(
@@ -461,3 +455,35 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
+
+
+def in_blocks(
+    queries: QueryRows,
+    work: IntArray,
+    fill: FillQueries,
+    n_threads: int,
+) -> None:
+    """Call ``fill`` on consecutive queries, divided over threads by their ``work``."""
+    so_far = np.cumsum(work)
+    n_blocks = int(max(1, min(n_threads, so_far[-1] // _LEAST_WORK)))
+    goals = so_far[-1] * np.arange(1, n_blocks) // n_blocks
+    edges = np.concatenate([[0], np.searchsorted(so_far, goals), [len(work)]]).tolist()
+
+    def task(start: int, stop: int) -> None:
+        for block in range(start, stop):
+            fill(edges[block], edges[block + 1], make_space(queries))
+
+    run_blocks(task, n_blocks, n_threads, 1)
+
+
+def row_share(gain: FloatArray, queries: QueryRows) -> FloatArray:
+    """Return the rows of each query divided by its pairs; 0 without pairs."""
+    n = np.diff(queries.starts)
+    number = np.repeat(np.arange(len(n)), n)
+    order = np.lexsort((gain[queries.rows], number))
+    ordered, of = gain[queries.rows][order], number[order]
+    starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]) | (of[1:] != of[:-1])])
+    counts = np.diff(np.r_[starts, len(ordered)])
+    equal = np.bincount(of[starts], weights=counts.astype(np.float64) ** 2, minlength=len(n))
+    pairs = 0.5 * (n.astype(np.float64) ** 2 - equal)
+    return np.divide(n, pairs, out=np.zeros(len(n)), where=pairs > 0.0)

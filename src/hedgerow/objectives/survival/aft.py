@@ -30,12 +30,10 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
-from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.rowwise import RowLoss, check_number, largest_of_ranks, root_of_mean
 from hedgerow.objectives.step_limits import descending_step
 from hedgerow.params import Interval
@@ -91,11 +89,6 @@ class AcceleratedFailureTime(RowLoss):
                 f"the right); row {first_row + row} holds {float(lower[row])!r} to "
                 f"{float(upper[row])!r}."
             ).at(first_row + row)
-
-    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        first, second = self.slopes(rows.target, rows.raw[output])
-        g[:] = first
-        np.maximum(second, SMALLEST_HESSIAN, out=h)
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         ends, name, scale = self._ends(target, raw), self.aft_distribution, self.aft_scale
