@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hedgerow.convert.settings.values import as_numbers, choice, flag, number, whole
+from hedgerow.convert.settings.values import choice, flag, levels, number, whole
 from hedgerow.errors import ParameterError, brief
 from hedgerow.peer_words import CATBOOST_OBJECTIVES
 
 _Option = tuple[str, Callable[[Any], Any]]
 
-_LEVEL: dict[str, _Option] = {"alpha": ("quantile", lambda text: _one_or_all(as_numbers(text)))}
+_LEVEL: dict[str, _Option] = {"alpha": ("quantile", levels)}
 _OF_LAMBDAMART = {"ndcg": "lambdarank", "dcg": "lambdarank", "map": "rank_map"}
 _OF_YETIRANK = {"classic": "lambdarank", **_OF_LAMBDAMART}
 _OPTIONS: dict[str, dict[str, _Option]] = {
@@ -62,10 +62,6 @@ LOSS_NOTES: dict[str, str] = {
     "cross-entropy of the ranking.",
 }
 """Differences of losses, of which some stand in for a loss that Hedgerow does not have."""
-
-
-def _one_or_all(levels: list[float]) -> Any:
-    return levels[0] if len(levels) == 1 else levels
 
 
 def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:

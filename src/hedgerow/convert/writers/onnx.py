@@ -119,15 +119,8 @@ class _Graph(Graph):
             keys, codes = [*keys, missing_text(column)], np.append(codes, np.nan)
         if not keys:  # the operator does not accept an empty list
             keys, codes = [""], np.array([np.nan])
-        return self.node(
-            "LabelEncoder",
-            [column.name],
-            f"hedgerow_codes_{j}",
-            "ai.onnx.ml",
-            keys_tensor=tensor(np.array(keys, dtype=object), "keys"),
-            values_tensor=tensor(codes, "values"),
-            default_tensor=tensor(np.array([unknown]), "default"),
-        )
+        texts = np.array(keys, dtype=object)
+        return self.encode(column.name, f"hedgerow_codes_{j}", texts, codes, unknown)
 
     def add_trees(self, features: str) -> None:
         """Add the raw scores: the sum of the trees and the base score."""
@@ -240,17 +233,16 @@ class _Ensemble:
             missing, column = bool(tree.missing_left[node]), int(tree.column[node])
             if node in tree.members:
                 column = self.codes.get(column, column)
-                values = self._values(tree, node)
+                values = self.plain.known_side(tree, node, tree.unknown_left[node])
                 if tree.unknown_left[node]:
                     sides, missing = sides[::-1], not missing
                 if len(values):
                     self._node(column, _MEMBER, 0.0, missing)
-                    self.members += [*values, np.nan]
+                    self.members += [*map(float, values), np.nan]
                 else:  # the set is empty: all present values go to the second side
                     self._node(column, _AT_MOST, -np.inf, missing)
             else:
-                cut = float(tree.threshold[node])
-                self._node(column, _AT_MOST, cut, missing)
+                self._node(column, _AT_MOST, float(tree.threshold[node]), missing)
             for side, target in enumerate(sides):
                 self.child[side].append(int(number[target]))
                 self.child_is_leaf[side].append(int(leaf[target]))
@@ -278,14 +270,6 @@ class _Ensemble:
         self.mode.append(mode)
         self.split.append(split)
         self.missing_true.append(int(missing))
-
-    def _values(self, tree: PlainTree, node: int) -> list[float]:
-        """Return the values that a set lists: codes of text levels, or the numbers."""
-        column = self.plain.columns[int(tree.column[node])]
-        chosen = tree.members[node]
-        if tree.unknown_left[node]:
-            chosen = np.setdiff1d(np.arange(len(column.levels)), chosen)
-        return [float(code) for code in chosen.tolist()]
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes by their names in ONNX."""

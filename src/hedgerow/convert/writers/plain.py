@@ -264,9 +264,12 @@ class PlainModel:
         unknown = bool(left[UNKNOWN_BIN]) if tables.unknown_in_sets else missing_left
         return members.astype(np.int64), unknown
 
-    def n_levels(self, column: int) -> int:
-        """Return the number of levels of a column."""
-        return self.schema.n_levels(column)
+    def known_side(self, tree: PlainTree, node: int, to_left: bool) -> IntArray:
+        """Return the codes of a set's side without the unknown ones, which go left or not."""
+        members = tree.members[node]
+        if not to_left:
+            return members
+        return np.setdiff1d(np.arange(self.schema.n_levels(int(tree.column[node]))), members)
 
     def matrix(self, X: object) -> FloatArray:
         """Return a table as float64: categories as codes, unknown ones as the next code."""
