@@ -36,37 +36,7 @@ def make_metrics(
     eval_metric: MetricChoice,
     objective: Objective,
 ) -> tuple[Metric, ...]:
-    """Build the metrics of ``eval_metric``; early stopping uses the first.
-
-    Parameters
-    ----------
-    eval_metric : str, callable, GroupedMetric, sequence of these, or None
-        Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
-        ``"loss"`` (the default) for the loss of the objective.  A
-        callable is a scorer ``(estimator, X, y)``, where higher is better; or it takes
-        ``(y_true, prediction, weight)``, or ``(y_true, prediction)`` and perhaps a
-        ``sample_weight``, and returns a number, where lower is better unless
-        its attribute ``higher_is_better`` is true; its ``__name__`` is its name.  Metric
-        functions of scikit-learn get labels, probabilities or scores, as they ask for.
-    objective : Objective
-
-    Returns
-    -------
-    tuple of Metric
-
-    Raises
-    ------
-    ParameterError
-        If a name is unknown, occurs twice, or does not apply to the task.
-
-    Examples
-    --------
-    >>> from hedgerow.metrics import make_metrics
-    >>> from hedgerow.objectives import make_objective
-    >>> metrics = make_metrics(["mae", "r2"], make_objective("squared_error"))
-    >>> [metric.name for metric in metrics]
-    ['mae', 'r2']
-    """
+    """Build the metrics of ``eval_metric``; early stopping uses the first."""
     if eval_metric is None:
         eval_metric = _LOSS
     if isinstance(eval_metric, str | GroupedMetric) or callable(eval_metric):

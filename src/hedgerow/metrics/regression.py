@@ -166,17 +166,8 @@ def _explained(left: float, all_: float) -> float:
 
 
 def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
-    """Return the smallest value whose cumulative weight reaches the share ``level``.
-
-    If the cumulative weight equals the level exactly, return the mean of this and the next
-    value: the median of 1, 2, 3, 4 is 2.5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), 0.5, np.array([1.0, 1.0, 4.0]))
-    2.0
-    """
+    """Return the smallest value whose cumulative weight reaches the share ``level``."""
+    # If it equals the level, the mean of this and the next value: the median of 1, 2, 3, 4 is 2.5.
     order = np.argsort(values, kind="stable")
     mass = np.ones(len(values)) if weight is None else weight[order]
     so_far = np.cumsum(mass)

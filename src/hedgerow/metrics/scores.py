@@ -117,10 +117,8 @@ def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 
 def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return ``-log(probability of the true class)`` of each row.
-
-    Probabilities below the float64 epsilon are replaced by epsilon.
-    """
+    """Return ``-log(probability of the true class)`` of each row."""
+    # Probabilities below the float64 epsilon are replaced by epsilon.
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
     return np.asarray(-np.log(np.maximum(chosen, np.finfo(float).eps)))
 

@@ -93,10 +93,7 @@ class OffsetRows:
         return OffsetRows(batches, self.communicator)
 
     def means(self, values: Callable[[LossRows], Sequence[FloatArray]], n: int) -> list[float]:
-        """Return the weighted mean of each of the ``n`` arrays that ``values`` returns.
-
-        The raw scores of the rows are their offsets.
-        """
+        """Return the weighted mean of each of the ``n`` arrays that ``values`` returns."""
         sums = [ExactSum()] * (2 * n)
         for target, weight, offset in self.batches():
             arrays = values(LossRows(target, offset, weight))
@@ -117,20 +114,7 @@ class OffsetRows:
 
 
 def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
-    """Return the constant that minimises the weighted loss when added to the offsets.
-
-    Returns
-    -------
-    float64 (n_outputs,)
-
-    Examples
-    --------
-    >>> from hedgerow.objectives import make_objective
-    >>> counts, exposure = np.array([1.0, 0.0, 3.0]), np.array([2.0, 1.0, 5.0])
-    >>> rows = OffsetRows.of(counts, None, np.log(exposure)[None])
-    >>> np.exp(start_beside(make_objective("poisson"), rows)).round(12).tolist()
-    [0.5]
-    """
+    """Return the constant that minimises the weighted loss when added to the offsets."""
     if isinstance(objective, SeveralTargets):
         parts = [
             start_beside(single, rows.of_target(k)) for k, single in enumerate(objective.singles)

@@ -215,10 +215,7 @@ class OwnFunction(Linked):
     def results(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> list[FloatArray]:
-        """Return gradient and hessian of all rows, each of the shape of ``raw``, without weights.
-
-        ``raw`` has the shape that the function takes: (n_rows,) or (n_rows, n_classes).
-        """
+        """Return gradient and hessian, each of the shape of ``raw``, without weights."""
         assert self.function is not None
         several = raw.ndim > 1
         given = [read_only(target), read_only(raw)]
@@ -363,11 +360,7 @@ class OwnObject(Linked):
 
 
 def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
-    """Return the objective for a custom function or object.
-
-    Raise ``ParameterError`` if the loss has none of the three forms; the message says what
-    is missing. Raise ``LossError`` if the loss raises an error.
-    """
+    """Return the objective for a custom function or object."""
     check_form(given)
     label = name_of_function(given)
     link = getattr(given, "link", "identity")
