@@ -65,7 +65,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
           one row, or a function of all rows that returns gradient and hessian; see
           :mod:`hedgerow.objectives.custom.losses`.
         - A custom loss for more classes: a function of all rows, with one column for
-          each class; see :mod:`hedgerow.objectives.custom.class_losses`.
+          each class; see :mod:`hedgerow.objectives.custom.losses`.
     focal_gamma : float >= 0, or None, default=None
         Strength with which ``objective="focal"`` reduces the weight of well-classified
         rows; 0 is the logistic loss, None means 2.

@@ -12,7 +12,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
-from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
+from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_classes, make_own_loss
 from hedgerow.objectives.quantile import SeveralQuantiles
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
@@ -93,8 +93,6 @@ def objective_for(
                 "None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
-        from hedgerow.objectives.custom.class_losses import make_own_classes
-
         return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)
 

@@ -42,7 +42,7 @@ from hedgerow.objectives.domain import LOWEST_MEAN
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 from hedgerow.objectives.line_search import Slopes
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import bracket_of, largest_of_ranks, root_of
+from hedgerow.objectives.rowwise import bracket_of, extent_of, root_of
 from hedgerow.objectives.targets import SeveralTargets
 
 OffsetBatch: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray]"
@@ -104,13 +104,7 @@ class OffsetRows:
 
     def extent(self, output: int) -> tuple[float, float]:
         """Return the smallest and largest offset of an output."""
-        most = np.array([-np.inf, -np.inf])
-        for _, _, offset in self.batches():
-            if offset.shape[1] > 0:
-                own = offset[output]
-                most = np.maximum(most, [-float(own.min()), float(own.max())])
-        low, high = largest_of_ranks(self.plain(), most).tolist()
-        return -low, high
+        return extent_of(self.changed(lambda target, weight, offset: (offset[output], weight)))
 
 
 def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
