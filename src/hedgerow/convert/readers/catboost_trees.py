@@ -133,7 +133,7 @@ def symmetric_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> Tr
     if depth > _MOST_DEPTH:
         raise ModelFormatError(f"a tree is deeper than {_MOST_DEPTH} splits.")
     n_leaves = 1 << depth
-    asked = [split for k, split in enumerate(reversed(levels)) for _ in range(1 << k)]
+    requested = [split for k, split in enumerate(reversed(levels)) for _ in range(1 << k)]
     value = np.full((2 * n_leaves - 1, n_outputs), np.nan)
     leaves = records.floats(record, "leaf_values", n_leaves * n_outputs)
     value[n_leaves - 1 :] = leaves.reshape(-1, n_outputs)
@@ -142,16 +142,16 @@ def symmetric_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> Tr
     if len(weights) == n_leaves:
         cover[n_leaves - 1 :] = np.maximum(np.nan_to_num(weights), 0.0)
     left = [2 * node + 1 for node in range(n_leaves - 1)] + [0] * n_leaves
-    return _table(splits, [*asked, *[_LEAF] * n_leaves], left, value, cover)
+    return _table(splits, [*requested, *[_LEAF] * n_leaves], left, value, cover)
 
 
 def nested_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> TreeTable:
     """Return a tree whose nodes contain their children, level by level."""
-    nodes, asked, left, values, cover = [record], [], [], [], []
+    nodes, requested, left, values, cover = [record], [], [], [], []
     for node in nodes:  # the loop extends the list
         children: list[Any] = [node.get("left"), node.get("right")]
         if all(isinstance(child, dict) for child in children):
-            asked.append(splits.read(node.get("split")))
+            requested.append(splits.read(node.get("split")))
             left.append(len(nodes))
             values.append(np.full(n_outputs, np.nan))
             cover.append(0.0)
@@ -159,33 +159,36 @@ def nested_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> TreeT
         elif children == [None, None]:
             found = node.get("value")
             listed = found if isinstance(found, list) else [found]
-            asked.append(_LEAF)
+            requested.append(_LEAF)
             left.append(0)
             values.append(records.floats({"value": listed}, "value", n_outputs))
             cover.append(max(0.0, records.number(node, "weight", 0.0)))
         else:
             raise ModelFormatError("a node has one child, or a child that is not a node.")
-    return _table(splits, asked, left, np.array(values), np.array(cover))
+    return _table(splits, requested, left, np.array(values), np.array(cover))
 
 
 def _table(
     splits: Splits,
-    asked: Sequence[Split],
+    requested: Sequence[Split],
     left: Sequence[int],
     value: FloatArray,
     cover: FloatArray,
 ) -> TreeTable:
     """Return a tree whose right children follow the left ones, with the covers of all nodes."""
-    feature, first = np.array([split.feature for split in asked]), np.array(left, dtype=np.int64)
+    feature, first = (
+        np.array([split.feature for split in requested]),
+        np.array(left, dtype=np.int64),
+    )
     for node in np.flatnonzero(feature >= 0)[::-1].tolist():  # children come after their parents
         cover[node] = cover[left[node]] + cover[left[node] + 1]
     return TreeTable(
         feature=feature,
-        key=np.array([split.key for split in asked], dtype=np.int64),
-        missing_left=np.array([split.missing_left for split in asked], dtype=np.bool_),
+        key=np.array([split.key for split in requested], dtype=np.int64),
+        missing_left=np.array([split.missing_left for split in requested], dtype=np.bool_),
         left=first,
         right=np.where(feature >= 0, first + 1, 0),
         value=value if value.shape[1] > 1 else value[:, 0],
         cover=cover,
-        sets={k: splits.members(s) for k, s in enumerate(asked) if s.n_levels is not None},
+        sets={k: splits.members(s) for k, s in enumerate(requested) if s.n_levels is not None},
     )

@@ -29,9 +29,8 @@ import numpy as np
 
 from hedgerow.convert.categories import schema_of
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
-from hedgerow.convert.readers.lightgbm_categories import coded_columns
 from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, parse, read_floats, read_int
-from hedgerow.convert.readers.lightgbm_trees import ZERO, table_of
+from hedgerow.convert.readers.lightgbm_trees import ZERO, coded_columns, table_of
 from hedgerow.errors import ModelFormatError
 from hedgerow.kernels.prediction.slopes import Slopes
 

@@ -7,8 +7,12 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import catboost_metrics
-from hedgerow.convert.settings.options import LOSS_NOTES, catboost_loss, read_options
+from hedgerow.convert.settings.options import (
+    LOSS_NOTES,
+    catboost_loss,
+    catboost_metrics,
+    read_options,
+)
 from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError, brief
 

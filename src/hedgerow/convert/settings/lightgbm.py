@@ -7,7 +7,7 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import lightgbm_metrics
+from hedgerow.convert.settings.options import lightgbm_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.peer_words import LIGHTGBM_OBJECTIVES
 

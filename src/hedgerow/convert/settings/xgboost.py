@@ -7,7 +7,7 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import xgboost_metrics
+from hedgerow.convert.settings.options import xgboost_metrics
 from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import XGBOOST_OBJECTIVES
