@@ -135,8 +135,11 @@ class RankingLoss(OrderLoss):
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
         """Return the objective with the arrays that it computes once for these targets."""
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         return replace(self, queries=queries, facts=self._facts(target, queries))
+
+    def _queries_of(self, target: FloatArray) -> QueryRows:
+        return query_rows(None, len(target)) if self.queries is None else self.queries
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -384,7 +387,7 @@ class RankPairwise(PairLoss):
     default_level: ClassVar[int] = _ALL
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         found = self._by_query(target, raw[0], queries)
         some = row_share(self._gain(target), queries) > 0.0
         if not some.any():
@@ -424,7 +427,7 @@ class RankCrossEntropy(RankingLoss):
     name: ClassVar[str] = "rank_xendcg"
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         found = self._by_query(target, raw[0], queries)
         return weighted_mean(found, query_weights(queries, weight))
 
