@@ -44,20 +44,13 @@ def from_sklearn(model: Any) -> Booster:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    from hedgerow.convert.readers.sklearn_hist import HIST, read_hist
-    from hedgerow.convert.readers.sklearn_trees import (
-        BOOSTED,
-        FORESTS,
-        TREES,
-        read_boosted,
-        read_tree_model,
-    )
+    from hedgerow.convert.readers import sklearn_trees as s
 
     name, module = type(model).__name__, type(model).__module__
     readers = {
-        **dict.fromkeys(HIST, read_hist),
-        **dict.fromkeys(BOOSTED, read_boosted),
-        **dict.fromkeys(TREES | FORESTS, read_tree_model),
+        **dict.fromkeys(s.HIST, s.read_hist),
+        **dict.fromkeys(s.BOOSTED, s.read_boosted),
+        **dict.fromkeys(s.TREES | s.FORESTS, s.read_tree_model),
     }
     if name not in readers or not module.startswith("sklearn."):
         known = ", ".join(sorted(readers))

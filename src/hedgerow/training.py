@@ -33,7 +33,7 @@ from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, Parame
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
-from hedgerow.objectives.custom.checks import check_form
+from hedgerow.objectives.custom.losses import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 from hedgerow.peer_arguments import OF_TRAIN, advised
 

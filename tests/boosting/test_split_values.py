@@ -48,7 +48,7 @@ def test_what_has_no_threshold_is_refused() -> None:
         ("city", "holds categories"),
         ("sizes", "Did you mean 'size'"),
         (3, "from 0 to 2"),
-        (None, "no column None"),
+        (None, "by its name or position"),
     ):
         with pytest.raises(ParameterError, match=words):
             booster.split_values(column)

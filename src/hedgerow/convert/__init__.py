@@ -5,5 +5,5 @@
 ``settings``  parameters with the names of other libraries
 
 This folder has the parts that both directions share: trees (:mod:`hedgerow.convert.trees`), sets
-of categories (:mod:`hedgerow.convert.sets`), cuts (:mod:`hedgerow.convert.thresholds`).
+of categories (:mod:`hedgerow.convert.categories`), cuts (:mod:`hedgerow.convert.thresholds`).
 """

@@ -11,7 +11,7 @@ from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.trees import TreeTable, forest_of
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.inputs import Inputs
-from hedgerow.data.schema import Column, Schema, default_names
+from hedgerow.data.schema import Schema, default_names
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.validate import check_model
 from hedgerow.model.model import Model
@@ -64,15 +64,14 @@ def finished(
     if statistics:
         inputs = Inputs(tuple(range(schema.n_features)), statistics)
         split_schema = inputs.schema(schema)
-    grown = forest_of(table, split_schema, base_score)
-    if grown.copies is not None:
-        kept = tuple(j for j in grown.copies if j < schema.n_features)
-        inputs = Inputs(kept, statistics)
+    forest, copies = forest_of(table, split_schema, base_score)
+    if copies is not None:
+        inputs = Inputs(tuple(j for j in copies if j < schema.n_features), statistics)
     boosting = source.get("boosting", "gbdt")
     training = {**meaning.record, SOURCE: dict(source)}
     if boosting != "gbdt":
         training["parameters"] = {"boosting": boosting}
-    forest = replace(grown.forest, n_parallel=n_parallel)
+    forest = replace(forest, n_parallel=n_parallel)
     model = Model(forest, schema, meaning.objective, training, inputs)
     check_model(model)
     try:
@@ -92,8 +91,3 @@ def column_names(names: Sequence[str] | None, n_features: int, default: str) -> 
     if len(names) != n_features:
         raise ModelFormatError(f"there are {len(names)} names for {n_features} columns.")
     return tuple(names), True
-
-
-def numeric_schema(names: Sequence[str], named: bool) -> Schema:
-    """Return numeric columns."""
-    return Schema(tuple(Column(name) for name in names), named)

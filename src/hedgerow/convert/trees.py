@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
-from hedgerow.convert.sets import CategorySets, set_tables_of
+from hedgerow.convert.categories import set_tables_of
 from hedgerow.convert.thresholds import NO_KEY
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
@@ -30,16 +30,14 @@ MOST_DEPTH = 5_000
 
 @dataclass(eq=False)
 class TreeTable:
-    """All trees of a model, concatenated.
+    """A tree, or all trees of a model one after the other.
 
     Attributes
     ----------
-    start : int64, one per tree and one more
-        Nodes of tree t are ``start[t] : start[t + 1]``, its root first.
     feature : int64, one per node
         Column of the split, -1 for a leaf.
     key : int64
-        Largest key that goes left, or ``NO_KEY``; for a category set, its number in ``sets``.
+        Largest key that goes left, or ``NO_KEY``; nodes with a set need none.
     missing_left : bool
     left, right : int64
         Children, relative to the root of their tree, in any order.
@@ -47,38 +45,66 @@ class TreeTable:
         Leaf value.  NaN in an inner node means the mean of its children.
     gain, cover, count : one per node
         Values from the source; 0 if the source has none.
-    sets : CategorySets
-        Sets of categories.
+    sets : dict from node to int64
+        Distinct positions of the levels that go left.
+    start : int64, one per tree and one more
+        Nodes of tree t are ``start[t] : start[t + 1]``, its root first.
+    unknown_left : bool
+        Whether values that are not a level go left in sets.
     slopes : Slopes, optional
         Terms of linear leaves, by node.
     """
 
-    start: IntArray
     feature: IntArray
     key: IntArray
     missing_left: BoolArray
     left: IntArray
     right: IntArray
     value: FloatArray
-    gain: FloatArray
-    cover: FloatArray
-    count: IntArray
-    sets: CategorySets = field(default_factory=CategorySets.none)
+    gain: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cover: FloatArray = field(default_factory=lambda: np.zeros(0))
+    count: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    sets: dict[int, IntArray] = field(default_factory=dict)
+    start: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    unknown_left: bool = False
     slopes: Slopes | None = None
 
+    def __post_init__(self) -> None:
+        n_nodes = len(self.feature)
+        for name in ("gain", "cover", "count"):
+            if len(getattr(self, name)) < n_nodes:
+                setattr(self, name, np.zeros(n_nodes, getattr(self, name).dtype))
+        if len(self.start) == 0:
+            self.start = np.array([0, n_nodes], dtype=np.int64)
 
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """A forest, and the inputs of its splits if the inputs are not the columns.
+    @property
+    def is_set(self) -> BoolArray:
+        """Whether each node tests a set of categories."""
+        found = np.zeros(len(self.feature), np.bool_)
+        found[list(self.sets)] = True
+        return found
 
-    Attributes
-    ----------
-    copies : tuple of int, or None
-        Column of each input, if a category column occurs more than once.
-    """
 
-    forest: Forest
-    copies: tuple[int, ...] | None
+_TYPES = {
+    **dict.fromkeys(("feature", "key", "left", "right", "count"), np.int64),
+    **dict.fromkeys(("value", "gain", "cover"), np.float64),
+    "missing_left": np.bool_,
+}
+
+
+def joined(trees: Sequence[TreeTable], unknown_left: bool = False) -> TreeTable:
+    """Return the table of all trees, each of which is a table of its own."""
+    start = np.cumsum([0, *(len(tree.feature) for tree in trees)], dtype=np.int64)
+    found: dict[str, Any] = {}
+    for name, dtype in _TYPES.items():
+        parts = [np.asarray(getattr(tree, name)) for tree in trees] or [np.zeros(0)]
+        found[name] = np.concatenate(parts).astype(dtype)
+    sets = {
+        first + node: members
+        for first, tree in zip(start.tolist(), trees, strict=False)
+        for node, members in tree.sets.items()
+    }
+    return TreeTable(**found, sets=sets, start=start, unknown_left=unknown_left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +122,19 @@ class _Layout:
     levels: list[IntArray]
 
 
-def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> Grown:
-    """Build a forest."""
+def forest_of(
+    table: TreeTable, schema: Schema, base_score: Sequence[float]
+) -> tuple[Forest, tuple[int, ...] | None]:
+    """Return the forest, and the column of each input if a category column occurs twice."""
     _check(table, schema)
     layout = _lay_out(table)
     inner = table.feature[layout.kept] >= 0
-    tables = set_tables_of(table.sets, table.key, table.feature, layout.kept, schema)
+    place = np.full(len(table.feature), -1)
+    place[layout.kept] = np.arange(len(layout.kept))
+    sets = {int(place[node]): found for node, found in table.sets.items() if place[node] >= 0}
+    tables = set_tables_of(
+        table.feature[layout.kept], table.key[layout.kept], sets, table.unknown_left, schema
+    )
     tree = np.repeat(np.arange(len(layout.start) - 1), np.diff(layout.start))
     root = layout.start[tree]
     value = _completed(table, layout)
@@ -126,7 +159,7 @@ def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> 
         vectors=None if vectors is None else np.ascontiguousarray(vectors),
         slopes=None if table.slopes is None else slopes_at(table.slopes, layout.kept),
     )
-    return Grown(forest, tables.copies)
+    return forest, tables.copies
 
 
 def _usable(values: FloatArray) -> FloatArray:
@@ -205,7 +238,7 @@ def _without_empty(
     # A split with ``NO_KEY`` that sends missing values left becomes the split "is it missing", with
     # its sides exchanged.
     roots = table.start[:-1]
-    empty = (table.feature >= 0) & ~table.sets.is_set & (table.key == NO_KEY)
+    empty = (table.feature >= 0) & ~table.is_set & (table.key == NO_KEY)
     if not empty.any():
         return left, right, roots
     turned = empty & table.missing_left

@@ -36,7 +36,7 @@ from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.objectives.custom.checks import check_form
+from hedgerow.objectives.custom.losses import check_form
 from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers

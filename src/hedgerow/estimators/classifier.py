@@ -187,7 +187,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         - Two classes: ``"logistic"``, ``"exponential"``, ``"focal"``; ``"hinge"`` (labels only).
         - Any number of classes: ``"softmax"``, ``"one_vs_all"``.
         - A function of one row (two classes) or of all rows, which returns gradient and hessian:
-          :mod:`hedgerow.objectives.custom.losses`, :mod:`hedgerow.objectives.custom.class_losses`.
+          :mod:`hedgerow.objectives.custom.losses`.
     focal_gamma : float >= 0, or None, default=None
         How much ``"focal"`` reduces the weight of well-classified rows; None means 2.
     focal_alpha : float in (0, 1), or None, default=None

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import DataError
-from hedgerow.metrics.scores import RowSums
+from hedgerow.metrics.scores import Explained, Mean, RowSums
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -31,37 +32,24 @@ Task: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class OfCountedRows:
-    """The function of a metric, called without the rows of weight 0.
-
-    Attributes
-    ----------
-    name : str
-        Name of the metric, for error messages.
-    function : callable
-    """
-
-    name: str
-    function: MetricFunction
-    from_raw: bool = False
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the score.
-
-        Raise ``DataError`` if all rows have weight 0.
-        """
-        if weight is None or np.all(weight):
-            return self.function(y_true, prediction, weight)
-        rows = np.flatnonzero(weight)
-        if len(rows) == 0:
-            raise DataError(
-                f"metric {self.name!r} needs a row with a weight above 0, but the weights of all "
-                f"{len(weight)} rows are 0."
-            )
-        return self.function(y_true[rows], rows_of(prediction, rows, self.from_raw), weight[rows])
+def of_counted_rows(
+    name: str,
+    function: MetricFunction,
+    from_raw: bool,
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return the score of a metric without the rows of weight 0, of which not all may be."""
+    if weight is None or np.all(weight):
+        return function(y_true, prediction, weight)
+    rows = np.flatnonzero(weight)
+    if len(rows) == 0:
+        raise DataError(
+            f"metric {name!r} needs a row with a weight above 0, but the weights of all "
+            f"{len(weight)} rows are 0."
+        )
+    return function(y_true[rows], rows_of(prediction, rows, from_raw), weight[rows])
 
 
 def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArray:
@@ -109,6 +97,21 @@ class Metric:
         """Return whether ``score`` is better than ``best`` by more than ``min_delta``."""
         gain = score - best if self.higher_is_better else best - score
         return gain > min_delta
+
+
+def built_in(
+    name: str,
+    score: MetricFunction,
+    tasks: tuple[Task, ...] = (),
+    what: str = "",
+    *,
+    higher: bool = False,
+    from_raw: bool = False,
+) -> Metric:
+    """Return the metric of a function of Hedgerow, by sums over rows if it is a :class:`Mean`."""
+    sums = score if isinstance(score, Mean | Explained) else None
+    counted = partial(of_counted_rows, name, score, from_raw)
+    return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
 
 
 def task_of(objective: Objective) -> Task:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Any
 
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.metrics import confusion, curves, probability, regression, scores
-from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
-from hedgerow.metrics.confusion import ClassScores, OfTable
-from hedgerow.metrics.curves import AucMu, Curve, OneAgainstOne, OneAgainstRest
-from hedgerow.metrics.regression import LossOf, MeanOf, RowValues, Skill
-from hedgerow.metrics.scores import Explained, Mean, RowSums
-from hedgerow.metrics.survival import Concordance
+from hedgerow.metrics import confusion, curves, scores
+from hedgerow.metrics import probability as p
+from hedgerow.metrics import regression as r
+from hedgerow.metrics.base import Metric, MetricFunction, Task, built_in
+from hedgerow.metrics.curves import Curve
+from hedgerow.metrics.scores import Explained, Mean
 from hedgerow.objectives import robust
 from hedgerow.objectives.quantile import Quantile
 from hedgerow.params import Interval
@@ -35,138 +35,127 @@ _DISTANCE = Interval(0.0, math.inf, low_open=True, high_open=True)
 _POWER = Interval(1.0, 2.0, low_open=True, high_open=True)
 _COUNT = Interval(1, 10_000, integer=True)
 
-Maker: TypeAlias = Callable[[float], "RowValues | MetricFunction"]
+_MEDIAN = partial(r.quantile_at, 0.5)
+
+_AVERAGES = {
+    "second": ("", _TWO),
+    "macro": ("mean over classes", _CLASSES),
+    "micro": ("of all rows together", _CLASSES),
+    "weighted": ("mean by weight of classes", _CLASSES),
+}
 
 
-def _mean(
-    name: str,
-    values: RowValues,
-    tasks: tuple[Task, ...],
-    what: str,
-    *,
-    higher: bool = False,
-    from_raw: bool = False,
-    then: Callable[[float], float] = float,
-) -> Metric:
-    """Return the metric for a mean over rows, transformed by ``then``."""
-    sums = Mean(values, then)
-    function = OfCountedRows(name, MeanOf(values, then), from_raw)
-    return Metric(name, function, higher, tasks, from_raw, sums, what, built_in=True)
+def _skill(values: scores.RowValues, constant: Callable[..., float]) -> MetricFunction:
+    return partial(r.skill, values, constant)
 
 
-def _of_all_rows(
-    name: str,
-    function: MetricFunction,
-    tasks: tuple[Task, ...],
-    what: str,
-    *,
-    higher: bool = False,
-    from_raw: bool = False,
-    sums: RowSums | None = None,
-) -> Metric:
-    """Return the metric for a score that needs all rows at once, unless it has ``sums``."""
-    counted = OfCountedRows(name, function, from_raw)
-    return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
+def _curve(name: str, summary: curves.Summary, by_weight: bool = False) -> MetricFunction:
+    return partial(curves.one_against_rest, name, summary, by_weight)
 
 
-def _of_numbers() -> Iterator[Metric]:
-    def mean(name: str, values: RowValues, what: str) -> Metric:
-        return _mean(name, values, _NUMBERS, what)
-
-    yield _mean(
-        "rmse", scores.squared_errors, _NUMBERS, "root of the mean squared error", then=math.sqrt
-    )
-    yield mean("mse", scores.squared_errors, "mean squared error")
-    yield mean("mae", scores.absolute_errors, "mean absolute error")
-    yield _of_all_rows(
-        "r2", scores.r2, _NUMBERS, "explained share of the variance", higher=True,
-        sums=Explained(),
-    )  # fmt: skip
-    yield mean("mape", regression.percentage_errors, "mean of abs(y - m) / abs(y)")
-    yield mean(
-        "smape", regression.symmetric_percentage_errors, "mean of 2 abs(y - m) / (abs(y) + abs(m))"
-    )
-    yield mean("msle", regression.squared_log_errors, "mean squared error of log(1 + y)")
-    yield _mean("rmsle", regression.squared_log_errors, _NUMBERS, "root of `msle`", then=math.sqrt)
-    yield _of_all_rows("median_error", regression.median_error, _NUMBERS, "median absolute error")
-    yield _of_all_rows("max_error", regression.largest_error, _NUMBERS, "largest absolute error")
-    yield _of_all_rows(
-        "explained_variance", regression.explained_variance, _NUMBERS,
-        "1 minus the variance of the errors over that of y", higher=True,
-    )  # fmt: skip
-    yield mean("log_cosh", LossOf(robust.LogCosh()), "mean of log cosh(y - m)")
-    yield mean("poisson_deviance", regression.poisson_deviances, "mean deviance, y from 0 on")
-    yield mean("poisson", regression.poisson_losses, "mean of m - y log m")
-    yield mean("poisson_nloglik", regression.poisson_likelihoods, "the same plus log(y!)")
-    yield mean("gamma_deviance", regression.gamma_deviances, "mean deviance, positive y")
-    yield mean("gamma_nloglik", regression.gamma_likelihoods, "mean of y / m + log m")
-    yield mean("cross_entropy", probability.cross_entropies, "for shares y and m from 0 to 1")
-    yield mean("kldiv", probability.divergences, "the same minus that of m = y")
-    for name, values, center, what in (
-        ("d2_absolute_error", scores.absolute_errors, regression.QuantileOf(0.5), "`mae`"),
-        ("d2_poisson", regression.poisson_deviances, weighted_mean, "`poisson_deviance`"),
-        ("d2_gamma", regression.gamma_deviances, weighted_mean, "`gamma_deviance`"),
-    ):
-        skill, text = Skill(values, center), f"1 minus {what} over that of the best constant"
-        yield _of_all_rows(name, skill, _NUMBERS, text, higher=True)
+def _table(summary: Callable[..., float]) -> MetricFunction:
+    return partial(confusion.of_table, summary)
 
 
-def _of_classes() -> Iterator[Metric]:
-    yield _mean("logloss", scores.log_losses, _CLASSES, "mean of -log(p of the true class)")
-    yield _mean(
-        "accuracy", scores.hits, _CLASSES, "share of rows classified correctly", higher=True
-    )
-    yield _mean("error", scores.misses, _CLASSES, "share of rows classified wrongly")
-    yield _mean("brier", probability.brier_scores, _CLASSES, "mean squared error of p")
-    yield _mean(
-        "hinge", probability.hinge_losses, _CLASSES, "mean of max(0, 1 - margin)", from_raw=True
-    )
+_OVER = "over that of the best constant"
+_PAIRS = "`auc` of pairs of classes, all alike (Hand and Till 2001)"
+_BY_RAW = "`auc` of pairs by raw scores (Kleiman and Page 2019)"
 
-    def curve(name: str, summary: curves.Summary, what: str, by_weight: bool = False) -> Metric:
-        function = OneAgainstRest(name, summary, by_weight)
-        return _of_all_rows(name, function, _CLASSES, what, higher=True)
+_OF_NUMBERS: tuple[tuple[str, MetricFunction, str], ...] = (
+    ("rmse", Mean(scores.squared_errors, math.sqrt), "root of the mean squared error"),
+    ("mse", Mean(scores.squared_errors), "mean squared error"),
+    ("mae", Mean(scores.absolute_errors), "mean absolute error"),
+    ("r2", Explained(), "explained share of the variance"),
+    ("mape", Mean(r.percentage_errors), "mean of abs(y - m) / abs(y)"),
+    ("smape", Mean(r.symmetric_errors), "mean of 2 abs(y - m) / (abs(y) + abs(m))"),
+    ("msle", Mean(r.squared_log_errors), "mean squared error of log(1 + y)"),
+    ("rmsle", Mean(r.squared_log_errors, math.sqrt), "root of `msle`"),
+    ("median_error", r.median_error, "median absolute error"),
+    ("max_error", r.largest_error, "largest absolute error"),
+    (
+        "explained_variance", r.explained_variance,
+        "1 minus the variance of the errors over that of y",
+    ),
+    ("log_cosh", Mean(partial(r.loss_of, robust.LogCosh())), "mean of log cosh(y - m)"),
+    ("poisson_deviance", Mean(r.poisson_deviances), "mean deviance, y from 0 on"),
+    ("poisson", Mean(r.poisson_losses), "mean of m - y log m"),
+    ("poisson_nloglik", Mean(r.poisson_likelihoods), "the same plus log(y!)"),
+    ("gamma_deviance", Mean(r.gamma_deviances), "mean deviance, positive y"),
+    ("gamma_nloglik", Mean(r.gamma_likelihoods), "mean of y / m + log m"),
+    ("cross_entropy", Mean(p.cross_entropies), "for shares y and m from 0 to 1"),
+    ("kldiv", Mean(p.divergences), "the same minus that of m = y"),
+    ("d2_absolute_error", _skill(scores.absolute_errors, _MEDIAN), f"1 minus `mae` {_OVER}"),
+    (
+        "d2_poisson", _skill(r.poisson_deviances, weighted_mean),
+        f"1 minus `poisson_deviance` {_OVER}",
+    ),
+    ("d2_gamma", _skill(r.gamma_deviances, weighted_mean), f"1 minus `gamma_deviance` {_OVER}"),
+)  # fmt: skip
+"""Metrics of numbers: name, score, description."""
 
-    yield curve("auc", Curve.area, "area under the ROC curve; classes by weight", True)
-    yield curve("average_precision", Curve.average_precision, "area under the PR curve, in steps")
-    yield curve("aucpr", Curve.precision_recall_area, "area under the PR curve, interpolated")
-    yield curve("ks", Curve.largest_gap, "largest distance of the classes' distributions")
-    yield curve("gini", curves.gini_of, "2 auc - 1; classes alike")
-    for name, one, by_weight, what in (
-        ("auc_ovr", OneAgainstRest, False, "`auc` of each class against the rest, all alike"),
-        ("auc_ovr_weighted", OneAgainstRest, True, "the same, classes by weight"),
-    ):
-        yield _of_all_rows(name, one(name, Curve.area, by_weight), _MANY, what, higher=True)
-    for name, by_weight, what in (
-        ("auc_ovo", False, "`auc` of pairs of classes, all alike (Hand and Till 2001)"),
-        ("auc_ovo_weighted", True, "the same, pairs by weight"),
-    ):
-        yield _of_all_rows(name, OneAgainstOne(name, by_weight), _MANY, what, higher=True)
-    yield _of_all_rows(
-        "auc_mu", AucMu(), _MANY, "`auc` of pairs by raw scores (Kleiman and Page 2019)",
-        higher=True, from_raw=True,
-    )  # fmt: skip
+_OF_CLASSES: tuple[tuple[str, tuple[Task, ...], MetricFunction, str], ...] = (
+    ("logloss", _CLASSES, Mean(scores.log_losses), "mean of -log(p of the true class)"),
+    ("accuracy", _CLASSES, Mean(scores.hits), "share of rows classified correctly"),
+    ("error", _CLASSES, Mean(scores.misses), "share of rows classified wrongly"),
+    ("brier", _CLASSES, Mean(p.brier_scores), "mean squared error of p"),
+    ("hinge", _CLASSES, Mean(p.hinge_losses), "mean of max(0, 1 - margin)"),
+    (
+        "auc", _CLASSES, _curve("auc", Curve.area, True),
+        "area under the ROC curve; classes by weight",
+    ),
+    (
+        "average_precision", _CLASSES, _curve("average_precision", Curve.average_precision),
+        "area under the PR curve, in steps",
+    ),
+    (
+        "aucpr", _CLASSES, _curve("aucpr", Curve.precision_recall_area),
+        "area under the PR curve, interpolated",
+    ),
+    (
+        "ks", _CLASSES, _curve("ks", Curve.largest_gap),
+        "largest distance of the classes' distributions",
+    ),
+    ("gini", _CLASSES, _curve("gini", curves.gini_of), "2 auc - 1; classes alike"),
+    (
+        "auc_ovr", _MANY, _curve("auc_ovr", Curve.area),
+        "`auc` of each class against the rest, all alike",
+    ),
+    (
+        "auc_ovr_weighted", _MANY, _curve("auc_ovr_weighted", Curve.area, True),
+        "the same, classes by weight",
+    ),
+    ("auc_ovo", _MANY, partial(curves.one_against_one, "auc_ovo", False), _PAIRS),
+    (
+        "auc_ovo_weighted", _MANY, partial(curves.one_against_one, "auc_ovo_weighted", True),
+        "the same, pairs by weight",
+    ),
+    ("auc_mu", _MANY, curves.auc_mu, _BY_RAW),
+    ("balanced_accuracy", _CLASSES, _table(confusion.balanced_accuracy), "mean recall"),
+    ("mcc", _CLASSES, _table(confusion.matthews), "Matthews' correlation coefficient"),
+    ("kappa", _CLASSES, _table(confusion.kappa), "Cohen's kappa"),
+)  # fmt: skip
+"""Metrics of classes: name, tasks, score, description."""
 
-    def table(
-        name: str, summary: Callable[..., float], what: str, tasks: tuple[Task, ...]
-    ) -> Metric:
-        return _of_all_rows(name, OfTable(summary), tasks, what, higher=True)
+_HIGHER = ("r2", "explained_variance", "d2_absolute_error", "d2_poisson", "d2_gamma")
+_LOWER = ("logloss", "error", "brier", "hinge")
+_FROM_RAW = ("hinge", "auc_mu")
 
-    yield table("balanced_accuracy", confusion.balanced_accuracy, "mean recall", _CLASSES)
-    yield table("mcc", confusion.matthews, "Matthews' correlation coefficient", _CLASSES)
-    yield table("kappa", confusion.kappa, "Cohen's kappa", _CLASSES)
+
+def _without_parameter() -> Iterator[Metric]:
+    for name, score, what in _OF_NUMBERS:
+        yield built_in(name, score, _NUMBERS, what, higher=name in _HIGHER)
+    for name, tasks, score, what in _OF_CLASSES:
+        higher, from_raw = name not in _LOWER, name in _FROM_RAW
+        yield built_in(name, score, tasks, what, higher=higher, from_raw=from_raw)
     for kind, what in (
         ("precision", "share of class 1 among rows predicted so"),
         ("recall", "share of class 1 that is predicted so"),
         ("f1", "harmonic mean of precision and recall"),
     ):
-        yield table(kind, ClassScores(kind, "second"), what, _TWO)  # type: ignore[arg-type]
-        for averaging, mean in (
-            ("macro", "mean over classes"),
-            ("micro", "of all rows together"),
-            ("weighted", "mean by weight of classes"),
-        ):
-            scorer = ClassScores(kind, averaging)  # type: ignore[arg-type]
-            yield table(f"{kind}_{averaging}", scorer, f"`{kind}`, {mean}", _CLASSES)
+        for averaging, (mean, tasks) in _AVERAGES.items():
+            name, text = (f"{kind}_{averaging}", f"`{kind}`, {mean}") if mean else (kind, what)
+            score = _table(partial(confusion.class_score, kind, averaging))
+            yield built_in(name, score, tasks, text, higher=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,93 +165,92 @@ class WithParameter:
     Attributes
     ----------
     make : callable
-        ``make(value)`` returns the values of rows or, if not ``by_row``, the function itself.
+        ``make(value)`` returns the score.
     attribute : str
         Attribute of objectives that has the same parameter.
     """
 
-    make: Maker
+    make: Callable[[Any], MetricFunction]
     attribute: str
     default: float
     allowed: Interval
     tasks: tuple[Task, ...]
     what: str
     higher: bool = False
-    by_row: bool = True
 
     def metric(self, name: str, value: float) -> Metric:
         """Return the metric for a value of its parameter."""
-        if self.by_row:
-            return _mean(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
-        return _of_all_rows(name, self.make(value), self.tasks, self.what, higher=self.higher)  # type: ignore[arg-type]
+        return built_in(name, self.make(value), self.tasks, self.what, higher=self.higher)
+
+
+def _of_loss(
+    make: Callable[..., Any], attribute: str, default: float, allowed: Interval, what: str
+) -> WithParameter:
+    """Return the mean of a loss whose raw score is the prediction."""
+
+    def score(value: float) -> Mean:
+        return Mean(partial(r.loss_of, make(**{attribute: value})))
+
+    return WithParameter(score, attribute, default, allowed, _NUMBERS, what)
+
+
+def _mean(values: Callable[..., Any]) -> Callable[[float], Mean]:
+    return lambda value: Mean(partial(values, value))
 
 
 WITH_PARAMETER: dict[str, WithParameter] = {
-    "pinball": WithParameter(
-        lambda level: LossOf(Quantile(level=level)), "level", 0.5, _SHARE, _NUMBERS,
-        "mean pinball loss at a quantile",
+    "pinball": _of_loss(Quantile, "level", 0.5, _SHARE, "mean pinball loss at a quantile"),
+    "expectile": _of_loss(robust.Expectile, "expectile", 0.5, _SHARE, "mean asymmetric square"),
+    "huber": _of_loss(robust.Huber, "delta", 1.0, _DISTANCE, "mean of Huber's loss at delta"),
+    "pseudo_huber": _of_loss(
+        robust.PseudoHuber, "delta", 1.0, _DISTANCE, "mean of the smooth loss at delta"
     ),
-    "expectile": WithParameter(
-        lambda level: LossOf(robust.Expectile(expectile=level)), "expectile", 0.5, _SHARE, _NUMBERS,
-        "mean asymmetric square",
-    ),
-    "huber": WithParameter(
-        lambda delta: LossOf(robust.Huber(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
-        "mean of Huber's loss at delta",
-    ),
-    "pseudo_huber": WithParameter(
-        lambda delta: LossOf(robust.PseudoHuber(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
-        "mean of the smooth loss at delta",
-    ),
-    "fair": WithParameter(
-        lambda delta: LossOf(robust.Fair(delta=delta)), "delta", 1.0, _DISTANCE, _NUMBERS,
-        "mean of Fair's loss at delta",
-    ),
+    "fair": _of_loss(robust.Fair, "delta", 1.0, _DISTANCE, "mean of Fair's loss at delta"),
     "tweedie_deviance": WithParameter(
-        regression.TweedieDeviances, "tweedie_power", 1.5, _POWER, _NUMBERS,
+        _mean(r.tweedie_deviances), "tweedie_power", 1.5, _POWER, _NUMBERS,
         "mean deviance of a power",
     ),
     "tweedie_nloglik": WithParameter(
-        regression.TweedieLikelihoods, "tweedie_power", 1.5, _POWER, _NUMBERS,
+        _mean(r.tweedie_likelihoods), "tweedie_power", 1.5, _POWER, _NUMBERS,
         "part of the likelihood that depends on m",
     ),
     "d2_pinball": WithParameter(
-        regression.skill_of_pinball, "level", 0.5, _SHARE, _NUMBERS,
-        "1 minus `pinball` over that of the best constant", higher=True, by_row=False,
+        r.skill_of_pinball, "level", 0.5, _SHARE, _NUMBERS,
+        "1 minus `pinball` over that of the best constant", higher=True,
     ),
     "d2_tweedie": WithParameter(
-        regression.skill_of_tweedie, "tweedie_power", 1.5, _POWER, _NUMBERS,
-        "1 minus `tweedie_deviance` over that of the mean", higher=True, by_row=False,
+        lambda power: _skill(partial(r.tweedie_deviances, power), weighted_mean),
+        "tweedie_power", 1.5, _POWER, _NUMBERS,
+        "1 minus `tweedie_deviance` over that of the mean", higher=True,
     ),
     "error_at": WithParameter(
-        probability.MissesAt, "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
+        _mean(p.misses_at), "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
     ),
     "top_k_error": WithParameter(
-        probability.TopMisses, "", 2, _COUNT, _MANY, "share of rows not among the k first classes"
+        _mean(p.top_misses), "", 2, _COUNT, _MANY, "share of rows not among the k first classes"
     ),
     "top_k_accuracy": WithParameter(
-        probability.TopHits, "", 2, _COUNT, _MANY, "share of rows among the k first classes",
+        _mean(p.top_hits), "", 2, _COUNT, _MANY, "share of rows among the k first classes",
         higher=True,
     ),
     "calibration_error": WithParameter(
-        probability.CalibrationError, "", 10, _COUNT, _CLASSES,
-        "mean distance of p and share over so many bins", by_row=False,
+        lambda bins: partial(p.calibration_error, bins), "", 10, _COUNT, _CLASSES,
+        "mean distance of p and share over so many bins",
     ),
 }  # fmt: skip
 """Metrics with a parameter, by name."""
 
+_ORDERED = "share of the pairs in right order"
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        *_of_numbers(),
-        *_of_classes(),
+        *_without_parameter(),
         *(entry.metric(name, entry.default) for name, entry in WITH_PARAMETER.items()),
-        _of_all_rows(
-            "concordance", Concordance(), ("survival",), "share of the pairs in right order",
-            higher=True,
+        built_in(
+            "concordance", partial(curves.concordance, 1.0), ("survival",), _ORDERED, higher=True
         ),
     )
-}  # fmt: skip
+}
 
 ALIASES: dict[str, str] = {
     "l1": "mae",
@@ -306,11 +294,7 @@ ALIASES: dict[str, str] = {
 
 
 def find_metric(name: str, parameter_of: Callable[[str], float | None]) -> Metric | None:
-    """Return the metric for a name, with this name; None if there is none.
-
-    Raise ``ParameterError`` if the value is not a number, is out of range, or the metric
-    has no parameter.
-    """
+    """Return the metric for a name, with this name; None if there is none, or raise."""
     base, at, text = name.partition("@")
     base = ALIASES.get(base, base)
     if at and base == "error":

@@ -17,65 +17,40 @@ are left out of means.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 
-Averaging: TypeAlias = Literal["second", "macro", "micro", "weighted"]
 
-
-def confusion_table(
-    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-) -> FloatArray:
-    """Return the weight of the rows by true and predicted class."""
+def of_table(
+    summary: Callable[[FloatArray], float],
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return the summary of the table."""
     n_classes = prediction.shape[1]
     cell = y_true.astype(np.intp) * n_classes + prediction.argmax(axis=1)
     counts = np.bincount(cell, weight, n_classes * n_classes)
-    return np.asarray(counts.reshape(n_classes, n_classes), dtype=np.float64)
+    return summary(counts.reshape(n_classes, n_classes).astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True)
-class OfTable:
-    """A metric that applies ``summary`` to the table."""
-
-    summary: Callable[[FloatArray], float]
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        return float(self.summary(confusion_table(y_true, prediction, weight)))
-
-
-@dataclass(frozen=True, slots=True)
-class ClassScores:
-    """Precision, recall or F1.
-
-    Attributes
-    ----------
-    kind : {"precision", "recall", "f1"}
-    averaging : {"second", "macro", "micro", "weighted"}
-        ``"second"``: class 1 only.
-    """
-
-    kind: Literal["precision", "recall", "f1"]
-    averaging: Averaging
-
-    def __call__(self, table: FloatArray) -> float:
-        hits, true, predicted = table.diagonal(), table.sum(axis=1), table.sum(axis=0)
-        if self.averaging == "micro":
-            hits, true, predicted = hits.sum(), true.sum(), predicted.sum()
-        below = {"precision": predicted, "recall": true, "f1": 0.5 * (true + predicted)}[self.kind]
-        scores = share(np.atleast_1d(hits), np.atleast_1d(below))
-        if self.averaging == "second":
-            return float(scores[1])
-        if self.averaging == "micro":
-            return float(scores[0])
-        if self.averaging == "weighted":
-            return float((scores * true).sum() / true.sum())
-        return float(scores[(true > 0.0) | (predicted > 0.0)].mean())
+def class_score(kind: str, averaging: str, table: FloatArray) -> float:
+    """Return precision, recall or F1 of class 1 (``"second"``), or averaged over the classes."""
+    hits, true, predicted = table.diagonal(), table.sum(axis=1), table.sum(axis=0)
+    if averaging == "micro":
+        hits, true, predicted = hits.sum(), true.sum(), predicted.sum()
+    below = {"precision": predicted, "recall": true, "f1": 0.5 * (true + predicted)}[kind]
+    below = np.atleast_1d(below)
+    scores = np.divide(np.atleast_1d(hits), below, out=np.zeros(len(below)), where=below > 0.0)
+    if averaging == "second":
+        return float(scores[1])
+    if averaging == "micro":
+        return float(scores[0])
+    if averaging == "weighted":
+        return float((scores * true).sum() / true.sum())
+    return float(scores[(true > 0.0) | (predicted > 0.0)].mean())
 
 
 def balanced_accuracy(table: FloatArray) -> float:
@@ -85,10 +60,7 @@ def balanced_accuracy(table: FloatArray) -> float:
 
 
 def matthews(table: FloatArray) -> float:
-    """Return the correlation of true and predicted class; 0 by chance.
-
-    Matthews 1975; Gorodkin 2004 for more than two classes.
-    """
+    """Return the correlation of true and predicted class (Matthews 1975, Gorodkin 2004)."""
     total, true, predicted = table.sum(), table.sum(axis=1), table.sum(axis=0)
     together = table.diagonal().sum() * total - (true * predicted).sum()
     spread = (total**2 - (true**2).sum()) * (total**2 - (predicted**2).sum())
@@ -101,8 +73,3 @@ def kappa(table: FloatArray) -> float:
     chance = (table.sum(axis=1) * table.sum(axis=0)).sum() / total
     seen = table.diagonal().sum()
     return float((seen - chance) / (total - chance)) if total > chance else 0.0
-
-
-def share(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Return quotients; 0 for a denominator of 0."""
-    return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0.0))

@@ -1,4 +1,4 @@
-"""Scores of how well rows of a class rank before others, by descending score.
+"""Scores of order: how well rows of a class, or of early events, rank before others.
 
 Glossary
 --------
@@ -101,98 +101,63 @@ def gini_of(curve: Curve) -> float:
     return 2.0 * curve.area() - 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class OneAgainstRest:
-    """A summary of the curve of each class against all others, averaged over the classes.
+def one_against_rest(
+    name: str,
+    summary: Summary,
+    by_weight: bool,
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return the mean summary of the curves of each class against all others.
 
-    For two classes, only the curve of the second class.
-
-    Attributes
-    ----------
-    name : str
-        Name of the metric, for error messages.
-    summary : callable
-        ``summary(curve) -> float``.
-    by_weight : bool
-        Whether classes are weighted by their rows; otherwise the mean is unweighted.
+    For two classes, only the curve of the second class.  ``by_weight`` weights classes by their
+    rows.
     """
-
-    name: str
-    summary: Summary
-    by_weight: bool = False
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the score.
-
-        Raise ``DataError`` if a class has no rows, or all rows.
-        """
-        n_classes = prediction.shape[1]
-        if n_classes == 2:
-            return self._of_class(1, y_true, prediction, weight)[0]
-        found = [self._of_class(k, y_true, prediction, weight) for k in range(n_classes)]
-        scores, shares = np.array(found).T
-        return float(np.average(scores, weights=shares if self.by_weight else None))
-
-    def _of_class(
-        self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
-    ) -> tuple[float, float]:
-        """Return score and weight of a class."""
+    n_classes = prediction.shape[1]
+    scores, shares = [], []
+    for number in [1] if n_classes == 2 else range(n_classes):
         curve = Curve.of(y_true == number, prediction[:, number], weight)
         if curve.one_sided:
-            raise needs_classes(self.name, y_true, prediction.shape[1], number)
-        return self.summary(curve), float(curve.inside[-1])
+            raise needs_classes(name, y_true, n_classes, number)
+        scores.append(summary(curve))
+        shares.append(float(curve.inside[-1]))
+    if n_classes == 2:
+        return scores[0]
+    return float(np.average(scores, weights=shares if by_weight else None))
 
 
-@dataclass(frozen=True, slots=True)
-class OneAgainstOne:
-    """Mean AUC of all pairs of classes (Hand and Till 2001).
+def one_against_one(
+    name: str,
+    by_weight: bool,
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return the mean AUC of all pairs of classes (Hand and Till 2001).
 
     The AUC of a pair is the mean of two: its rows by the probability of one class, and by
     the probability of the other.
-
-    Attributes
-    ----------
-    by_weight : bool
-        Whether pairs are weighted by their rows; otherwise the mean is unweighted.
     """
 
-    name: str
-    by_weight: bool = False
+    def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
+        first = Curve.of(y_true[rows] == one, prediction[rows, one], mass)
+        second = Curve.of(y_true[rows] == other, prediction[rows, other], mass)
+        return 0.5 * (first.area() + second.area())
 
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the score; parameters as of :class:`OneAgainstRest`."""
-
-        def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
-            first = Curve.of(y_true[rows] == one, prediction[rows, one], mass)
-            second = Curve.of(y_true[rows] == other, prediction[rows, other], mass)
-            return 0.5 * (first.area() + second.area())
-
-        n_classes = prediction.shape[1]
-        return mean_of_pairs(self.name, of_pair, n_classes, y_true, weight, self.by_weight)
+    return mean_of_pairs(name, of_pair, prediction.shape[1], y_true, weight, by_weight)
 
 
-@dataclass(frozen=True, slots=True)
-class AucMu:
-    """Mean over the pairs of classes of the AUC of the difference of their raw scores.
+def auc_mu(y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the mean over the pairs of classes of the AUC of the difference of their raw scores.
 
     Kleiman and Page 2019, with a cost of 1 for every mistake, as in LightGBM.
     """
 
-    name: str = "auc_mu"
+    def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
+        return Curve.of(y_true[rows] == one, raw[one, rows] - raw[other, rows], mass).area()
 
-    def __call__(
-        self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the score for raw scores, float64 (n_classes, n_rows)."""
-
-        def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
-            return Curve.of(y_true[rows] == one, raw[one, rows] - raw[other, rows], mass).area()
-
-        return mean_of_pairs(self.name, of_pair, len(raw), y_true, weight, False)
+    return mean_of_pairs("auc_mu", of_pair, len(raw), y_true, weight, False)
 
 
 def mean_of_pairs(
@@ -231,3 +196,31 @@ def needs_classes(name: str, y_true: FloatArray, n_classes: int, number: int) ->
             f"{len(y_true)} rows has class index {number}"
         )
     return DataError(f"{what}: give other validation rows or use eval_metric='logloss'.")
+
+
+def concordance(
+    risk_sign: float, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> float:
+    """Return Harrell's C: share of the comparable pairs that the prediction orders correctly.
+
+    A pair can be compared if its earlier time is an event.  Equal predictions count half, and pairs
+    of events at the same time are left out.  ``risk_sign`` is 1 if a large prediction means an
+    early event (a hazard), -1 for predicted times.
+    """
+    from hedgerow.kernels.concordance import concordant_pairs
+
+    time = y_true[:, 0] if y_true.ndim == 2 else np.abs(y_true)
+    event = y_true[:, 0] == y_true[:, 1] if y_true.ndim == 2 else y_true > 0.0
+    rank = np.unique(risk_sign * prediction, return_inverse=True)[1].reshape(-1) + 1
+    rows = np.argsort(time, kind="stable")
+    ordered = time[rows]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1], True])
+    mass = np.ones(len(time)) if weight is None else np.ascontiguousarray(weight)
+    tree = np.zeros(int(rank.max()) + 1)
+    right, total = concordant_pairs(rank, event, mass, rows, starts, tree)
+    if total <= 0.0:
+        raise DataError(
+            f"metric 'concordance' needs an event before the time of another row; {len(time)} "
+            "rows have none: give other validation rows, or use eval_metric='loss'."
+        )
+    return float(right / total)

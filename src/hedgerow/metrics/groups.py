@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,9 @@ class GroupScores:
         labels = tuple(self.labels[code] for code in present)
         return replace(self, labels=labels, codes=codes, rows=tuple(np.split(order, starts[1:])))
 
-    def scores(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
-    ) -> list[float]:
-        """Return the score of each group."""
-        return [
-            self.of_group(number, y_true, prediction, weight) for number in range(len(self.rows))
-        ]
+    def scores(self, *given: Any) -> list[float]:
+        """Return the score of each group; see :meth:`of_group`."""
+        return [self.of_group(number, *given) for number in range(len(self.rows))]
 
     def of_group(
         self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
@@ -97,19 +94,6 @@ class GroupScores:
         return min(found) if self.inner.higher_is_better else max(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OfGroup:
-    """The score of one group."""
-
-    all: GroupScores
-    number: int
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
-    ) -> float:
-        return self.all.of_group(self.number, y_true, prediction, weight)
-
-
 def grouped(item: GroupedMetric, inner: Metric) -> Metric:
     """Return the metric for ``item``, whose rows are not known yet."""
     scores = GroupScores(inner, item.groups, item.reduce)
@@ -118,19 +102,7 @@ def grouped(item: GroupedMetric, inner: Metric) -> Metric:
 
 
 def codes_of(values: AnyArray) -> tuple[IntArray, tuple[Any, ...]]:
-    """Return numbers and names of the groups of rows.
-
-    Parameters
-    ----------
-    values : array of shape (n_rows,)
-        Of any type with an equality test.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> codes_of(np.array(["b", None, "b"], dtype=object))
-    (array([0, 1, 0]), ('b', None))
-    """
+    """Return the number of the group of each row, and the names of the groups."""
     if values.dtype.kind != "O":
         labels, codes = np.unique(values, return_inverse=True)
         return codes.reshape(-1).astype(np.int64), tuple(labels.tolist())
@@ -238,5 +210,5 @@ def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[M
             continue
         for number, label in enumerate(scores.labels):
             name = f"{scores.inner.name}[{scores.by}={label}]"
-            found.append(replace(metric, name=name, function=OfGroup(scores, number)))
+            found.append(replace(metric, name=name, function=partial(scores.of_group, number)))
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,23 +13,15 @@ from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import ExactSum
-from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task, scored_as
+from hedgerow.metrics import scorers as sk
+from hedgerow.metrics.base import Metric, MetricFunction, Task, built_in, scored_as
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.choice import GroupedMetric, MetricChoice
+from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import grouped
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
-from hedgerow.metrics.scorers import (
-    is_scorer,
-    is_sklearn_metric,
-    name_of,
-    scorer_metric,
-    scorer_names,
-    sklearn_metric,
-    with_weight,
-)
 from hedgerow.metrics.scores import Center, Mean, RowSums
-from hedgerow.metrics.survival import Concordance
 from hedgerow.objectives.targets import SeveralTargets, mean_of
 from hedgerow.peer_words import metric_hint
 
@@ -43,37 +36,7 @@ def make_metrics(
     eval_metric: MetricChoice,
     objective: Objective,
 ) -> tuple[Metric, ...]:
-    """Build the metrics of ``eval_metric``; early stopping uses the first.
-
-    Parameters
-    ----------
-    eval_metric : str, callable, GroupedMetric, sequence of these, or None
-        Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
-        ``"loss"`` (the default) for the loss of the objective.  A
-        callable is a scorer ``(estimator, X, y)``, where higher is better; or it takes
-        ``(y_true, prediction, weight)``, or ``(y_true, prediction)`` and perhaps a
-        ``sample_weight``, and returns a number, where lower is better unless
-        its attribute ``higher_is_better`` is true; its ``__name__`` is its name.  Metric
-        functions of scikit-learn get labels, probabilities or scores, as they ask for.
-    objective : Objective
-
-    Returns
-    -------
-    tuple of Metric
-
-    Raises
-    ------
-    ParameterError
-        If a name is unknown, occurs twice, or does not apply to the task.
-
-    Examples
-    --------
-    >>> from hedgerow.metrics import make_metrics
-    >>> from hedgerow.objectives import make_objective
-    >>> metrics = make_metrics(["mae", "r2"], make_objective("squared_error"))
-    >>> [metric.name for metric in metrics]
-    ['mae', 'r2']
-    """
+    """Build the metrics of ``eval_metric``; early stopping uses the first."""
     if eval_metric is None:
         eval_metric = _LOSS
     if isinstance(eval_metric, str | GroupedMetric) or callable(eval_metric):
@@ -100,17 +63,17 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         return _grouped(item, objective, task)
     if isinstance(item, str) and item == _LOSS:
         return loss_metric(objective)
-    own_function = callable(item) and not is_scorer(item)
+    own_function = callable(item) and not sk.is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
         return of_targets(_make_metric(item, objective.single), objective)
-    if is_scorer(item):
-        return scorer_metric(item, objective, task)
+    if sk.is_scorer(item):
+        return sk.scorer_metric(item, objective, task)
     if callable(item):
-        found = sklearn_metric(item, objective, task) if is_sklearn_metric(item) else None
+        found = sk.sklearn_metric(item, objective, task) if sk.is_sklearn_metric(item) else None
         if found is not None:
             return found
         higher = bool(getattr(item, "higher_is_better", False))
-        return Metric(name_of(item), with_weight(item), higher)
+        return Metric(sk.name_of(item), sk.with_weight(item), higher)
     if isinstance(item, str) and task == "ranking":
         of_queries = ranking_metric(item, getattr(objective, "label_gain", None))
         if of_queries is not None:
@@ -161,9 +124,9 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
 
     metric = find_metric(item, parameter_of) if isinstance(item, str) else None
     if metric is None:
-        known = scorer_names() if isinstance(item, str) else []
+        known = sk.scorer_names() if isinstance(item, str) else []
         if is_one_of(item, known):
-            return scorer_metric(item, objective, task)
+            return sk.scorer_metric(item, objective, task)
         hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(
             f"unknown eval_metric {brief(item)}; known: {', '.join(map(repr, usable))}, and "
@@ -175,23 +138,17 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
             f"{task}; use one of {', '.join(map(repr, usable))}."
         )
     if metric.name == "concordance":
-        function = Concordance(float(getattr(objective, "risk_sign", 1.0)))
-        return replace(metric, function=OfCountedRows(metric.name, function))
+        sign = float(getattr(objective, "risk_sign", 1.0))
+        return built_in(
+            metric.name, partial(concordance, sign), metric.tasks, metric.what, higher=True
+        )
     return metric
 
 
 def metrics_of_queries(
     metrics: Sequence[Metric], objective: Objective, queries: QueryRows
 ) -> tuple[Metric, ...]:
-    """Return the metrics of a ranking for rows of these queries; custom functions are unchanged.
-
-    Parameters
-    ----------
-    metrics : sequence of Metric
-    objective : Objective
-        Its loss may be among the metrics.
-    queries : QueryRows
-    """
+    """Return the metrics of a ranking for rows of these queries; custom functions are unchanged."""
 
     def bound(metric: Metric) -> Metric:
         if metric.name == _LOSS:
@@ -204,34 +161,24 @@ def metrics_of_queries(
     return tuple(bound(metric) for metric in metrics)
 
 
-@dataclass(frozen=True, slots=True)
-class MeanOfTargets:
-    """The mean of ``function`` over the targets.
-
-    Like scikit-learn's ``multioutput="uniform_average"``; for labels the mean over the
-    columns (``average="macro"``).
-    """
-
-    function: MetricFunction
-    objective: SeveralTargets
-    from_raw: bool = False
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the mean score.
-
-        Both arrays have shape (n_rows, n_targets); raw scores have shape (n_targets, n_rows).
-        """
-        return mean_of(
-            self.function(column, own, weight)
-            for column, own in columns_of(y_true, prediction, self.objective, self.from_raw)
-        )
+def _mean_of_targets(
+    function: MetricFunction,
+    objective: SeveralTargets,
+    from_raw: bool,
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return the mean of ``function`` over the targets, as scikit-learn's uniform average does."""
+    return mean_of(
+        function(column, own, weight)
+        for column, own in columns_of(y_true, prediction, objective, from_raw)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SumsOfTargets:
-    """The sums of :class:`MeanOfTargets`: those of ``single`` for each target."""
+    """The sums of a mean over the targets: those of ``single`` for each target."""
 
     single: RowSums
     objective: SeveralTargets
@@ -276,6 +223,6 @@ def columns_of(
 
 def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
     """Return the metric of several targets made from the metric of one target."""
-    function = MeanOfTargets(single.function, objective, single.from_raw)
+    function = partial(_mean_of_targets, single.function, objective, single.from_raw)
     sums = single.sums and SumsOfTargets(single.sums, objective, single.from_raw)
     return replace(single, function=function, sums=sums)

@@ -9,8 +9,6 @@ margin        raw score of the true class minus the largest of the others; for o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
@@ -29,39 +27,22 @@ def brier_scores(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     return np.asarray((prediction**2).sum(axis=1) - 2.0 * chosen + 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class MissesAt:
-    """1 for each row on the wrong side of a threshold on the probability of class 1."""
-
-    threshold: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        return np.asarray(((prediction[:, 1] > self.threshold) != y_true).astype(np.float64))
+def misses_at(threshold: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return 1 for each row on the wrong side of a threshold on the probability of class 1."""
+    return np.asarray(((prediction[:, 1] > threshold) != y_true).astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True)
-class TopMisses:
-    """1 for each row whose class is not among the ``k`` most probable classes.
-
-    Classes with the same probability as the true one rank before it, as in LightGBM.
-    """
-
-    k: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
-        rank = (prediction >= chosen[:, None]).sum(axis=1)
-        return np.asarray((rank > self.k).astype(np.float64))
+def top_misses(k: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return 1 for each row whose class is not among the ``k`` most probable classes."""
+    # Classes with the same probability as the true one rank before it, as in LightGBM.
+    chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
+    rank = (prediction >= chosen[:, None]).sum(axis=1)
+    return np.asarray((rank > k).astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True)
-class TopHits:
-    """1 minus :class:`TopMisses`."""
-
-    k: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        return 1.0 - TopMisses(self.k)(y_true, prediction)
+def top_hits(k: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return 1 minus :func:`top_misses`."""
+    return 1.0 - top_misses(k, y_true, prediction)
 
 
 def _check_shares(y_true: FloatArray) -> None:
@@ -99,31 +80,20 @@ def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(0.0, 1.0 - (raw.T[rows, chosen] - others.max(axis=1))))
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationError:
-    """Mean distance of probability and share, over bins of equal width (Guo et al. 2017).
+def calibration_error(
+    bins: float, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> float:
+    """Return the mean distance of probability and share, over bins of equal width.
 
-    For two classes, the probability of the second; for more, that of the most probable
-    class, and the share of rows that belong to this class.
-
-    Attributes
-    ----------
-    bins : float
-        A whole number; a bin contains its lower edge.
+    Guo et al. 2017; for two classes the probability of the second, for more that of the most
+    probable class, and the share of rows that belong to it.  A bin contains its lower edge.
     """
-
-    bins: float = 10.0
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        if prediction.shape[1] == 2:
-            said, seen = prediction[:, 1], y_true
-        else:
-            said = prediction.max(axis=1)
-            seen = (prediction.argmax(axis=1) == y_true).astype(np.float64)
-        mass = np.ones(len(said)) if weight is None else weight
-        n_bins = int(self.bins)
-        place = np.minimum((said * n_bins).astype(np.intp), n_bins - 1)
-        gaps = np.bincount(place, mass * (seen - said), n_bins)
-        return float(np.abs(gaps).sum() / mass.sum())
+    if prediction.shape[1] == 2:
+        said, seen = prediction[:, 1], y_true
+    else:
+        said = prediction.max(axis=1)
+        seen = (prediction.argmax(axis=1) == y_true).astype(np.float64)
+    mass, n_bins = np.ones(len(said)) if weight is None else weight, int(bins)
+    place = np.minimum((said * n_bins).astype(np.intp), n_bins - 1)
+    gaps = np.bincount(place, mass * (seen - said), n_bins)
+    return float(np.abs(gaps).sum() / mass.sum())

@@ -17,20 +17,7 @@ MOST_LABEL = 900
 
 
 def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
-    """Return the rows of each query, in the order in which the queries first occur.
-
-    Parameters
-    ----------
-    query : int64 (n_rows,), or None
-        A number for each query; None: all rows are one query.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = query_rows(np.array([7, 3, 7]), 3)
-    >>> found.rows.tolist(), found.starts.tolist()
-    ([0, 2, 1], [0, 2, 3])
-    """
+    """Return the rows of each query, in the order in which the queries first occur."""
     if query is None:
         rows = np.arange(n_rows)
         return QueryRows(rows, np.array([0, n_rows]), rows)

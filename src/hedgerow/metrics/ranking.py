@@ -132,18 +132,7 @@ class RankingMetric:
 
 
 def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> RankingMetric | None:
-    """Return the metric of this name; None if it is not a ranking metric.
-
-    Raise ``ParameterError`` for ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"``
-    with ``@k``, and a minus sign without effect.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> metric = ranking_metric("ndcg@2")
-    >>> round(metric(np.array([0.0, 1.0, 0.0]), np.array([3.0, 2.0, 1.0])), 4)
-    0.6309
-    """
+    """Return the metric of this name; None if it is not a ranking metric."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

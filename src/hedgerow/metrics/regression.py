@@ -6,8 +6,8 @@ A metric with a parameter uses the parameter of the training loss, if it has it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -15,33 +15,17 @@ from scipy.special import gammaln, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.metrics.scores import RowValues
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.quantile import Quantile
 
-RowValues = Callable[[FloatArray, FloatArray], FloatArray]
+if TYPE_CHECKING:
+    from hedgerow.metrics.base import MetricFunction
 
 
-@dataclass(frozen=True, slots=True)
-class MeanOf:
-    """A metric that is the weighted mean of a value of each row, transformed by ``then``."""
-
-    values: RowValues
-    then: Callable[[float], float] = float
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        return self.then(weighted_mean(self.values(y_true, prediction), weight))
-
-
-@dataclass(frozen=True, slots=True)
-class LossOf:
-    """The loss of each row by an objective whose raw score is the prediction."""
-
-    objective: MeanLoss
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        return self.objective.losses(y_true, prediction[None])
+def loss_of(objective: MeanLoss, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return the loss of each row by an objective whose raw score is the prediction."""
+    return objective.losses(y_true, prediction[None])
 
 
 def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
@@ -75,17 +59,12 @@ def gamma_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     return np.asarray(2.0 * (ratio - np.log(ratio) - 1.0))
 
 
-@dataclass(frozen=True, slots=True)
-class TweedieDeviances:
-    """Tweedie deviance of each row, for a power between 1 and 2."""
-
-    power: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        _check_pair(y_true, prediction, "tweedie_deviance", zero_target=True)
-        a, b = 1.0 - self.power, 2.0 - self.power
-        known = y_true**b / (a * b)
-        return np.asarray(2.0 * (known - y_true * prediction**a / a + prediction**b / b))
+def tweedie_deviances(power: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return the Tweedie deviance of each row, for a power between 1 and 2."""
+    _check_pair(y_true, prediction, "tweedie_deviance", zero_target=True)
+    a, b = 1.0 - power, 2.0 - power
+    known = y_true**b / (a * b)
+    return np.asarray(2.0 * (known - y_true * prediction**a / a + prediction**b / b))
 
 
 def percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -101,7 +80,7 @@ def squared_log_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray
     return np.asarray((np.log1p(y_true) - np.log1p(prediction)) ** 2)
 
 
-def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+def symmetric_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``2 |y - m| / (|y| + |m|)`` of each row; 0 if both are 0."""
     below = np.abs(y_true) + np.abs(prediction)
     out = np.zeros(len(y_true))
@@ -127,16 +106,11 @@ def gamma_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     return np.asarray(y_true / prediction + np.log(prediction))
 
 
-@dataclass(frozen=True, slots=True)
-class TweedieLikelihoods:
-    """The part of the negative log-likelihood that depends on m, as in both libraries."""
-
-    power: float
-
-    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-        _check_pair(y_true, prediction, "tweedie_nloglik", zero_target=True)
-        a, b = 1.0 - self.power, 2.0 - self.power
-        return np.asarray(prediction**b / b - y_true * prediction**a / a)
+def tweedie_likelihoods(power: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return the part of the negative log-likelihood that depends on m, as in both libraries."""
+    _check_pair(y_true, prediction, "tweedie_nloglik", zero_target=True)
+    a, b = 1.0 - power, 2.0 - power
+    return np.asarray(prediction**b / b - y_true * prediction**a / a)
 
 
 def largest_error(
@@ -165,38 +139,24 @@ def explained_variance(
     return _explained(variance(errors), variance(y_true))
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
-    """1 minus the mean of a value of each row over that of the best constant prediction.
-
-    Attributes
-    ----------
-    values : callable
-    constant : callable
-        ``constant(y_true, weight)`` returns this prediction.
-    """
-
-    values: RowValues
-    constant: Callable[[FloatArray, FloatArray | None], float]
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        best = np.full(len(y_true), self.constant(y_true, weight))
-        return _explained(
-            weighted_mean(self.values(y_true, prediction), weight),
-            weighted_mean(self.values(y_true, best), weight),
-        )
+def skill(
+    values: RowValues,
+    constant: Callable[[FloatArray, FloatArray | None], float],
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return 1 minus the mean of ``values`` over that of the best constant prediction."""
+    best = np.full(len(y_true), constant(y_true, weight))
+    return _explained(
+        weighted_mean(values(y_true, prediction), weight),
+        weighted_mean(values(y_true, best), weight),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class QuantileOf:
-    """:func:`weighted_quantile` at a level."""
-
-    level: float
-
-    def __call__(self, values: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_quantile(values, self.level, weight)
+def quantile_at(level: float, values: FloatArray, weight: FloatArray | None) -> float:
+    """Return :func:`weighted_quantile` at a level."""
+    return weighted_quantile(values, level, weight)
 
 
 def _explained(left: float, all_: float) -> float:
@@ -206,17 +166,8 @@ def _explained(left: float, all_: float) -> float:
 
 
 def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
-    """Return the smallest value whose cumulative weight reaches the share ``level``.
-
-    If the cumulative weight equals the level exactly, return the mean of this and the next
-    value: the median of 1, 2, 3, 4 is 2.5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), 0.5, np.array([1.0, 1.0, 4.0]))
-    2.0
-    """
+    """Return the smallest value whose cumulative weight reaches the share ``level``."""
+    # If it equals the level, the mean of this and the next value: the median of 1, 2, 3, 4 is 2.5.
     order = np.argsort(values, kind="stable")
     mass = np.ones(len(values)) if weight is None else weight[order]
     so_far = np.cumsum(mass)
@@ -226,11 +177,7 @@ def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | Non
     return float(0.5 * (values[order[place]] + values[order[following]]))
 
 
-def skill_of_pinball(level: float) -> Skill:
+def skill_of_pinball(level: float) -> MetricFunction:
     """Return the skill score of the pinball loss against the best constant."""
-    return Skill(LossOf(Quantile(level=level)), QuantileOf(level))
-
-
-def skill_of_tweedie(power: float) -> Skill:
-    """Return the skill score of the Tweedie deviance against the best constant."""
-    return Skill(TweedieDeviances(power), weighted_mean)
+    losses = partial(loss_of, Quantile(level=level))
+    return partial(skill, losses, partial(quantile_at, level))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,14 +35,7 @@ _TASKS: tuple[Task, ...] = ("regression", "two classes", "classes")
 
 
 def is_scorer(item: object) -> bool:
-    """Return whether a callable is a scorer: its first parameter is ``estimator``.
-
-    Examples
-    --------
-    >>> from sklearn.metrics import get_scorer
-    >>> is_scorer(get_scorer("f1")), is_scorer(lambda y_true, prediction, weight: 0.0)
-    (True, False)
-    """
+    """Return whether a callable is a scorer: its first parameter is ``estimator``."""
     if not callable(item):
         return False
     try:
@@ -61,10 +53,7 @@ def scorer_names() -> list[str]:
 
 
 def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
-    """Return the metric of a scorer.
-
-    Raise ``ParameterError`` for tasks without scorers in scikit-learn.
-    """
+    """Return the metric of a scorer; raise for tasks without scorers in scikit-learn."""
     from sklearn.metrics import get_scorer
 
     name = item if isinstance(item, str) else name_of(item)
@@ -74,8 +63,8 @@ def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
             f"model is for {task}: use a metric by name, or a function of (y_true, prediction, "
             "weight)."
         )
-    score = get_scorer(item)
-    return Metric(name, ScorerOf(name, score, objective, task), True, _TASKS, from_raw=True)
+    score = functools.partial(_score, name, get_scorer(item), objective, task)
+    return Metric(name, score, True, _TASKS, from_raw=True)
 
 
 def is_sklearn_metric(item: object) -> bool:
@@ -85,10 +74,7 @@ def is_sklearn_metric(item: object) -> bool:
 
 
 def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Task) -> Metric | None:
-    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other tasks.
-
-    By scikit-learn's names, scores and coefficients are better if higher, all others if lower.
-    """
+    """Return the metric of scikit-learn's ``function(y_true, y_pred)``; None for other tasks."""
     from sklearn.metrics import make_scorer
 
     if task not in _TASKS:
@@ -100,9 +86,11 @@ def sklearn_metric(function: Callable[..., Any], objective: Objective, task: Tas
         method = _METHODS.get(second, "predict_proba")
         if second == "y_score" and task == "classes":
             method = "predict_proba"
-    score = make_scorer(function, response_method=method)
+    scorer = make_scorer(function, response_method=method)
+    score = functools.partial(_score, name, scorer, objective, task)
+    # By their names, scores and coefficients are better if higher, all others if lower.
     higher = getattr(function, "higher_is_better", name.endswith(("_score", "_corrcoef")))
-    return Metric(name, ScorerOf(name, score, objective, task), bool(higher), _TASKS, from_raw=True)
+    return Metric(name, score, bool(higher), _TASKS, from_raw=True)
 
 
 def _without_arguments(item: object) -> object:
@@ -134,7 +122,7 @@ def with_weight(function: Callable[..., float]) -> MetricFunction:
             signature.bind(None, None, **({"sample_weight": None} if weighted else {}))
         except TypeError:
             continue
-        return OfTwoArguments(name_of(function), function, weighted)
+        return functools.partial(_of_two_arguments, function, weighted)
     raise ParameterError(
         f"eval_metric {name_of(function)!r} is called with (y_true, prediction, weight), or with "
         f"(y_true, prediction) and sample_weight=..., but takes {signature}: {reason}. Change its "
@@ -142,23 +130,19 @@ def with_weight(function: Callable[..., float]) -> MetricFunction:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OfTwoArguments:
-    """A metric of ``function(y_true, prediction)``, with a ``sample_weight`` if ``weighted``."""
-
-    name: str
-    function: Callable[..., float]
-    weighted: bool
-
-    def __call__(
-        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
-    ) -> float:
-        """Return the score; raise ``ParameterError`` for weights that it cannot use."""
-        if weight is None:
-            return self.function(y_true, prediction)
-        if not self.weighted:
-            raise no_weights(self.name)
-        return self.function(y_true, prediction, sample_weight=weight)
+def _of_two_arguments(
+    function: Callable[..., float],
+    weighted: bool,
+    y_true: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    """Return ``function(y_true, prediction)``, with a ``sample_weight`` if it is ``weighted``."""
+    if weight is None:
+        return function(y_true, prediction)
+    if not weighted:
+        raise no_weights(name_of_function(function))
+    return function(y_true, prediction, sample_weight=weight)
 
 
 def name_of(scorer: object) -> str:
@@ -170,52 +154,41 @@ def name_of(scorer: object) -> str:
     return name_of_function(function) if " at 0x" in text else text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScorerOf:
-    """A scorer as a metric of raw scores.
+def _score(
+    name: str,
+    scorer: Callable[..., Any],
+    objective: Objective,
+    task: Task,
+    y_true: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray | None,
+) -> float:
+    """Return ``scorer(estimator, X, y, sample_weight=...)`` for raw scores (n_outputs, n_rows)."""
+    rows = np.arange(len(y_true)).reshape(-1, 1)
+    target: AnyArray = y_true if task == "regression" else y_true.astype(np.int64)
+    given: dict[str, Any] = {}
+    if weight is not None:
+        if not _takes_weights(scorer):
+            raise no_weights(name)
+        given["sample_weight"] = weight
+    found = scorer(_stand_in(raw, objective, task), rows, target, **given)
+    value: float = found.item() if hasattr(found, "item") else found
+    return value
 
-    Attributes
-    ----------
-    score : callable
-        ``score(estimator, X, y, sample_weight=...)``.
-    """
 
-    name: str
-    score: Callable[..., Any]
-    objective: Objective
-    task: Task
-
-    def __call__(self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Return the score for raw scores, float64 (n_outputs, n_rows)."""
-        stand_in = _stand_in(raw, self.objective, self.task)
-        rows = np.arange(len(y_true)).reshape(-1, 1)
-        target: AnyArray = y_true if self.task == "regression" else y_true.astype(np.int64)
-        if weight is None:
-            return self._number(self.score(stand_in, rows, target))
-        self._check_weight()
-        return self._number(self.score(stand_in, rows, target, sample_weight=weight))
-
-    def _check_weight(self) -> None:
-        """Raise if the signature of the scorer shows that it takes no weights."""
-        inner = getattr(self.score, "_score_func", self.score)
-        try:
-            names = inspect.signature(inner).parameters.values()
-        except (TypeError, ValueError):
-            return
-        if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names):
-            raise no_weights(self.name)
-
-    def _number(self, found: Any) -> float:
-        item: Callable[[], Any] | None = getattr(found, "item", None)
-        value: float = found if item is None else item()
-        return value
+def _takes_weights(scorer: Callable[..., Any]) -> bool:
+    """Return whether the signature of a scorer allows weights, or is unknown."""
+    inner = getattr(scorer, "_score_func", scorer)
+    try:
+        names = inspect.signature(inner).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names)
 
 
 def _stand_in(raw: FloatArray, objective: Objective, task: Task) -> Any:
-    """Return the substitute for the model; its X has one column, the number of the row.
-
-    scikit-learn is imported late, because most fits do not need it.
-    """
+    """Return the substitute for the model; its X has one column, the number of the row."""
+    # Most fits do not need scikit-learn.
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
     class OfRows(BaseEstimator):  # type: ignore[misc]

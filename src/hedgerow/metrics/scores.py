@@ -15,6 +15,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.kernels.primitives.exact_sum import (
     ExactSum,
+    weighted_mean,
     weighted_means,
     weighted_sums,
 )
@@ -24,17 +25,12 @@ Center: TypeAlias = "float | FloatArray"
 """The mean of all targets, or of each of several targets."""
 
 
+RowValues: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""``values(y_true, prediction)`` returns a number for each row."""
+
+
 class RowSums(Protocol):
-    """A score from sums over rows, to which rows in several parts contribute.
-
-    The score of all rows is ``finish(*totals)`` with the totals over the parts.
-
-    Attributes
-    ----------
-    n_sums : int
-    uses_center : bool
-        Whether the sums depend on ``center``.
-    """
+    """A score from sums over rows: ``finish(*totals)`` with the totals over parts of the rows."""
 
     @property
     def n_sums(self) -> int:
@@ -57,10 +53,15 @@ class RowSums(Protocol):
 class Mean:
     """Weighted mean of ``values(y_true, prediction)``, transformed by ``then``."""
 
-    values: Callable[[FloatArray, FloatArray], FloatArray]
+    values: RowValues
     then: Callable[[float], float] = float
     n_sums: ClassVar[int] = 2
     uses_center: ClassVar[bool] = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        return self.then(weighted_mean(self.values(y_true, prediction), weight))
 
     def sums(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
@@ -78,10 +79,16 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Squared errors of the prediction, and of the mean."""
+    """Explained share of the variance, from squared errors of the prediction, and of the mean."""
 
     n_sums: ClassVar[int] = 2
     uses_center: ClassVar[bool] = True
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        center = AllRows.of(y_true, weight).center()
+        return self.finish(*self.sums(y_true, prediction, weight, center))
 
     def sums(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
@@ -110,10 +117,8 @@ def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 
 def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
-    """Return ``-log(probability of the true class)`` of each row.
-
-    Probabilities below the float64 epsilon are replaced by epsilon.
-    """
+    """Return ``-log(probability of the true class)`` of each row."""
+    # Probabilities below the float64 epsilon are replaced by epsilon.
     chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
     return np.asarray(-np.log(np.maximum(chosen, np.finfo(float).eps)))
 
@@ -126,10 +131,3 @@ def hits(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 def misses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return 1 minus :func:`hits`."""
     return 1.0 - hits(y_true, prediction)
-
-
-def r2(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Return the explained share of the variance; 1 is perfect, 0 is the mean of ``y_true``."""
-    center = AllRows.of(y_true, weight).center()
-    explained = Explained()
-    return explained.finish(*explained.sums(y_true, prediction, weight, center))

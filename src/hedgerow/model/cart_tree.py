@@ -154,10 +154,7 @@ class CartTree:
         return leaf
 
     def decrease(self) -> FloatArray:
-        """Return the decrease of weighted impurity by each split; 0 in a leaf.
-
-        It is ``weight * impurity`` of the node minus that of its children.
-        """
+        """Return the decrease of weighted impurity by each split; 0 in a leaf."""
         mixed = self.weighted_n_node_samples * self.impurity
         inner = np.flatnonzero(self.feature >= 0)
         result = np.zeros(self.node_count)

@@ -115,10 +115,7 @@ class Cells:
         return (self.forest.feature == column) & (self.threshold < highest)
 
     def without_zeros(self, keys: IntArray) -> IntArray:
-        """Replace numbers that count as missing by other numbers of their cells, if there are any.
-
-        ``keys`` are those of rows, as for :meth:`rows_of`.
-        """
+        """Replace numbers that count as missing by other numbers of their cells, if any exist."""
         limit = self.schema.zero_missing_up_to
         if limit is None:
             return keys

@@ -110,10 +110,7 @@ class EngineTables:
         return mask_tables(self._forest, self.splits)
 
     def masks(self, narrow: bool, share: float) -> tuple[tuple[Any, ...], Ranks | None]:
-        """Return the tables of the mask engine, with ranks if they pay for this many trees.
-
-        ``narrow`` requests keys of 32 bits; ``share`` is the fraction of the trees to predict.
-        """
+        """Return the tables of the mask engine, with ranks if they pay for this many trees."""
         if narrow:
             return self.mask32, None
         return self.mask_ranks if self.rank_cost < share * self.rank_gain else (self.mask64, None)

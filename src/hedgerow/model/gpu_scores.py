@@ -175,7 +175,7 @@ class HeldForest:
             computed: list[tuple[Lane, int, int]] = []
             for number, first in enumerate(range(0, n_rows, step)):
                 lane, count = lanes[number % len(lanes)], min(step, n_rows - first)
-                self._compute(lane, X, (first, count, first_tree, stop_tree))
+                self._compute(lane, X, first, count, (first_tree, stop_tree))
                 computed.append((lane, first, count))
                 if number > 0:
                     _download(*computed[number - 1], raw)
@@ -207,10 +207,11 @@ class HeldForest:
         lane.stream.wait()
         return counts
 
-    def _compute(self, lane: Lane, X: GpuArray, part: tuple[int, int, int, int]) -> None:
-        """Begin to score rows; ``part``: first row, number of rows, first tree, last tree + 1."""
-        forest, (first, count, *trees) = self._forest, part
-        itemsize, (start, stop) = X.dtype.itemsize, X.span
+    def _compute(
+        self, lane: Lane, X: GpuArray, first: int, count: int, trees: tuple[int, int]
+    ) -> None:
+        """Begin to score ``count`` rows from ``first`` on, by a range of the trees."""
+        forest, itemsize, (start, stop) = self._forest, X.dtype.itemsize, X.span
         length, backs_off = (stop - start) // itemsize, self._schema.unknown == "backoff"
         threads, n_words = _block(forest.columns.length * itemsize)
         rows = _rows_of(X, first, count, n_words > 0, forest.columns)

@@ -15,10 +15,8 @@ ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
 
 
 def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArray:
-    """Return the sum gain, number or cover over the splits of each column.
-
-    A split of a target statistic of two columns counts half for each.
-    """
+    """Return the sum gain, number or cover over the splits of each column."""
+    # A split of a target statistic of two columns counts half for each.
     check_model(model)
     forest = model.forest
     inner = forest.feature >= 0

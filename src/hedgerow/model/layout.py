@@ -201,16 +201,8 @@ def _same_sets(forest: Forest) -> IntArray:
 
 
 def equal_rows(*columns: AnyArray) -> tuple[IntArray, BoolArray]:
-    """Return the order that sorts rows, and which rows differ from the row before in this order.
-
-    ``columns`` hold the values of the rows, the most significant ones first.  The first of several
-    equal rows is the one that comes first.  ``np.unique(..., axis=0)`` takes ten times as long.
-
-    Examples
-    --------
-    >>> equal_rows(np.array([2, 1, 2]), np.array([5, 7, 5]))
-    (array([1, 0, 2]), array([ True,  True, False]))
-    """
+    """Return the order that sorts rows, and which rows differ from the row before in this order."""
+    # ``np.unique(..., axis=0)`` takes ten times as long.
     order = np.lexsort(columns[::-1])
     fresh = np.ones(len(order), dtype=np.bool_)
     for column in columns:

@@ -27,9 +27,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.data.schema import Schema, position_of
+from hedgerow.data.schema import position_of
 from hedgerow.errors import ParameterError, brief
-from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.cells import Boxes, Cells
 from hedgerow.model.forest import Forest
@@ -182,7 +181,10 @@ def _directions(model: Model, feature: Feature, direction: Direction) -> dict[in
         return {column: sign for column, sign in enumerate(signs) if sign != 0}
     column = position_of(feature, model.schema, "feature")
     name = model.schema.names[column]
-    _check_ordered(model.schema, column)
+    if model.schema.kinds[column] == "category":
+        raise ParameterError(
+            f"feature: column {name!r} is of kind 'category', whose values have no order."
+        )
     sign = signs[column] if direction is None else read_direction(direction, "direction")
     if sign == 0:
         raise ParameterError(
@@ -190,15 +192,6 @@ def _directions(model: Model, feature: Feature, direction: Direction) -> dict[in
             "(never falls) or -1 (never rises)."
         )
     return {column: sign}
-
-
-def _check_ordered(schema: Schema, column: int) -> None:
-    kind = schema.kinds[column]
-    if kind == "category":
-        raise ParameterError(
-            f"feature: column {schema.names[column]!r} is of kind {kind!r}, whose values have no "
-            "order."
-        )
 
 
 def _verify(
@@ -244,13 +237,18 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
         return None
     forest = cells.forest.tree(tree)
     value = sign * forest.value
-    least, most = _least_and_most(forest, value, sign)
+    least = most = value
+    if forest.slopes is not None:
+        bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
+        least, most = value + bounds.min(axis=0), value + bounds.max(axis=0)
     low, high = _ranges(forest, least, most, cells.may_stop[start:end])
     parts = cells.parts_values(column)[start:end]
     wrong = np.flatnonzero(parts & (high[forest.left] > low[forest.right]))
     nothing = np.zeros(0, dtype=np.int64)
-    if forest.slopes is not None and _turns(forest.slopes, column, sign):
-        return nothing
+    if forest.slopes is not None:
+        own_slopes = sign * forest.slopes.slope[forest.slopes.column == column]
+        if (own_slopes < 0.0).any():  # a leaf has a slope against the direction
+            return nothing
     if len(wrong) == 0:
         return None
     if forest.slopes is not None:  # only constant leaves can be compared by their boxes
@@ -271,19 +269,6 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
             keys[1, column] = 0
             return keys
     return None
-
-
-def _least_and_most(forest: Forest, value: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-    """Return the least and greatest prediction of each node, times ``sign``."""
-    if forest.slopes is None:
-        return value, value
-    bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
-    return value + bounds.min(axis=0), value + bounds.max(axis=0)
-
-
-def _turns(slopes: Slopes, column: int, sign: int) -> bool:
-    """Return whether a leaf has a slope against the direction."""
-    return bool((sign * slopes.slope[slopes.column == column] < 0.0).any())
 
 
 def _ranges(
@@ -348,19 +333,12 @@ def _rows_to_try(
     length = len(cells.ordered(column))
     n_cells = [len(cells.all(j)) for j in others]
     if length * math.prod(n_cells) <= n_points and length <= _SWEEP:
-        return True, iter([_all_rows(cells, others)])
+        keys = np.zeros((math.prod(n_cells), cells.forest.n_features), dtype=np.int64)
+        if others:
+            mesh = np.meshgrid(*(cells.all(j) for j in others), indexing="ij")
+            keys[:, others] = np.stack([part.reshape(-1) for part in mesh], axis=1)
+        return True, iter([keys])
     return False, _some_rows(cells, others, max(1, n_points // min(length, _SWEEP)), seeds)
-
-
-def _all_rows(cells: Cells, columns: list[int]) -> IntArray:
-    """Return one row for each combination of cells."""
-    choices = [cells.all(j) for j in columns]
-    n_rows = math.prod(len(choice) for choice in choices)
-    keys = np.zeros((n_rows, cells.forest.n_features), dtype=np.int64)
-    if columns:
-        mesh = np.meshgrid(*choices, indexing="ij")
-        keys[:, columns] = np.stack([part.reshape(-1) for part in mesh], axis=1)
-    return keys
 
 
 def _some_rows(

@@ -73,7 +73,10 @@ class RowScorer:
     ) -> None:
         self._base = np.array(forest.base_score, dtype=np.float64).reshape(-1, 1)
         self._walk, self._leaves, self._reader = walk, leaves, reader
-        self._lookups = [] if reader is None else reader.lookups()
+        self._lookups: list[tuple[int, bytes]] = []
+        if reader is not None:
+            found = zip(reader.columns, reader.lookups, strict=True)
+            self._lookups = [(j, lookup.tobytes()) for j, lookup in found]
         self._stops = reader is not None and reader.unknown_stops
         n_features = len(kinds)
         self.shape = (1, n_features)
@@ -92,7 +95,8 @@ class RowScorer:
         floats = words.view(np.float64).reshape(self.shape)
         numbers = np.zeros(self.shape) if self._needs_numbers else floats
         bins = np.zeros(len(self._lookups), dtype=np.uint8)
-        sets = NO_SETS if self._reader is None else self._reader.sets_of_row()
+        reader = self._reader
+        sets = NO_SETS if reader is None else (reader.row_of_set, reader.sets)
         scratch = np.zeros(len(self._walk[5]) + len(self._walk[0]), dtype=np.uint64)
         arguments = (
             words,
@@ -106,10 +110,7 @@ class RowScorer:
         return Space(views[0], floats, views[1], bins, arguments)
 
     def of_floats(self, row: AnyArray) -> FloatArray:
-        """Return raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features).
-
-        All columns of the forest must be of kind ``"float"``.
-        """
+        """Return raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features)."""
         try:
             space = self._free.pop()
         except IndexError:

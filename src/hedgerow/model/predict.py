@@ -45,7 +45,6 @@ from hedgerow.model.categories import CategoryReader
 from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import CODINGS, flat_view
-from hedgerow.model.levels import LevelTables
 from hedgerow.model.one_row import RowScorer
 from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.once import once
@@ -204,10 +203,7 @@ class Predictor:
             yield scores.copy()
 
     def leaves(self, values: AnyArray | SparseTable, n_threads: int = 1) -> npt.NDArray[np.int32]:
-        """Return the leaf that each row reaches in each tree, as an index within the tree.
-
-        Parameters and errors are those of :meth:`raw_scores`.
-        """
+        """Return the leaf that each row reaches in each tree, as an index within the tree."""
         if isinstance(values, SparseTable):
             leaves = np.empty((values.n_rows, self._n_trees), dtype=np.int32)
 
@@ -273,7 +269,7 @@ class Predictor:
 
     def _batch(self, values: AnyArray) -> Batch:
         """Prepare a table for the kernels."""
-        rows, numbers = self.rows_of(values), NO_NUMBERS
+        rows, numbers = kernel_rows(values, self._codings, self._n_features), NO_NUMBERS
         if self._slopes is not None:
             numbers = floats_of(values, self._kinds)
         if self._category_reader is None:
@@ -315,59 +311,43 @@ class Predictor:
     ) -> None:
         """Add trees to all scores with the engine that is faster for this batch."""
         rows, categories, _, numbers = batch
-        n_rows, leaves = scores.shape[1], (*self._leaves, numbers)
+        n_rows, leaves, tables = scores.shape[1], (*self._leaves, numbers), self._tables
         narrow = rows[0].itemsize == 4
-        if n_rows < FEW_ROWS:
-            walk = self._tables.walk32 if narrow else self._tables.walk64
-            part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
-            space = walk_space(len(walk[0]), WALK_BLOCK, n_rows)
-            add_walked_trees(rows, walk, *part, space, leaves)
-            return
-        levels = self._tables.levels32 if narrow else self._tables.levels64
-        if levels is not None:
-            self._add_levels(levels, batch, scores, n_threads, first_tree, stop_tree)
-            return
-        mask_cost = self._tables.mask_cost * (1 + BLOCK_COST / n_rows)
-        masked = mask_cost <= self._tables.walk_cost
         share = (stop_tree - first_tree) / max(1, self._n_trees)
+        few = n_rows < FEW_ROWS
+        levels = None if few else tables.levels32 if narrow else tables.levels64
+        masked = not few and levels is None
         if masked:
-            masks, ranks = self._tables.masks(narrow, share)
+            mask_cost = tables.mask_cost * (1 + BLOCK_COST / n_rows)
+            masked = mask_cost <= tables.walk_cost
+        if levels is not None:
+            n_slots, own = len(levels.slots), tuple(levels)
+            block = self._block(min(BLOCK, n_rows + 15), levels.threshold.itemsize)
+        elif masked:
+            masks, ranks = tables.masks(narrow, share)
             block = self._block(min(BLOCK, n_rows + 15), masks[2].itemsize)
         else:
-            walk = self._tables.walk32 if narrow else self._tables.walk64
-            block = self._block(WALK_BLOCK, 8)
+            walk = tables.walk32 if narrow else tables.walk64
+            block = WALK_BLOCK if few else self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
-            if masked:
+            if levels is not None:
+                add_level_trees(rows, own, *part, level_space(n_slots, block), leaves)
+            elif masked:
                 space = mask_space(len(masks[0]), masks[-1], block)
                 add_masked_trees(rows, masks, *part, space, leaves, ranks)
             else:
                 space = walk_space(len(walk[0]), block, stop - start)
                 add_walked_trees(rows, walk, *part, space, leaves)
 
-        cost = min(mask_cost, self._tables.walk_cost) * share
-        run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
-
-    def _add_levels(
-        self, levels: LevelTables, batch: Batch, scores: FloatArray, n_threads: int,
-        first_tree: int, stop_tree: int,
-    ) -> None:  # fmt: skip
-        """Add symmetric trees, which have one split per level."""
-        tables, n_rows, n_slots = tuple(levels), scores.shape[1], len(levels.slots)
-        block = self._block(min(BLOCK, n_rows + 15), levels.threshold.itemsize)
-
-        def task(start: int, stop: int) -> None:
-            part = (scores, block, start, stop, first_tree, stop_tree, batch.categories)
-            space = level_space(n_slots, block)
-            add_level_trees(batch.rows, tables, *part, space, (*self._leaves, batch.numbers))
-
+        if few:
+            task(0, n_rows)
+            return
         cost = 1.0 * (stop_tree - first_tree)
+        if levels is None:
+            cost = (mask_cost if masked else tables.walk_cost) * share
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
-
-    def rows_of(self, values: AnyArray) -> Rows:
-        """Return the table in the form of :func:`kernel_rows`."""
-        return kernel_rows(values, self._codings, self._n_features)
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Return the block size: ``rows``, or fewer if their keys would not fit the cache."""

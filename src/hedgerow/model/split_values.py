@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.data.schema import position_of
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.model import Model
 
 HIGHEST_KEY = int(np.iinfo(np.int64).max)
 """Threshold of a split of whole numbers that separates the missing values from all others."""
@@ -48,7 +48,7 @@ class SplitValues(BoosterPart):
         True
         """
         model = self.model
-        position = _position_of(column, model)
+        position = position_of(column, model.schema, "column")
         if model.schema.kinds[position] == "category":
             raise ParameterError(
                 f"column {model.schema.names[position]!r} holds categories, whose splits are sets "
@@ -63,17 +63,3 @@ class SplitValues(BoosterPart):
         if model.schema.kinds[position] == "int":
             return np.where(keys == HIGHEST_KEY, np.inf, keys.astype(np.float64))
         return floats_of_keys(np.ascontiguousarray(keys))
-
-
-def _position_of(column: str | int, model: Model) -> int:
-    names = model.schema.names
-    if isinstance(column, str) and column in names:
-        return names.index(column)
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if 0 <= column < len(names):
-            return int(column)
-        raise ParameterError(f"column must be from 0 to {len(names) - 1}; got {brief(column)}.")
-    raise ParameterError(
-        f"the model has no column {brief(column)}; its columns are {', '.join(names[:20])}."
-        f"{did_you_mean(column, names)}"
-    )

@@ -12,8 +12,8 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
-from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_loss
-from hedgerow.objectives.quantile import SeveralQuantiles, is_several
+from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_classes, make_own_loss
+from hedgerow.objectives.quantile import SeveralQuantiles
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
     SeveralTargets,
@@ -49,22 +49,7 @@ def make_objective(
     level: Any = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Objective:
-    """Return the objective called ``name``, for ``n_outputs`` raw scores per row.
-
-    Raise ``ParameterError`` if the name is unknown, a value is out of range, or the
-    objective does not have one of the parameters.
-
-    Parameters
-    ----------
-    name : str
-        A name in :data:`OBJECTIVES`.
-    n_outputs : int, default=1
-        Number of classes, for objectives with one raw score per class.
-    level : float or sequence of float, optional
-        Alternative to the parameter ``quantile``.
-    parameters : mapping, optional
-        Values by name (:data:`PARAMETERS`); None means the default.
-    """
+    """Return the objective called ``name``, for ``n_outputs`` raw scores per row."""
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
         raise ParameterError(
@@ -81,7 +66,7 @@ def make_objective(
             )
     if name == "quantile":
         level = given.get("quantile", 0.5)
-        several = is_several(level)
+        several = listed(level) is not None
         return SeveralQuantiles(tuple(level)) if several else OBJECTIVES[name](1, level)
     return OBJECTIVES[name](n_outputs=n_outputs, **given)
 
@@ -94,20 +79,7 @@ def objective_for(
     task: Task = "regression",
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """Return the objective for a name or a custom loss (:mod:`hedgerow.objectives.custom.losses`).
-
-    Parameters
-    ----------
-    given : str, callable or object
-    target : float64 (n_rows,), or (n_rows, n_targets) for several targets
-        Targets of the training rows.
-    n_outputs, parameters
-        As for :func:`make_objective`.
-    task : {"regression", "two classes", "classes"}
-        For a custom loss; with ``"classes"`` there are ``n_outputs`` classes.
-    names : tuple of str, optional
-        Names of several targets.
-    """
+    """Return the objective for a name or a loss of the user, for the targets of the rows."""
     if target.ndim == 2 and not (isinstance(given, str) and given in ("aft", "cox")):
         return several_targets(
             lambda column: objective_for(given, column, n_outputs, parameters, task), target, names
@@ -121,8 +93,6 @@ def objective_for(
                 "None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
-        from hedgerow.objectives.custom.class_losses import make_own_classes
-
         return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)
 
@@ -154,10 +124,7 @@ def loss_record(objective: Objective) -> dict[str, Any]:
 
 
 def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) -> Objective:
-    """Return the objective of a model with this training record.
-
-    Raise ``ParameterError`` if the record does not fit the objective.
-    """
+    """Return the objective of a model with this training record."""
     if "targets" in training:
         alone = {key: value for key, value in training.items() if key != "targets"}
         single = objective_of_record(name, 1, alone)

@@ -21,10 +21,17 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.domain import (
+    TWO_CLASSES,
+    Domain,
+    check_classes,
+    check_interval,
+    check_spread,
+)
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
 from hedgerow.objectives.step_limits import PENALIZED_WEIGHT, SAFE_RATE, limit_without_penalty
+from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from hedgerow.objectives.beside import OffsetRows
@@ -124,7 +131,9 @@ class MeanLoss(WeightedLoss, ABC):
     constant_hessian: ClassVar[bool] = False
     second_order: ClassVar[bool] = True
     vanishing_hessian: ClassVar[bool] = False
+    domain: ClassVar[Domain] = None
     level: float = 0.5
+    n_outputs: int = 1
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
         """Return the limit on the Newton steps of leaves (:func:`longest_step`)."""
@@ -148,8 +157,14 @@ class MeanLoss(WeightedLoss, ABC):
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        """Raise if targets are so far apart that squares of residuals overflow."""
-        check_spread(target, self.name, first_row, origin)
+        """Raise ``DataError`` for the first target outside the ``domain`` of the loss."""
+        if self.domain is None:  # so that squares of residuals do not overflow
+            check_spread(target, self.name, first_row, origin)
+        elif isinstance(self.domain, Interval):
+            check_interval(target, self.name, self.domain, first_row)
+        else:
+            n_classes = 2 if self.domain == TWO_CLASSES else self.n_outputs
+            check_classes(target, self.name, n_classes, first_row)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         return self.start_of(AllRows.of(target, weight))

@@ -42,7 +42,7 @@ from hedgerow.objectives.domain import LOWEST_MEAN
 from hedgerow.objectives.global_sums import AllRows, Batch, merged
 from hedgerow.objectives.line_search import Slopes
 from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import bracket_of, largest_of_ranks, root_of
+from hedgerow.objectives.rowwise import bracket_of, extent_of, root_of
 from hedgerow.objectives.targets import SeveralTargets
 
 OffsetBatch: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray]"
@@ -93,10 +93,7 @@ class OffsetRows:
         return OffsetRows(batches, self.communicator)
 
     def means(self, values: Callable[[LossRows], Sequence[FloatArray]], n: int) -> list[float]:
-        """Return the weighted mean of each of the ``n`` arrays that ``values`` returns.
-
-        The raw scores of the rows are their offsets.
-        """
+        """Return the weighted mean of each of the ``n`` arrays that ``values`` returns."""
         sums = [ExactSum()] * (2 * n)
         for target, weight, offset in self.batches():
             arrays = values(LossRows(target, offset, weight))
@@ -107,30 +104,11 @@ class OffsetRows:
 
     def extent(self, output: int) -> tuple[float, float]:
         """Return the smallest and largest offset of an output."""
-        most = np.array([-np.inf, -np.inf])
-        for _, _, offset in self.batches():
-            if offset.shape[1] > 0:
-                own = offset[output]
-                most = np.maximum(most, [-float(own.min()), float(own.max())])
-        low, high = largest_of_ranks(self.plain(), most).tolist()
-        return -low, high
+        return extent_of(self.changed(lambda target, weight, offset: (offset[output], weight)))
 
 
 def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
-    """Return the constant that minimises the weighted loss when added to the offsets.
-
-    Returns
-    -------
-    float64 (n_outputs,)
-
-    Examples
-    --------
-    >>> from hedgerow.objectives import make_objective
-    >>> counts, exposure = np.array([1.0, 0.0, 3.0]), np.array([2.0, 1.0, 5.0])
-    >>> rows = OffsetRows.of(counts, None, np.log(exposure)[None])
-    >>> np.exp(start_beside(make_objective("poisson"), rows)).round(12).tolist()
-    [0.5]
-    """
+    """Return the constant that minimises the weighted loss when added to the offsets."""
     if isinstance(objective, SeveralTargets):
         parts = [
             start_beside(single, rows.of_target(k)) for k, single in enumerate(objective.singles)

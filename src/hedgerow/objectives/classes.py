@@ -8,9 +8,8 @@ one_vs_all     for each of K classes, a logistic loss against all others
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit, log_expit, xlog1py, xlogy
@@ -18,7 +17,7 @@ from scipy.special import expit, log_expit, xlog1py, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.base import both_classes, log_odds, sum_of_outputs
-from hedgerow.objectives.domain import check_classes, check_interval, check_two_classes
+from hedgerow.objectives.domain import CLASSES, TWO_CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     LeafRule,
@@ -31,7 +30,6 @@ from hedgerow.objectives.rowwise import RowLoss, check_number, root_of_mean
 from hedgerow.params import Interval
 
 Task = Literal["regression", "two classes", "classes"]
-_SHARE = Interval(0.0, 1.0)
 _FARTHEST_START = 34.5
 """Log-odds of a probability of 1 - 1e-15: the initial score for rows of one class."""
 
@@ -41,16 +39,10 @@ class CrossEntropy(RowLoss):
     """``y log(y / p) + (1 - y) log((1 - y) / (1 - p))``: 0 for a perfect prediction."""
 
     name: ClassVar[str] = "cross_entropy"
+    domain: ClassVar[Domain] = Interval(0.0, 1.0)
+    kernel = row_kernels.cross_entropy
     vanishing_hessian: ClassVar[bool] = True
     n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.cross_entropy
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_interval(target, self.name, _SHARE, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([log_odds(rows.mean())])
@@ -80,6 +72,8 @@ class Focal(RowLoss):
     """
 
     name: ClassVar[str] = "focal"
+    domain: ClassVar[Domain] = TWO_CLASSES
+    kernel = row_kernels.focal
     vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "two classes"
     n_outputs: int = 1
@@ -92,9 +86,6 @@ class Focal(RowLoss):
             open_share = Interval(0.0, 1.0, low_open=True, high_open=True)
             check_number(self.focal_alpha, "focal_alpha", open_share)
 
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.focal
-
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(self.focal_gamma), *self._factors()])
 
@@ -103,11 +94,6 @@ class Focal(RowLoss):
         if self.focal_alpha is None:
             return 1.0, 1.0
         return float(self.focal_alpha), 1.0 - float(self.focal_alpha)
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_two_classes(target, self.name, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         rate = rows.mean()
@@ -151,18 +137,12 @@ class Hinge(RowLoss):
     """
 
     name: ClassVar[str] = "hinge"
+    domain: ClassVar[Domain] = TWO_CLASSES
+    kernel = row_kernels.hinge
     task: ClassVar[Task] = "two classes"
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
     n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.hinge
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_two_classes(target, self.name, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return 1 or -1 for the class with more weight; 0 if both have the same."""
@@ -180,7 +160,7 @@ class Hinge(RowLoss):
 
     def leaf_rule(self, output: int) -> QuantileRule:
         """Return the rule: the derivative rises at margins, from minus the weight of class 1."""
-        return QuantileRule(_steps_to_margins, None)
+        return QuantileRule(lambda target, raw: np.where(target > 0.0, 1.0, -1.0) - raw, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +168,14 @@ class OneVsAll(RowLoss):
     """K logistic losses; the K probabilities are divided by their sum."""
 
     name: ClassVar[str] = "one_vs_all"
+    domain: ClassVar[Domain] = CLASSES
+    kernel = row_kernels.one_class
     vanishing_hessian: ClassVar[bool] = True
     task: ClassVar[Task] = "classes"
     n_outputs: int = 3
 
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.one_class
-
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(output)])
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_classes(target, self.name, self.n_outputs, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
@@ -225,7 +199,3 @@ class OneVsAll(RowLoss):
         """Return the first and second derivative of each row in the raw score of an output."""
         p = expit(raw[output])
         return p - (target == output), p * (1.0 - p)
-
-
-def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
-    return np.where(target > 0.0, 1.0, -1.0) - raw

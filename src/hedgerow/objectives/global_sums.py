@@ -178,10 +178,7 @@ class AllRows:
         groups: Callable[[FloatArray], tuple[IntArray | None, IntArray]],
         n_groups: int,
     ) -> tuple[IntArray, tuple[int, ...]]:
-        """Return the weight of each group as digits and limbs, see ``total_of``.
-
-        ``groups`` takes targets, and returns row positions (None: all rows) and their groups.
-        """
+        """Return the weight of each group as digits and limbs, see ``total_of``."""
         counts = np.zeros(n_groups, dtype=np.int64)
         sums, weighted = GroupSums(n_groups), False
         for target, weight in self.batches():
@@ -203,10 +200,8 @@ class AllRows:
 
 
 def gather_targets(parts: Sequence[FloatArray], communicator: Communicator) -> FloatArray:
-    """Concatenate the targets of all ranks: (n_rows,), or (n_rows, n_targets) in Fortran order.
-
-    A rank without parts does not know the number of targets.
-    """
+    """Concatenate the targets of all ranks: (n_rows,), or (n_rows, n_targets) in Fortran order."""
+    # A rank without parts does not know the number of targets.
     n_targets = max((part.shape[1] for part in parts if part.ndim == 2), default=0)
     n_targets = int(communicator.allreduce(np.array([n_targets], np.int64), "max")[0])
     empty = np.zeros((0, n_targets)) if n_targets > 0 else np.zeros(0)

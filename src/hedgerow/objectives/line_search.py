@@ -44,11 +44,9 @@ _UNIT_BITS = 46
 
 
 def unit_of(total: ExactSum | int) -> float:
-    """Return the unit for integer weights whose sums must not be rounded.
-
-    ``total`` is the weight of all rows of a fit, sampled or not.  It is about 2**46 units,
-    so weights of sampled rows may be some thousand times as large.
-    """
+    """Return the unit for integer weights whose sums must not be rounded."""
+    # It is that of all rows of a fit, sampled or not, and about 2**46 units, so weights of sampled
+    # rows may be some thousand times as large.
     mass = float(total)
     return math.ldexp(1.0, math.frexp(mass)[1] - _UNIT_BITS)
 
@@ -256,10 +254,7 @@ class LeafRows:
 def roots_of_sums(
     sums: Callable[[FloatArray], Slopes], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Return the step of each leaf, between ``low`` and ``high``, at which a sum is 0.
-
-    ``sums`` takes the steps, and returns sums of first and second derivatives of each leaf.
-    """
+    """Return the step of each leaf, between ``low`` and ``high``, at which a sum is 0."""
     step = np.clip(np.zeros(len(low)), low, high)
     for _ in range(_STEPS):
         slope, curvature = sums(step)
@@ -282,10 +277,8 @@ def roots_of_sums(
 
 
 def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:
-    """Return the quantile of values of equal weight ``mass`` by selection, without sorting.
-
-    Most tables have no weights, and selection takes linear time.
-    """
+    """Return the quantile of values of equal weight ``mass`` by selection, without sorting."""
+    # Most tables have no weights, and selection takes linear time.
     bounds = around(np.array([float(len(values) * mass)]), level)
     least, most = float(bounds[0][0]), float(bounds[1][0])
     at = min(int(least // mass), len(values) - 1)

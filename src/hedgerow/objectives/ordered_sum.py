@@ -89,10 +89,7 @@ class OrderedSum:
             self._sums[first, stop] = left + right
 
     def to_array(self) -> IntArray:
-        """Return the state, int64 (n_entries, FIELDS), to merge with those of other ranks.
-
-        An entry is a half and the bits of its sum, or a block, -1 and the bits of a value.
-        """
+        """Return the state, int64 (n_entries, FIELDS), to merge with those of other ranks."""
         keys = list(self._sums)
         keys += [(at, _IN_PART) for at, block in self._blocks.items() for _ in block]
         totals = np.concatenate([np.array(list(self._sums.values())), *self._blocks.values()])

@@ -18,9 +18,8 @@ perfect prediction.  Raw score is log m (log(1 + m) for the last).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -29,7 +28,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
-from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, check_interval
+from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     FAR_RATIO,
@@ -43,7 +42,6 @@ from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
-_NOT_NEGATIVE = Interval(0.0, LARGEST)
 _MOST_STEP = 0.999
 """Limit for a leaf without events and without a penalty, whose loss has no minimum."""
 
@@ -51,7 +49,7 @@ _MOST_STEP = 0.999
 class LogLinkLoss(RowLoss):
     """Base class of losses whose raw score is the logarithm of the mean."""
 
-    allowed: ClassVar[Interval] = _NOT_NEGATIVE
+    domain: ClassVar[Domain] = Interval(0.0, LARGEST)
     # Newton steps in a logarithm are too long if the expected value is small, and linear leaves
     # make them longer: at a learning rate of 0.3, linear leaves had 3 to 10 times the Poisson
     # loss of constant leaves after 30 rounds.
@@ -61,11 +59,6 @@ class LogLinkLoss(RowLoss):
     def step_limit(self, reg_lambda: float, rate: float) -> float:
         limit = limit_of_log_means(reg_lambda, rate)
         return min(limit, LONGEST_STEP) if self.has_far_targets else limit
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_interval(target, self.name, self.allowed, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the logarithm of the mean target, the best constant for all of these losses."""
@@ -99,6 +92,7 @@ class Poisson(LogLinkLoss):
     """Half the Poisson deviance."""
 
     name: ClassVar[str] = "poisson"
+    kernel = row_kernels.poisson
     n_outputs: int = 1
     has_far_targets: bool = field(default=False, repr=False, compare=False)
 
@@ -111,9 +105,6 @@ class Poisson(LogLinkLoss):
         """
         far = extent_of(rows)[1] > FAR_RATIO * (1.0 + rows.mean())
         return replace(self, has_far_targets=True) if far else self
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.poisson
 
     def distribution(self, raw: FloatArray) -> PoissonDistribution:
         """Return the distribution of each row, which has only the mean as parameter."""
@@ -144,7 +135,8 @@ class Gamma(LogLinkLoss):
     """Half the gamma deviance."""
 
     name: ClassVar[str] = "gamma"
-    allowed: ClassVar[Interval] = POSITIVE
+    kernel = row_kernels.gamma
+    domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 1
     has_far_targets: bool = field(default=False, repr=False, compare=False)
 
@@ -161,9 +153,6 @@ class Gamma(LogLinkLoss):
         scale = (1.0 + LONGEST_STEP) / rows.mean()
         far = rows.total(lambda target: np.maximum(0.0, 1.0 - scale * target)) > LONGEST_STEP
         return replace(self, has_far_targets=True) if far else self
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.gamma
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         far = np.log(target) - raw[0]
@@ -191,15 +180,13 @@ class Tweedie(LogLinkLoss):
     """
 
     name: ClassVar[str] = "tweedie"
+    kernel = row_kernels.tweedie
     n_outputs: int = 1
     tweedie_power: float = 1.5
 
     def __post_init__(self) -> None:
         allowed = Interval(1.0, 2.0, low_open=True, high_open=True)
         check_number(self.tweedie_power, "tweedie_power (1 is 'poisson', 2 is 'gamma')", allowed)
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.tweedie
 
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(self.tweedie_power)])
@@ -227,17 +214,11 @@ class SquaredLogError(RowLoss):
     """
 
     name: ClassVar[str] = "squared_log_error"
+    domain: ClassVar[Domain] = Interval(-1.0, LARGEST, low_open=True)
+    kernel = row_kernels.squared_log_error
     squares: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.squared_log_error
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_interval(target, self.name, Interval(-1.0, LARGEST, low_open=True), first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([rows.mean(np.log1p)])

@@ -81,10 +81,7 @@ class PrecomputedLoss(Objective, Protocol):
 
 
 def bound_to_rows(objective: Objective, target: FloatArray, weight: FloatArray | None) -> Objective:
-    """Return the objective with the arrays that it computes once for these targets.
-
-    An objective without a method ``bound_to(target, weight)`` is returned unchanged.
-    """
+    """Return the objective with the arrays that it computes once for these targets."""
     bind = getattr(objective, "bound_to", None)
     return objective if bind is None else cast(Objective, bind(target, weight))
 
@@ -100,11 +97,7 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
 
 
 def starts_with_round(objective: Objective) -> bool:
-    """Return whether gradients of all outputs are those at the scores before the round.
-
-    Otherwise the gradients of an output are at the scores that include the trees of the outputs
-    before it, if these join the scores at once.
-    """
+    """Return whether gradients of all outputs are those at the scores before the round."""
     if objective.kernel_id == PRECOMPUTED:
         return cast(PrecomputedLoss, objective).coupled
     return objective.kernel_id == SOFTMAX
@@ -148,11 +141,8 @@ class RowDerivatives:
         )
 
     def fill(self, data: LossData, output: int, round_: int = 0) -> None:
-        """Write g and h at the scores ``data.raw`` into ``data.probability``.
-
-        ``output`` is the output of the next tree in round ``round_``.  A coupled loss fills
-        all outputs before the first tree.
-        """
+        """Write g and h at the scores ``data.raw`` into ``data.probability``."""
+        # A coupled loss fills all outputs before the first tree of a round.
         if self.objective.kernel_id != PRECOMPUTED:
             if self.target.ndim == 2:  # each output has its own target; data holds a copy of one
                 data.target[:] = self.target[:, output]

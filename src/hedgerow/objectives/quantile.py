@@ -16,14 +16,12 @@ which never has a larger pinball loss than the scores themselves.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives import derivatives, row_kernels
@@ -89,6 +87,7 @@ class SeveralQuantiles(RowLoss):
     """
 
     name: ClassVar[str] = "quantile"
+    kernel = row_kernels.quantile
     scored_as: ClassVar[str] = "quantiles"
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
@@ -110,9 +109,6 @@ class SeveralQuantiles(RowLoss):
     def n_outputs(self) -> int:  # type: ignore[override]
         return len(self.levels)
 
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.quantile
-
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(self.levels[output])])
 
@@ -133,8 +129,3 @@ class SeveralQuantiles(RowLoss):
     def leaf_rule(self, output: int) -> QuantileRule:
         """Return the rule: a quantile of the residuals of each leaf."""
         return QuantileRule(residuals, self.levels[output])
-
-
-def is_several(level: object) -> bool:
-    """Return whether ``level`` is a sequence of levels."""
-    return listed(level) is not None

@@ -22,17 +22,15 @@ its fit does not minimise one loss.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.beside import OffsetRows
-from hedgerow.objectives.domain import LARGEST, check_spread
+from hedgerow.objectives.domain import LARGEST, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import QuantileRule, Slopes, residuals
 from hedgerow.objectives.rowwise import RowLoss, check_number
@@ -63,10 +61,8 @@ class Huber(_WithDelta):
     """Huber's loss (1964)."""
 
     name: ClassVar[str] = "huber"
+    kernel = row_kernels.huber
     constant_hessian: ClassVar[bool] = True
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.huber
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
@@ -83,9 +79,7 @@ class PseudoHuber(_WithDelta):
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as in XGBoost."""
 
     name: ClassVar[str] = "pseudo_huber"
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.pseudo_huber
+    kernel = row_kernels.pseudo_huber
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         r = raw[0] - target
@@ -103,9 +97,7 @@ class Fair(_WithDelta):
     """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as in LightGBM."""
 
     name: ClassVar[str] = "fair"
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.fair
+    kernel = row_kernels.fair
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
@@ -126,12 +118,10 @@ class LogCosh(RowLoss):
     """``log cosh r``: like ``r**2 / 2`` near 0 and like ``|r|`` far away."""
 
     name: ClassVar[str] = "log_cosh"
+    kernel = row_kernels.log_cosh
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
     n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.log_cosh
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         size = np.abs(raw[0] - target)
@@ -149,6 +139,7 @@ class Expectile(RowLoss):
     """Asymmetric squares (Newey and Powell 1987); at level 0.5 the squared error."""
 
     name: ClassVar[str] = "expectile"
+    kernel = row_kernels.expectile
     of_residuals: ClassVar[bool] = True
     squares: ClassVar[bool] = True
     n_outputs: int = 1
@@ -156,9 +147,6 @@ class Expectile(RowLoss):
 
     def __post_init__(self) -> None:
         check_number(self.expectile, "expectile", _LEVEL)
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.expectile
 
     def numbers(self, output: int) -> FloatArray:
         return np.array([float(self.expectile)])
@@ -178,25 +166,22 @@ class AbsolutePercentage(RowLoss):
     """Absolute error relative to the target; leaves take a weighted median."""
 
     name: ClassVar[str] = "mape"
+    kernel = row_kernels.mape
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
     n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any]:
-        return row_kernels.mape
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
         size = np.abs(target)
         outside = (size < 1.0 / LARGEST) | (size > LARGEST)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                f"objective 'mape' divides by the target: |y| must lie in [{1.0 / LARGEST:g}, "
-                f"{LARGEST:g}]; row {first_row + row} holds {float(target[row])!r}: leave the "
-                "row out, or use objective='absolute_error'."
-            ).at(first_row + row)
+        refuse_first(
+            outside, target, first_row,
+            f"objective 'mape' divides by the target: |y| must lie in [{1.0 / LARGEST:g}, "
+            f"{LARGEST:g}]; row {{row}} holds {{value}}: leave the row out, or use "
+            "objective='absolute_error'.",
+        )  # fmt: skip
         check_spread(target, self.name, first_row, origin)
 
     def start_of(self, rows: AllRows) -> FloatArray:

@@ -32,7 +32,7 @@ _FARTHEST_START = 2.0**40
 class RowLoss(MeanLoss):
     """Base class of losses of one row and one output, with the identity as link.
 
-    A subclass defines :meth:`losses` and :meth:`slopes`, may define a :meth:`kernel`, and
+    A subclass defines :meth:`losses` and :meth:`slopes`, may have a :attr:`kernel`, and
     overrides what differs.
 
     Examples
@@ -55,11 +55,8 @@ class RowLoss(MeanLoss):
     kernel_id: ClassVar[int] = PRECOMPUTED
     rowwise: ClassVar[bool] = True
     coupled: ClassVar[bool] = False
-    n_outputs: int = 1
-
-    def kernel(self) -> Callable[..., Any] | None:
-        """Return the compiled loop over rows, or None to use the slopes."""
-        return None
+    kernel: ClassVar[Callable[..., Any] | None] = None
+    """The compiled loop over rows; None to use the slopes."""
 
     def numbers(self, output: int) -> FloatArray:
         """Return the parameters of the loss for the kernel."""
@@ -77,7 +74,7 @@ class RowLoss(MeanLoss):
         )
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        kernel = self.kernel()
+        kernel = type(self).kernel
         if kernel is None:
             g[:], second = self.slopes(rows.target, rows.raw[output])
             np.maximum(second, SMALLEST_HESSIAN, out=h)

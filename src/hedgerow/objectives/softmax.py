@@ -14,7 +14,7 @@ from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_class
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss, sum_of_outputs
 from hedgerow.objectives.beside import OffsetRows, by_shares
-from hedgerow.objectives.domain import check_classes
+from hedgerow.objectives.domain import CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, RootRule, Slopes
 
@@ -29,14 +29,10 @@ class Softmax(MeanLoss):
     """
 
     name: ClassVar[str] = "softmax"
+    domain: ClassVar[Domain] = CLASSES
     vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.SOFTMAX
     n_outputs: int = 3
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_classes(target, self.name, self.n_outputs, first_row)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         share = np.clip(rows.shares(self.n_outputs), 1e-15, None)

@@ -31,16 +31,9 @@ The total, and not the largest weight, because a row of weight k must act like k
 
 @lru_cache(maxsize=64)
 def descending_step(rate: float) -> float:
-    """Return the longest step, before the learning rate, that surely lowers the loss of a leaf.
-
-    Rates above 1 are too large for any such step: the change is then that of a rate of 1.  A
-    rate of 0 means that steps do not add up, as in a random forest; then there is no limit.
-
-    Examples
-    --------
-    >>> round(descending_step(1.0), 2), round(descending_step(0.1), 1)
-    (1.79, 58.6)
-    """
+    """Return the longest step, before the learning rate, that surely lowers the loss of a leaf."""
+    # Rates above 1 are too large for any such step: the change is then that of a rate of 1.  A
+    # rate of 0 means that steps do not add up, as in a random forest; then there is no limit.
     if rate == 0.0:
         return math.inf
     share = min(rate, 1.0)

@@ -202,11 +202,7 @@ class SeveralTargets:
 def check_part(
     objective: Objective, target: FloatArray, first_row: int, origin: FloatArray
 ) -> None:
-    """Check the targets of a part of the rows that starts at row ``first_row``.
-
-    Raise ``DataError`` if a target is outside the domain of the loss; the message names its
-    row.
-    """
+    """Check the targets of a part of the rows that starts at row ``first_row``."""
     if isinstance(objective, SeveralTargets):
         objective.check_part(target, first_row, origin.tolist())
     else:
@@ -244,10 +240,7 @@ def several_targets(
     target: FloatArray,
     names: tuple[str, ...] | None = None,
 ) -> Objective:
-    """Return the loss of all columns of ``target``.
-
-    Raise ``ParameterError`` if the loss does not have a single output.
-    """
+    """Return the loss of all columns of ``target``."""
     n_targets = target.shape[1]
     single = make(np.ascontiguousarray(target[:, 0]))
     _check_single(single)
@@ -270,10 +263,7 @@ def targets_record(objective: SeveralTargets) -> dict[str, Any]:
 
 
 def targets_of_record(single: Objective, record: object, n_outputs: int) -> Objective:
-    """Read the result of :func:`targets_record`; the record is not trusted.
-
-    Raise ``ParameterError`` if the record does not describe ``n_outputs`` targets.
-    """
+    """Read the result of :func:`targets_record`; the record is not trusted."""
     names = record.get("names") if isinstance(record, Mapping) else None
     named = record.get("named") if isinstance(record, Mapping) else None
     right = isinstance(names, list) and all(isinstance(name, str) for name in names)

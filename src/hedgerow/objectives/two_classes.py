@@ -17,14 +17,9 @@ from scipy.special import expit
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss, both_classes, log_odds
-from hedgerow.objectives.domain import check_two_classes
+from hedgerow.objectives.domain import TWO_CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import (
-    LONGEST_STEP,
-    LeafRule,
-    SumsRule,
-    root_rule,
-)
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, SumsRule, root_rule
 
 _FAR = derivatives.FARTHEST_MARGIN
 
@@ -34,20 +29,15 @@ class Logistic(MeanLoss):
     """Negative binomial log-likelihood; raw score is the log-odds of class 1."""
 
     name: ClassVar[str] = "logistic"
+    domain: ClassVar[Domain] = TWO_CLASSES
     vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.LOGISTIC
     n_outputs: int = 1
 
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_two_classes(target, self.name, first_row)
-
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([log_odds(rows.mean())])
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the first and second derivative of each row."""
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         p = expit(raw)
         return p - target, p * (1.0 - p)
 
@@ -69,20 +59,15 @@ class Exponential(MeanLoss):
     """Exponential loss of two classes; raw score is half the log-odds of class 1."""
 
     name: ClassVar[str] = "exponential"
+    domain: ClassVar[Domain] = TWO_CLASSES
     vanishing_hessian: ClassVar[bool] = True
     kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
     n_outputs: int = 1
 
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_two_classes(target, self.name, first_row)
-
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([0.5 * log_odds(rows.mean())])
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the first and second derivative of each row."""
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         sign = np.where(target > 0.0, 1.0, -1.0)
         size = np.exp(np.clip(-sign * raw, -_FAR, _FAR))
         return -sign * size, size

@@ -20,6 +20,7 @@ CatBoost adds the bias last, Hedgerow first, so raw scores differ by the roundin
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.readers import records
-from hedgerow.convert.readers.catboost_columns import Columns, columns_of
-from hedgerow.convert.readers.catboost_splits import Splits, splits_of
-from hedgerow.convert.readers.catboost_trees import nested_trees, symmetric_trees
+from hedgerow.convert.readers.catboost_columns import columns_of
+from hedgerow.convert.readers.catboost_trees import nested_tree, splits_of, symmetric_tree
+from hedgerow.convert.trees import joined
 from hedgerow.errors import ModelFormatError
 
 _MOST_OUTPUTS = 2**16
@@ -44,16 +45,16 @@ def read_catboost(record: dict[str, Any]) -> Imported:
                 f"{what} of CatBoost cannot be read: Hedgerow does not have them."
             )
     scale, bias = _scale_and_bias(record)
-    columns: Columns = columns_of(about)
-    splits: Splits = splits_of(record, about, columns)
+    splits = splits_of(record, about, columns_of(about))
     n_outputs = len(bias)
+    where, read = "trees", nested_tree
     if "oblivious_trees" in record:
-        table = symmetric_trees(records.objects(record, "oblivious_trees"), splits, n_outputs)
-    else:
-        table = nested_trees(records.objects(record, "trees"), splits, n_outputs)
+        where, read = "oblivious_trees", symmetric_tree
+    table = joined([read(tree, splits, n_outputs) for tree in records.objects(record, where)])
     table.value *= scale
-    parameters = _parameters(record)
-    loss = _loss_name(parameters)
+    known = _info(record, "params").get("loss_function")
+    kind = known.get("type") if isinstance(known, dict) else None
+    loss = kind[:100] if isinstance(kind, str) else "unknown"
     meaning = _meaning(loss, n_outputs)
     if "targets" in meaning.record and splits.ctrs:
         raise ModelFormatError(
@@ -86,28 +87,14 @@ def _scale_and_bias(record: dict[str, Any]) -> tuple[float, FloatArray]:
     return scale, bias
 
 
-def _parameters(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the training parameters, if the file has them."""
+def _info(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an entry of ``model_info``, an object or its text; empty if the file has none."""
     info = record.get("model_info")
-    found = info.get("params") if isinstance(info, dict) else None
-    return found if isinstance(found, dict) else _decoded(found)
-
-
-def _decoded(text: Any) -> dict[str, Any]:
-    """Return a JSON object inside a text; empty if there is none."""
-    if not isinstance(text, str) or len(text) > 1 << 20:
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    found = info.get(name) if isinstance(info, dict) else None
+    if isinstance(found, str) and len(found) <= 1 << 20:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(found)
     return found if isinstance(found, dict) else {}
-
-
-def _loss_name(parameters: dict[str, Any]) -> str:
-    known = parameters.get("loss_function")
-    name = known.get("type") if isinstance(known, dict) else None
-    return name[:100] if isinstance(name, str) else "unknown"
 
 
 _OURS = {
@@ -145,11 +132,7 @@ def _meaning(loss: str, n_outputs: int) -> Meaning:
 
 def _classes(record: dict[str, Any], meaning: Meaning, n_outputs: int) -> AnyArray | None:
     """Return the labels of the classes, which must be ascending, as in Hedgerow."""
-    info = record.get("model_info")
-    about = info.get("class_params") if isinstance(info, dict) else None
-    if isinstance(about, str):
-        about = _decoded(about)
-    names = about.get("class_names") if isinstance(about, dict) else None
+    names = _info(record, "class_params").get("class_names")
     expected = {"logistic": 2, "softmax": n_outputs}.get(meaning.objective)
     task = meaning.record.get("loss_parameters", {}).get("task")
     expected = {"two classes": 2, "classes": n_outputs}.get(task, expected)

@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from hedgerow.arrays import IntArray
+from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import column_names
 from hedgerow.convert.readers import records
-from hedgerow.data.categories.levels import MOST_LEVELS, Level
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 
 _MOST_COLUMNS = 2**24
@@ -26,55 +23,36 @@ class Columns:
 
     Attributes
     ----------
-    n_columns : int
     names : list of str
-    floats : dict from number of a float feature to its column
-    nan_left : dict from number of a float feature to bool
-    borders : list of (float feature, border)
-        Entries by number of the split.
+        Of all columns, by position.
+    floats : dict from number of a float feature to its column and whether NaN goes left
+    n_borders : int
+        Number of splits of float features, which come first among the splits.
     categories : dict from number of a categorical feature to its column
     one_hot : list of (categorical feature, value)
     hashes : dict from hash to text, or None
-    levels : dict from column to levels, ascending
-    level_hash : dict from column to int64
-        Hash of each level, as a signed 32-bit number.
+    coded : dict from column to Coded
+        The codes are hashes, as signed 32-bit numbers.
     """
 
-    n_columns: int
     names: list[str]
-    floats: dict[int, int] = field(default_factory=dict)
-    nan_left: dict[int, bool] = field(default_factory=dict)
-    borders: list[tuple[int, float]] = field(default_factory=list)
+    floats: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    n_borders: int = 0
     categories: dict[int, int] = field(default_factory=dict)
     one_hot: list[tuple[int, int]] = field(default_factory=list)
     hashes: dict[int, str] | None = None
-    levels: dict[int, tuple[Level, ...]] = field(default_factory=dict)
-    level_hash: dict[int, IntArray] = field(default_factory=dict)
+    coded: dict[int, Coded] = field(default_factory=dict)
 
     def schema(self) -> Schema:
         """Return the columns of the user's table."""
-        names, named = column_names(self.names, self.n_columns, "{}")
-        columns = tuple(
-            Column(name, "category", self.levels.get(j, ()))
-            if j in self.categories.values()
-            else Column(name)
-            for j, name in enumerate(names)
-        )
-        return Schema(columns, named)
+        return schema_of(*column_names(self.names, len(self.names), "{}"), self.coded)
 
     def give_levels(self, wanted: dict[int, set[int]]) -> None:
         """Set the levels of each category column: the texts whose hashes splits use."""
         for j in self.categories.values():
             known = self.hashes or {}
             chosen = {code: known[code] for code in wanted.get(j, ()) if code in known}
-            if len(chosen) > MOST_LEVELS:
-                raise ModelFormatError(f"column {j} has more than {MOST_LEVELS:,} categories.")
-            values = _as_numbers(list(chosen.values()))
-            pairs = sorted(zip(values, chosen, strict=True))
-            if len({value for value, _ in pairs}) < len(pairs):
-                raise ModelFormatError(f"column {j} has two hashes of one category.")
-            self.levels[j] = tuple(value for value, _ in pairs)
-            self.level_hash[j] = np.array([code for _, code in pairs], dtype=np.int64)
+            self.coded[j] = Coded.of(_as_numbers([*chosen.values()]), chosen, f"column {j}")
 
 
 def _as_numbers(texts: list[str]) -> list[Any]:
@@ -109,9 +87,14 @@ def columns_of(about: dict[str, Any]) -> Columns:
         if isinstance(name, str) and name:
             names[place] = name
     default = all(name in (str(j), f"x{j}") for j, name in enumerate(names))
-    columns = Columns(n_columns, [str(j) for j in range(n_columns)] if default else names)
+    columns = Columns([str(j) for j in range(n_columns)] if default else names)
     for item, place in zip(numbers, places, strict=False):
-        _add_number(columns, item, place)
+        index = records.whole(item, "feature_index", 0, _MOST_COLUMNS)
+        treatment = item.get("nan_value_treatment", "AsIs")
+        if not isinstance(treatment, str) or treatment not in _LEFT:
+            raise ModelFormatError(f"unknown nan_value_treatment {str(treatment)[:40]!r}.")
+        columns.floats[index] = place, _LEFT[treatment]
+        columns.n_borders += len(records.floats({"borders": item.get("borders") or []}, "borders"))
     for item, place in zip(categories, places[len(numbers) :], strict=True):
         index = records.whole(item, "feature_index", 0, _MOST_COLUMNS)
         columns.categories[index] = place
@@ -119,17 +102,6 @@ def columns_of(about: dict[str, Any]) -> Columns:
             columns.one_hot.append((index, signed(int(value))))
     columns.hashes = _hashes(about)
     return columns
-
-
-def _add_number(columns: Columns, item: dict[str, Any], place: int) -> None:
-    index = records.whole(item, "feature_index", 0, _MOST_COLUMNS)
-    treatment = item.get("nan_value_treatment", "AsIs")
-    if not isinstance(treatment, str) or treatment not in _LEFT:
-        raise ModelFormatError(f"unknown nan_value_treatment {str(treatment)[:40]!r}.")
-    columns.floats[index] = place
-    columns.nan_left[index] = _LEFT[treatment]
-    borders = records.floats({"borders": item.get("borders") or []}, "borders")
-    columns.borders += [(index, border) for border in borders.tolist()]
 
 
 def _hashes(about: dict[str, Any]) -> dict[int, str] | None:

@@ -179,7 +179,7 @@ def hashes_of(parts: Sequence[IntArray]) -> Hashes:
 
 def statistic_of(ctr: Ctr, table: CtrTable, columns: Columns) -> Statistic:
     """Return the CTR as a statistic: a value for each combination of levels in the table."""
-    codes = [columns.level_hash[j] for j in ctr.columns]
+    codes = [columns.coded[j].codes for j in ctr.columns]
     sizes = [len(part) for part in codes]
     if len(codes) == 2 and sizes[0] * sizes[1] > _MOST_PAIRS:
         raise ModelFormatError(

@@ -1,160 +1,194 @@
-"""Trees of a CatBoost model: symmetric and nested trees."""
+"""Splits and trees of a CatBoost model: symmetric and nested trees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.readers import records
-from hedgerow.convert.readers.catboost_splits import Split, Splits, set_members
-from hedgerow.convert.sets import CategorySets
+from hedgerow.convert.readers.catboost_columns import Columns, signed
+from hedgerow.convert.readers.catboost_ctr import Ctr, ctrs_of, hashes_of, statistic_of
+from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
 from hedgerow.convert.trees import TreeTable
+from hedgerow.data.categories.statistics import Statistic
 from hedgerow.errors import ModelFormatError
 
 _MOST_DEPTH = 16
 
 
-class _Builder:
-    """Trees as lists, node by node."""
+class Split(NamedTuple):
+    """One split.
 
-    def __init__(self, splits: Splits, n_outputs: int) -> None:
-        self.splits, self.n_outputs = splits, n_outputs
-        self.start: list[int] = [0]
-        self.parts: list[tuple[Any, ...]] = []
-        self.sets: list[IntArray] = []
-        self.set_numbers: dict[Split, int] = {}
+    Attributes
+    ----------
+    feature : int
+        Column, or a statistic (numbered after the columns); -1 for a leaf.
+    key : int
+        Largest key that goes left; for a category, the position of the level that goes right,
+        or -1 if it is unknown.
+    missing_left : bool
+    n_levels : int or None
+        Number of levels of a category column.
+    """
 
-    def key_of(self, split: Split) -> int:
-        """Return the key of a split, or the number of its set."""
-        if not split.is_set:
-            return split.key
-        if split not in self.set_numbers:
-            self.set_numbers[split] = len(self.sets)
-            self.sets.append(set_members(split, self.splits.columns))
-        return self.set_numbers[split]
+    feature: int
+    key: int
+    missing_left: bool
+    n_levels: int | None = None
 
-    def add(
-        self,
-        requested: list[Split | None],
-        left: IntArray,
-        value: FloatArray,
-        cover: FloatArray,
-        right: IntArray,
-    ) -> None:
-        """Add a tree; ``requested`` is None in leaves."""
-        feature = np.array([-1 if s is None else s.feature for s in requested], dtype=np.int64)
-        key = np.array([0 if s is None else self.key_of(s) for s in requested], dtype=np.int64)
-        missing = np.array([s is not None and s.missing_left for s in requested], dtype=np.bool_)
-        is_set = np.array([s is not None and s.is_set for s in requested], dtype=np.bool_)
-        self.parts.append((feature, key, missing, is_set, left, right, value, cover))
-        self.start.append(self.start[-1] + len(requested))
 
-    def table(self) -> TreeTable:
-        """Return all trees."""
-        width = (self.n_outputs,) if self.n_outputs > 1 else ()
-        integers, none = np.zeros(0, np.int64), np.zeros(0)
-        empty = (
-            *[integers] * 2,
-            *[integers != 0] * 2,
-            *[integers] * 2,
-            np.zeros((0, *width)),
-            none,
+_LEAF = Split(-1, 0, False)
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The inputs of splits."""
+
+    columns: Columns
+    ctrs: list[Ctr]
+    statistics: tuple[Statistic, ...]
+    _members: dict[Split, IntArray] = field(default_factory=dict)
+
+    def members(self, split: Split) -> IntArray:
+        """Return the positions of the levels that go left, the same array for equal splits."""
+        if split not in self._members:
+            every = np.arange(split.n_levels or 0, dtype=np.int64)
+            self._members[split] = every[every != split.key]
+        return self._members[split]
+
+    def read(self, record: Any) -> Split:
+        """Read one split of a tree."""
+        kind = record.get("split_type") if isinstance(record, dict) else None
+        columns = self.columns
+        if kind == "FloatFeature":
+            index = records.whole(record, "float_feature_index", 0, 2**24)
+            if index not in columns.floats:
+                raise ModelFormatError("a split uses a feature that does not exist.")
+            place, nan_left = columns.floats[index]
+            border = np.array([records.number(record, "border")])
+            return Split(place, int(keys_up_to_float32(border)[0]), nan_left)
+        if kind == "OneHotFeature":
+            index = records.whole(record, "cat_feature_index", 0, 2**24)
+            if index not in columns.categories:
+                raise ModelFormatError("a split uses a feature that does not exist.")
+            place = columns.categories[index]
+            value = signed(records.whole(record, "value", -(2**31), 2**32 - 1))
+            codes = columns.coded[place].codes
+            found = np.flatnonzero(codes == value)
+            return Split(place, int(found[0]) if len(found) else -1, True, len(codes))
+        if kind == "OnlineCtr":
+            return self._of_ctr(record)
+        raise ModelFormatError(
+            f"a split of the type {str(kind)[:40]!r} of CatBoost cannot be read: Hedgerow does not "
+            "have it."
         )
-        columns = [np.concatenate(part) for part in zip(*(self.parts or [empty]), strict=True)]
-        feature, key, missing, is_set, left, right, value, cover = columns
-        sets = CategorySets(is_set, self.sets, np.zeros(len(self.sets), dtype=np.bool_))
-        n = len(feature)
-        return TreeTable(
-            np.array(self.start, dtype=np.int64), feature, key, missing, left, right, value,
-            np.zeros(n), cover, np.zeros(n, dtype=np.int64), sets,
-        )  # fmt: skip
+
+    def _of_ctr(self, record: dict[str, Any]) -> Split:
+        """Return the CTR of a split, which is named by the number of the split in the model."""
+        before = self.columns.n_borders + len(self.columns.one_hot)
+        number = records.whole(record, "split_index", 0, 2**40) - before
+        border = records.number(record, "border")
+        for place, ctr in enumerate(self.ctrs):
+            if 0 <= number < len(ctr.borders):
+                if ctr.borders[number] != border:
+                    raise ModelFormatError("the splits are not in the order of the features.")
+                key = int(keys_up_to(np.array([border]))[0])
+                return Split(len(self.columns.names) + place, key, True)
+            number -= len(ctr.borders)
+        raise ModelFormatError("a split uses a CTR that does not exist.")
 
 
-def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Return trees with one split per level; bit k of a leaf's number is its side at split k."""
-    builder = _Builder(splits, n_outputs)
-    for record in trees:
-        requested = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
-        depth = len(requested)
-        if depth > _MOST_DEPTH:
-            raise ModelFormatError(f"a tree is deeper than {_MOST_DEPTH} splits.")
-        n_leaves = 1 << depth
-        leaf = _values(records.floats(record, "leaf_values", n_leaves * n_outputs), n_outputs)
-        weights = record.get("leaf_weights") or []
-        known = records.floats({"leaf_weights": weights}, "leaf_weights")
-        cover = known if len(known) == n_leaves else np.zeros(n_leaves)
-        inner = n_leaves - 1
-        node = np.arange(2 * n_leaves - 1)
-        level = [s for k in range(depth) for s in [requested[depth - 1 - k]] * (1 << k)]
-        value = np.full((len(node), *leaf.shape[1:]), np.nan)
-        value[inner:] = leaf
-        covers = np.zeros(len(node))
-        covers[inner:] = np.maximum(np.nan_to_num(cover), 0.0)
-        for k in range(depth - 1, -1, -1):
-            at = np.arange((1 << k) - 1, (2 << k) - 1)
-            covers[at] = covers[2 * at + 1] + covers[2 * at + 2]
-        left = np.where(node < inner, 2 * node + 1, 0)
-        right = np.where(node < inner, 2 * node + 2, 0)
-        builder.add([*level, *[None] * n_leaves], left, value, covers, right)
-    return builder.table()
-
-
-def _values(flat: FloatArray, n_outputs: int) -> FloatArray:
-    return flat.reshape(-1, n_outputs) if n_outputs > 1 else flat
-
-
-def nested_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Return trees whose nodes contain their children."""
-    builder = _Builder(splits, n_outputs)
-    for record in trees:
-        requested: list[Split | None] = []
-        left, right, values, cover = [], [], [], []
-        for node, children in _nodes(record):
-            if children is None:
-                requested.append(None)
-                found = node.get("value")
-                listed = found if isinstance(found, list) else [found]
-                values.append(records.floats({"value": listed}, "value", n_outputs))
-                cover.append(max(0.0, records.number(node, "weight", 0.0)))
-                left.append(0)
-                right.append(0)
-            else:
-                requested.append(splits.read(node.get("split")))
-                values.append(np.full(n_outputs, np.nan))
-                cover.append(0.0)
-                left.append(children[0])
-                right.append(children[1])
-        covers = np.array(cover)
-        for at in range(len(requested) - 1, -1, -1):
-            if requested[at] is not None:
-                covers[at] = covers[left[at]] + covers[right[at]]
-        value = np.array(values).reshape(len(requested), n_outputs)
-        builder.add(
-            requested,
-            np.array(left, dtype=np.int64),
-            value if n_outputs > 1 else value[:, 0],
-            covers,
-            np.array(right, dtype=np.int64),
+def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -> Splits:
+    """Read CTRs, and set the levels that the splits of each category column use."""
+    ctrs = ctrs_of(about, columns)
+    if columns.hashes is None and (columns.one_hot or ctrs):
+        raise ModelFormatError(
+            "the model splits categories, but the file has only their hashes: write it with "
+            "save_model(path, format='json', pool=training_pool), or use "
+            "hedgerow.from_catboost(model, pool=training_pool)."
         )
-    return builder.table()
+    wanted: dict[int, set[int]] = {}
+    for index, value in columns.one_hot:
+        wanted.setdefault(columns.categories[index], set()).add(value)
+    known = np.array(sorted(columns.hashes or ()), dtype=np.int64)
+    for ctr in ctrs:
+        seen = known
+        if len(ctr.columns) == 1:
+            seen = known[np.isin(hashes_of([known]), ctr.table(record).keys)]
+        for column in ctr.columns:
+            wanted.setdefault(column, set()).update(seen.tolist())
+    columns.give_levels(wanted)
+    statistics = tuple(statistic_of(ctr, ctr.table(record), columns) for ctr in ctrs)
+    return Splits(columns, ctrs, statistics)
 
 
-def _nodes(root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[int, int] | None]]:
-    """Return nodes from the root down, level by level, and the numbers of their children."""
-    waiting, number = [root], 1
-    while waiting:
-        following = []
-        for node in waiting:
-            children = [node.get("left"), node.get("right")]
-            if all(isinstance(child, dict) for child in children):
-                yield node, (number, number + 1)
-                number += 2
-                following += children
-            elif children == [None, None]:
-                yield node, None
-            else:
-                raise ModelFormatError("a node has one child, or a child that is not a node.")
-        waiting = [node for node in following if node is not None]
+def symmetric_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> TreeTable:
+    """Return a tree with one split per level; bit k of a leaf's number is its side at split k."""
+    levels = [splits.read(item) for item in records.listed(record, "splits", missing=True)]
+    depth = len(levels)
+    if depth > _MOST_DEPTH:
+        raise ModelFormatError(f"a tree is deeper than {_MOST_DEPTH} splits.")
+    n_leaves = 1 << depth
+    requested = [split for k, split in enumerate(reversed(levels)) for _ in range(1 << k)]
+    value = np.full((2 * n_leaves - 1, n_outputs), np.nan)
+    leaves = records.floats(record, "leaf_values", n_leaves * n_outputs)
+    value[n_leaves - 1 :] = leaves.reshape(-1, n_outputs)
+    weights = records.floats({"leaf_weights": record.get("leaf_weights") or []}, "leaf_weights")
+    cover = np.zeros(len(value))
+    if len(weights) == n_leaves:
+        cover[n_leaves - 1 :] = np.maximum(np.nan_to_num(weights), 0.0)
+    left = [2 * node + 1 for node in range(n_leaves - 1)] + [0] * n_leaves
+    return _table(splits, [*requested, *[_LEAF] * n_leaves], left, value, cover)
+
+
+def nested_tree(record: dict[str, Any], splits: Splits, n_outputs: int) -> TreeTable:
+    """Return a tree whose nodes contain their children, level by level."""
+    nodes, requested, left, values, cover = [record], [], [], [], []
+    for node in nodes:  # the loop extends the list
+        children: list[Any] = [node.get("left"), node.get("right")]
+        if all(isinstance(child, dict) for child in children):
+            requested.append(splits.read(node.get("split")))
+            left.append(len(nodes))
+            values.append(np.full(n_outputs, np.nan))
+            cover.append(0.0)
+            nodes += children
+        elif children == [None, None]:
+            found = node.get("value")
+            listed = found if isinstance(found, list) else [found]
+            requested.append(_LEAF)
+            left.append(0)
+            values.append(records.floats({"value": listed}, "value", n_outputs))
+            cover.append(max(0.0, records.number(node, "weight", 0.0)))
+        else:
+            raise ModelFormatError("a node has one child, or a child that is not a node.")
+    return _table(splits, requested, left, np.array(values), np.array(cover))
+
+
+def _table(
+    splits: Splits,
+    requested: Sequence[Split],
+    left: Sequence[int],
+    value: FloatArray,
+    cover: FloatArray,
+) -> TreeTable:
+    """Return a tree whose right children follow the left ones, with the covers of all nodes."""
+    feature, first = (
+        np.array([split.feature for split in requested]),
+        np.array(left, dtype=np.int64),
+    )
+    for node in np.flatnonzero(feature >= 0)[::-1].tolist():  # children come after their parents
+        cover[node] = cover[left[node]] + cover[left[node] + 1]
+    return TreeTable(
+        feature=feature,
+        key=np.array([split.key for split in requested], dtype=np.int64),
+        missing_left=np.array([split.missing_left for split in requested], dtype=np.bool_),
+        left=first,
+        right=np.where(feature >= 0, first + 1, 0),
+        value=value if value.shape[1] > 1 else value[:, 0],
+        cover=cover,
+        sets={k: splits.members(s) for k, s in enumerate(requested) if s.n_levels is not None},
+    )

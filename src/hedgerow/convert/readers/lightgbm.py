@@ -25,58 +25,51 @@ both libraries add float64 numbers in the order of the trees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
+from hedgerow.convert.categories import schema_of
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked
-from hedgerow.convert.readers.lightgbm_categories import categories_of
 from hedgerow.convert.readers.lightgbm_text import LightGBMText, Nodes, parse, read_floats, read_int
-from hedgerow.convert.readers.lightgbm_trees import ZERO, table_of
-from hedgerow.data.schema import Schema
+from hedgerow.convert.readers.lightgbm_trees import ZERO, coded_columns, table_of
 from hedgerow.errors import ModelFormatError
+from hedgerow.kernels.prediction.slopes import Slopes
 
 
 def read_lightgbm(data: bytes) -> Imported:
     """Read the content of a LightGBM text file."""
     text = parse(data)
-    n_features = read_int(text.header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1
-    per_round = read_int(
-        text.header.get("num_tree_per_iteration", ""), "num_tree_per_iteration", 1, 2**20
-    )
-    names, named = column_names(
-        _names(text.header.get("feature_names", "")), n_features, "Column_{}"
-    )
-    nodes = Nodes(text.trees)
-    categories = categories_of(text, nodes, n_features)
-    columns = tuple(categories.column(name, j) for j, name in enumerate(names))
-    table, zero = table_of(nodes, categories, n_features)
-    schema = Schema(columns, named, zero_missing=zero, zero_band=ZERO if zero else 0.0)
-    factor, meaning = _meaning(text, per_round)
-    source = {"format": "lightgbm", "version": text.header["version"]}
+    header = text.header
+    n_features = read_int(header.get("max_feature_idx", ""), "max_feature_idx", 0, 2**24) + 1
+    per_round = "num_tree_per_iteration"
+    n_outputs = read_int(header.get(per_round, ""), per_round, 1, 2**20)
+    names = header.get("feature_names", "")
+    columns = column_names(names.split(" ") if names else None, n_features, "Column_{}")
+    table, zero = table_of(Nodes(text.trees), n_features)
+    coded = coded_columns(text, table, n_features)
+    for node, listed in table.sets.items():
+        table.sets[node] = np.flatnonzero(coded[int(table.feature[node])].has(listed))
+    schema = schema_of(*columns, coded, zero_missing=zero, zero_band=ZERO if zero else 0.0)
+    factor, meaning = _meaning(text, n_outputs)
+    source = {"format": "lightgbm", "version": header["version"]}
     boosting = text.parameters.get("boosting")
     if boosting in ("dart", "rf"):
         source["boosting"] = boosting
-    if "average_output" in text.header:
+    if "average_output" in header:
         source["boosting"] = "rf"
-        if len(text.trees) >= per_round:
-            table.value /= len(text.trees) // per_round
-            table.slopes = _scaled(table.slopes, 1.0 / (len(text.trees) // per_round))
+        n_rounds = len(text.trees) // n_outputs
+        if n_rounds > 0:
+            table.value /= n_rounds
+            table.slopes = _scaled(table.slopes, 1.0 / n_rounds)
     if factor != 1.0:
         table.value *= factor
         table.slopes = _scaled(table.slopes, factor)
-    return finished(table, schema, [0.0] * per_round, meaning, source)
+    return finished(table, schema, [0.0] * n_outputs, meaning, source)
 
 
-def _scaled(slopes: Any, factor: float) -> Any:
+def _scaled(slopes: Slopes | None, factor: float) -> Slopes | None:
     if slopes is None:
         return None
     return slopes._replace(slope=slopes.slope * factor, center=slopes.center * factor)
-
-
-def _names(text: str) -> list[str] | None:
-    return text.split(" ") if text else None
 
 
 def _meaning(text: LightGBMText, n_outputs: int) -> tuple[float, Meaning]:
@@ -120,6 +113,3 @@ def _number(text: str, name: str) -> float:
     if len(found) != 1 or not np.isfinite(found[0]) or found[0] == 0.0:
         raise ModelFormatError(f"{name} of the objective must be a number other than 0.")
     return float(found[0])
-
-
-__all__: Sequence[str] = ["read_lightgbm"]

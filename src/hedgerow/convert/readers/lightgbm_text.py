@@ -17,13 +17,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import strict_json
 
@@ -57,8 +58,8 @@ class LightGBMText:
 
     header: dict[str, str]
     trees: list[dict[str, str]]
-    parameters: dict[str, str] = field(default_factory=dict)
-    pandas_categorical: list[Any] | None = None
+    parameters: dict[str, str]
+    pandas_categorical: list[Any] | None
 
 
 def parse(data: bytes) -> LightGBMText:
@@ -87,7 +88,18 @@ def parse(data: bytes) -> LightGBMText:
         if odd := sorted(tree.keys() - TREE_KEYS):
             raise ModelFormatError(f"tree {len(trees)} has an unknown entry {odd[0][:50]!r}.")
         trees.append(tree)
-    return _with_rest(LightGBMText(header, trees), lines)
+    parameters: dict[str, str] = {}
+    categories: list[Any] | None = None
+    for line in lines:
+        if found := _PARAMETER.fullmatch(line):
+            parameters[found[1]] = found[2]
+        elif line.startswith("pandas_categorical:"):
+            text = line.partition(":")[2]
+            listed = strict_json.decode(text.encode("utf-8"), "pandas_categorical")
+            if listed is not None and not isinstance(listed, list):
+                raise ModelFormatError("pandas_categorical must be a list.")
+            categories = listed or None
+    return LightGBMText(header, trees, parameters, categories)
 
 
 def _block(lines: Iterator[str], name: str) -> tuple[dict[str, str], str]:
@@ -103,21 +115,6 @@ def _block(lines: Iterator[str], name: str) -> tuple[dict[str, str], str]:
             raise ModelFormatError(f"{name[:30]} has {key[:50]!r} twice.")
         found[key] = value.rstrip(" ") if key not in ("leaf_features", "leaf_coeff") else value
     return found, ""
-
-
-def _with_rest(model: LightGBMText, lines: Iterator[str]) -> LightGBMText:
-    parameters: dict[str, str] = {}
-    categories: list[Any] | None = None
-    for line in lines:
-        if found := _PARAMETER.fullmatch(line):
-            parameters[found[1]] = found[2]
-        elif line.startswith("pandas_categorical:"):
-            text = line.partition(":")[2]
-            listed = strict_json.decode(text.encode("utf-8"), "pandas_categorical")
-            if listed is not None and not isinstance(listed, list):
-                raise ModelFormatError("pandas_categorical must be a list.")
-            categories = listed or None
-    return LightGBMText(model.header, model.trees, parameters, categories)
 
 
 _FLOAT = r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?(?:[eE][+-]?[0-9]{1,4})?|inf|nan)"
@@ -147,17 +144,6 @@ def read_int(text: str, name: str, low: int, high: int) -> int:
     return int(text)
 
 
-def joined(texts: Sequence[str], counts: IntArray, name: str) -> str:
-    """Concatenate the numbers of all trees, after a check of their lengths."""
-    for number, (text, count) in enumerate(zip(texts, counts.tolist(), strict=True)):
-        found = text.count(" ") + 1 if text else 0
-        if found != count:
-            raise ModelFormatError(
-                f"tree {number}: {name} must have {count} numbers, but has {found}."
-            )
-    return " ".join(text for text in texts if text)
-
-
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 """Bits of ``decision_type``."""
 
@@ -175,20 +161,14 @@ class Nodes:
 
     def __init__(self, trees: list[dict[str, str]]) -> None:
         self.trees = trees
-        self.n_leaves = np.array(
+        counts = [
             [
-                read_int(tree.get("num_leaves", ""), f"tree {t}: num_leaves", 1, _MOST_LEAVES)
-                for t, tree in enumerate(trees)
-            ],
-            dtype=np.int64,
-        )
-        self.n_cat = np.array(
-            [
-                read_int(tree.get("num_cat", "0"), f"tree {t}: num_cat", 0, _MOST_LEAVES)
-                for t, tree in enumerate(trees)
-            ],
-            dtype=np.int64,
-        )
+                read_int(tree.get(name, default), f"tree {t}: {name}", least, _MOST_LEAVES)
+                for name, default, least in (("num_leaves", "", 1), ("num_cat", "0", 0))
+            ]
+            for t, tree in enumerate(trees)
+        ]
+        self.n_leaves, self.n_cat = np.array(counts, dtype=np.int64).reshape(-1, 2).T
         inner, n_nodes = self.n_leaves - 1, 2 * self.n_leaves - 1
         self.start = np.concatenate(([0], np.cumsum(n_nodes))).astype(np.int64)
         self.value = self.floats("leaf_value", self.n_leaves)
@@ -208,10 +188,25 @@ class Nodes:
         """Return an entry of all trees; the default if all trees lack it."""
         if default is not None and not any(name in tree for tree in self.trees):
             return np.full(int(counts.sum()), default)
-        return read_floats(joined([tree.get(name, "") for tree in self.trees], counts, name), name)
+        return read_floats(self._joined(name, counts), name)
 
-    def ints(self, name: str, counts: IntArray, default: int | None = None) -> IntArray:
-        """Return an entry of all trees as whole numbers; see :meth:`floats`."""
-        if default is not None and not any(name in tree for tree in self.trees):
-            return np.full(int(counts.sum()), default, dtype=np.int64)
-        return read_ints(joined([tree.get(name, "") for tree in self.trees], counts, name), name)
+    def ints(self, name: str, counts: IntArray) -> IntArray:
+        """Return an entry of all trees as whole numbers."""
+        return read_ints(self._joined(name, counts), name)
+
+    def _joined(self, name: str, counts: IntArray) -> str:
+        """Concatenate the numbers of all trees, after a check of their lengths."""
+        texts = [tree.get(name, "") for tree in self.trees]
+        for number, (text, count) in enumerate(zip(texts, counts.tolist(), strict=True)):
+            found = text.count(" ") + 1 if text else 0
+            if found != count:
+                raise ModelFormatError(
+                    f"tree {number}: {name} must have {count} numbers, but has {found}."
+                )
+        return " ".join(text for text in texts if text)
+
+    def of_all(self, inner: AnyArray, leaves: npt.ArrayLike) -> AnyArray:
+        """Return the values of all nodes, from those of inner nodes and of leaves."""
+        found = np.zeros(int(self.start[-1]), np.result_type(inner, leaves))
+        found[self.inner], found[self.leaf] = inner, leaves
+        return found

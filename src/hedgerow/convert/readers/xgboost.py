@@ -27,12 +27,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.convert.categories import schema_of
 from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked, several
 from hedgerow.convert.readers import records, ubjson
-from hedgerow.convert.readers.xgboost_categories import Coded, coded_columns
-from hedgerow.convert.readers.xgboost_trees import Tree, read_tree, table_of
-from hedgerow.convert.trees import TreeTable
-from hedgerow.data.schema import Column, Schema, UnknownPolicy
+from hedgerow.convert.readers.xgboost_trees import coded_columns, read_tree
+from hedgerow.convert.trees import TreeTable, joined
 from hedgerow.errors import ModelFormatError
 from hedgerow.objectives.targets import FOR_SEVERAL
 
@@ -60,13 +59,16 @@ def read_record(record: Any) -> Imported:
     order = _in_turns(outputs.tolist(), trees, n_outputs)
     if weights is not None and len(weights) != len(trees):
         raise ModelFormatError("weight_drop must have one number for each tree.")
-    trees = [trees[t].scaled(1.0 if weights is None else float(weights[t])) for t in order]
+    for tree, weight in zip(trees, [] if weights is None else weights.tolist(), strict=False):
+        tree.value *= weight
+    if len({tree.value.ndim for tree in trees}) > 1:
+        raise ModelFormatError("some trees have vector leaves and others do not.")
+    table = joined([trees[t] for t in order], unknown_left=True)
     names, named = column_names(records.texts(learner, "feature_names") or None, n_features, "f{}")
-    coded = coded_columns(model.get("cats"), learner, trees, n_features)
-    columns = tuple(_column(name, coded.get(j)) for j, name in enumerate(names))
-    unknown: UnknownPolicy = "split" if coded else "missing"
-    schema = Schema(columns, named, unknown)
-    table: TreeTable = table_of(trees, coded)
+    coded = coded_columns(model.get("cats"), learner, table, n_features)
+    for node, listed in table.sets.items():
+        table.sets[node] = np.flatnonzero(~coded[int(table.feature[node])].has(listed))
+    schema = schema_of(names, named, coded, unknown="split" if coded else "missing")
     objective = records.member(learner, "objective")
     meaning, start = _meaning(objective, _base_scores(about, n_outputs), n_outputs, classes)
     source: dict[str, Any] = {"format": "xgboost", "objective": str(objective.get("name"))[:100]}
@@ -98,7 +100,7 @@ def _weights(record: dict[str, Any]) -> FloatArray:
         return records.floats(record, "weight_drop").astype(np.float32).astype(np.float64)
 
 
-def _in_turns(outputs: list[int], trees: Sequence[Tree], n_outputs: int) -> list[int]:
+def _in_turns(outputs: list[int], trees: Sequence[TreeTable], n_outputs: int) -> list[int]:
     """Return the trees with outputs alternating, each output's trees in their order."""
     if n_outputs == 1 or (trees and trees[0].value.ndim == 2):
         return list(range(len(outputs)))
@@ -110,12 +112,6 @@ def _in_turns(outputs: list[int], trees: Sequence[Tree], n_outputs: int) -> list
     if len({len(found) for found in of.values()}) != 1:
         raise ModelFormatError("the outputs do not have the same number of trees.")
     return [t for together in zip(*of.values(), strict=True) for t in together]
-
-
-def _column(name: str, coded: Coded | None) -> Column:
-    if coded is None:
-        return Column(name)
-    return Column(name, "category", coded.levels, coded.rounding)
 
 
 def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:

@@ -1,63 +1,29 @@
-"""Trees of an XGBoost model."""
+"""Trees and category columns of an XGBoost model.
+
+A model trained on a data frame contains the categories (version 3.1 and later), and
+splits refer to them by position.  Otherwise whole numbers are the categories, and the model
+knows only those in its splits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import FloatArray, IntArray, distinct
+from hedgerow.convert.categories import Coded
 from hedgerow.convert.readers import records
-from hedgerow.convert.sets import CategorySets
 from hedgerow.convert.thresholds import keys_below_float32
 from hedgerow.convert.trees import TreeTable
 from hedgerow.errors import ModelFormatError
 
-if TYPE_CHECKING:
-    from hedgerow.convert.readers.xgboost_categories import Coded
-
 _MOST_LISTED = 2**26
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tree:
-    """The arrays of one tree.
-
-    Attributes
-    ----------
-    feature : int64, one per node
-        -1 for a leaf.
-    left, right : int64
-    cut : float32
-        Cut of a numeric split.
-    missing_left : bool
-    value : float64 (n_nodes,) or (n_nodes, n_outputs)
-        NaN for inner nodes.
-    gain, cover : float64
-    listed : mapping from node to int64
-        Categories that go right.
-    """
-
-    feature: IntArray
-    left: IntArray
-    right: IntArray
-    cut: npt.NDArray[np.float32]
-    missing_left: BoolArray
-    value: FloatArray
-    gain: FloatArray
-    cover: FloatArray
-    listed: Mapping[int, IntArray]
-
-    def scaled(self, factor: float) -> Tree:
-        """Return the tree with other values."""
-        return self if factor == 1.0 else replace(self, value=self.value * factor)
-
-
-def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
-    """Read the arrays of one tree."""
+def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> TreeTable:
+    """Read one tree; its sets hold the categories that go right, instead of levels."""
     about = records.member(record, "tree_param")
     size = records.text_integer(about, "size_leaf_vector", 0, 2**20, "1")
     left = records.ints(record, "left_children")
@@ -79,16 +45,16 @@ def read_tree(record: dict[str, Any], n_features: int, n_outputs: int) -> Tree:
         value = _vectors(record, inner, right, size, n_outputs)
     else:
         value = np.where(inner, np.nan, cut.astype(np.float64))
-    return Tree(
+    return TreeTable(
         feature=feature,
+        key=keys_below_float32(np.where(np.isnan(cut), np.float32(0.0), cut)),
+        missing_left=records.ints(record, "default_left", n) != 0,
         left=left,
         right=np.where(inner, right, -1),
-        cut=cut,
-        missing_left=records.ints(record, "default_left", n) != 0,
         value=value,
         gain=records.floats(record, "loss_changes", n),
-        cover=records.floats(record, "sum_hessian", n),
-        listed=_listed(record, inner),
+        cover=np.clip(np.nan_to_num(records.floats(record, "sum_hessian", n)), 0.0, None),
+        sets=_listed(record, inner),
     )
 
 
@@ -141,40 +107,53 @@ def _listed(record: dict[str, Any], inner: Any) -> dict[int, IntArray]:
     return found
 
 
-def table_of(trees: Sequence[Tree], coded: dict[int, Coded]) -> TreeTable:
-    """Return all trees in one table."""
-    sizes = [len(tree.feature) for tree in trees]
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    if len({tree.value.ndim for tree in trees}) > 1:
-        raise ModelFormatError("some trees have vector leaves and others do not.")
+def coded_columns(
+    cats: Any, learner: dict[str, Any], table: TreeTable, n_features: int
+) -> dict[int, Coded]:
+    """Return all category columns; the sets of the table hold codes."""
+    named: dict[int, set[int]] = {}
+    for j, kind in enumerate(records.texts(learner, "feature_types")):
+        if kind == "c":
+            named[j] = set()
+    for node, listed in table.sets.items():
+        named.setdefault(int(table.feature[node]), set()).update(listed.tolist())
+    if any(not 0 <= j < n_features for j in named):
+        raise ModelFormatError("a category column does not exist.")
+    known = {} if cats is None else _encodings(cats, n_features)
+    return {
+        j: known[j] if j in known else Coded.of_numbers(codes, "down", f"column {j}")
+        for j, codes in named.items()
+    }
 
-    def all_of(name: str, empty: Any) -> Any:
-        parts = [getattr(tree, name) for tree in trees]
-        return np.concatenate(parts) if parts else empty
 
-    none = np.zeros(0)
-    cut = all_of("cut", none.astype(np.float32))
-    feature = all_of("feature", none.astype(np.int64))
-    key = keys_below_float32(np.where(np.isnan(cut), np.float32(0.0), cut))
-    is_set = np.zeros(len(feature), np.bool_)
-    members: list[IntArray] = []
-    for first, tree in zip(start.tolist(), trees, strict=False):
-        for node, listed in sorted(tree.listed.items()):
-            is_set[first + node] = True
-            key[first + node] = len(members)
-            members.append(coded[int(tree.feature[node])].others(listed))
-    sets = CategorySets(is_set, members, np.ones(len(members), dtype=np.bool_))
-    cover = np.clip(np.nan_to_num(all_of("cover", none)), 0.0, None)
-    return TreeTable(
-        start=start,
-        feature=feature,
-        key=key,
-        missing_left=all_of("missing_left", none.astype(np.bool_)),
-        left=all_of("left", none.astype(np.int64)),
-        right=all_of("right", none.astype(np.int64)),
-        value=all_of("value", none),
-        gain=all_of("gain", none),
-        cover=cover,
-        count=np.zeros(len(feature), dtype=np.int64),
-        sets=sets,
-    )
+def _encodings(cats: Any, n_features: int) -> dict[int, Coded]:
+    """Return the categories that the model contains."""
+    if not isinstance(cats, dict):
+        raise ModelFormatError("'cats' must be an object.")
+    encodings = records.objects(cats, "enc", missing=True)
+    if len(encodings) not in (0, n_features):
+        raise ModelFormatError(f"'enc' must have {n_features} entries.")
+    levels = {j: _levels(encoding, j) for j, encoding in enumerate(encodings)}
+    return {j: Coded.of(own, range(len(own)), f"column {j}") for j, own in levels.items() if own}
+
+
+def _levels(encoding: dict[str, Any], j: int) -> list[Any]:
+    if "offsets" not in encoding:
+        values = records.floats(encoding, "values")
+        if np.isnan(values).any():
+            raise ModelFormatError(f"column {j} has a category that is NaN.")
+        is_float = np.asarray(encoding["values"]).dtype.kind == "f"
+        return values.tolist() if is_float else records.ints(encoding, "values").tolist()
+    offsets = records.ints(encoding, "offsets")
+    letters = records.ints(encoding, "values")
+    if len(offsets) == 0 and len(letters) == 0:
+        return []
+    rises = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(letters)
+    if not rises or (np.diff(offsets) < 0).any() or ((letters < -128) | (letters > 255)).any():
+        raise ModelFormatError(f"the categories of column {j} are malformed.")
+    raw = (letters & 0xFF).astype(np.uint8).tobytes()
+    ends = offsets.tolist()
+    try:
+        return [raw[a:b].decode("utf-8") for a, b in pairwise(ends)]
+    except UnicodeDecodeError as error:
+        raise ModelFormatError(f"a category of column {j} is not UTF-8: {error.reason}.") from None

@@ -7,9 +7,13 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import catboost_metrics
-from hedgerow.convert.settings.options import LOSS_NOTES, catboost_loss, read_options
-from hedgerow.convert.settings.rules import Library, Rule, Translation, Values
+from hedgerow.convert.settings.options import (
+    LOSS_NOTES,
+    catboost_loss,
+    catboost_metrics,
+    read_options,
+)
+from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError, brief
 
 
@@ -262,10 +266,7 @@ def _defaults_of(said: Values, given: Values) -> Values:
     return found | ({"subsample": 1.0} if takes_all else {"subsample": 0.8, "sampling": "mvs"})
 
 
-CATBOOST = Library(
-    "CatBoost",
-    r.united(r.counterparts(_COUNTERPARTS), _RULES, r.refused(_REFUSED), r.without(_WITHOUT)),
-    r.by_alias(_ALIASES),
-    _arrange,
-    _adjust,
-)
+CATBOOST = r.library(
+    "CatBoost", _COUNTERPARTS, _RULES, _REFUSED, _WITHOUT, _ALIASES,
+    adjust=_adjust, arrange=_arrange,
+)  # fmt: skip

@@ -7,8 +7,8 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import lightgbm_metrics
-from hedgerow.convert.settings.rules import Library, Rule, Translation, Values
+from hedgerow.convert.settings.options import lightgbm_metrics
+from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.peer_words import LIGHTGBM_OBJECTIVES
 
 _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
@@ -345,11 +345,7 @@ def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
     return []
 
 
-LIGHTGBM = Library(
-    "LightGBM",
-    r.united(r.counterparts(_COUNTERPARTS), _RULES, r.refused(_REFUSED), r.without(_WITHOUT)),
-    r.by_alias(_ALIASES),
-    _arrange,
-    _adjust,
-    _LOSS_NOTES,
-)
+LIGHTGBM = r.library(
+    "LightGBM", _COUNTERPARTS, _RULES, _REFUSED, _WITHOUT, _ALIASES,
+    adjust=_adjust, arrange=_arrange, loss_notes=_LOSS_NOTES,
+)  # fmt: skip

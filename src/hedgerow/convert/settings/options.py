@@ -1,20 +1,25 @@
-"""Options inside the names of CatBoost's losses and metrics."""
+"""Losses and metrics of other libraries, with the options inside their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from hedgerow.convert.settings.values import as_numbers, choice, flag, number, whole
+from hedgerow.convert.settings.values import as_list, choice, flag, levels, number, whole
 from hedgerow.errors import ParameterError, brief
-from hedgerow.peer_words import CATBOOST_OBJECTIVES
+from hedgerow.peer_words import (
+    CATBOOST_METRICS,
+    CATBOOST_OBJECTIVES,
+    LIGHTGBM_METRICS,
+    XGBOOST_METRICS,
+)
 
 _Option = tuple[str, Callable[[Any], Any]]
 
-_LEVEL: dict[str, _Option] = {"alpha": ("quantile", lambda text: _one_or_all(as_numbers(text)))}
+_LEVEL: dict[str, _Option] = {"alpha": ("quantile", levels)}
 _OF_LAMBDAMART = {"ndcg": "lambdarank", "dcg": "lambdarank", "map": "rank_map"}
 _OF_YETIRANK = {"classic": "lambdarank", **_OF_LAMBDAMART}
-_OPTIONS: dict[str, dict[str, _Option]] = {
+_OPTIONS_OF_LOSSES: dict[str, dict[str, _Option]] = {
     "quantile": _LEVEL,
     "multiquantile": _LEVEL,
     "expectile": {"alpha": ("expectile", number)},
@@ -64,10 +69,6 @@ LOSS_NOTES: dict[str, str] = {
 """Differences of losses, of which some stand in for a loss that Hedgerow does not have."""
 
 
-def _one_or_all(levels: list[float]) -> Any:
-    return levels[0] if len(levels) == 1 else levels
-
-
 def read_options(parameter: str, text: str) -> tuple[str, dict[str, str]]:
     """Return the name and the options of ``"Name:option=value;option=value"``."""
     name, _, rest = text.partition(":")
@@ -90,7 +91,7 @@ def catboost_loss(value: Any) -> Mapping[str, Any]:
     name, options = read_options("loss_function", value)
     found: dict[str, Any] = {"objective": choice("loss_function", CATBOOST_OBJECTIVES)(name)}
     name = name.lower()
-    known = _OPTIONS.get(name, {})
+    known = _OPTIONS_OF_LOSSES.get(name, {})
     for option, text in options.items():
         if option in _OF_MESSAGES or (name == "yetirank" and option in _OF_SAMPLES):
             continue
@@ -124,3 +125,127 @@ def _read(value: str, option: str, read: Callable[[Any], Any], text: str) -> Any
         raise
     except ValueError as fault:
         raise ParameterError(f"loss_function={brief(value)}: {option}: {fault}.") from None
+
+
+OF_RANKS = ("ndcg", "map", "precision", "recall", "mrr", "err")
+"""Metrics whose number after ``@`` is a number of ranks."""
+
+_WITH_NUMBER = ("pinball", "expectile", "tweedie_nloglik")
+_AT_OF_LIGHTGBM = (1, 2, 3, 4, 5)
+_OPTIONS_OF_METRICS = {
+    "pinball": "alpha",
+    "expectile": "alpha",
+    "huber": "delta",
+    "tweedie_nloglik": "variance_power",
+    **dict.fromkeys(OF_RANKS, "top"),
+}
+"""Option of CatBoost that Hedgerow writes after ``@``."""
+_ONLY_AT = ("precisionat", "recallat")
+_KINDS_OF_AUC = {"classic": "auc", "mu": "auc_mu"}
+
+
+def _names(parameter: str, value: Any) -> Sequence[Any]:
+    """Return one name or several as a list."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set):
+        raise ParameterError(f"{parameter} must be a name, or names; got {brief(value)}.")
+    return list(names)
+
+
+def _one_or_all(found: Collection[Any]) -> Any:
+    """Return the only metric, several different ones, or None."""
+    different = list(dict.fromkeys(found))
+    return None if not different else different[0] if len(different) == 1 else different
+
+
+def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
+    """Translate LightGBM's ``metric``."""
+    listed = value.split(",") if isinstance(value, str) else value
+    found: list[str] = []
+    for each in _names("metric", listed):
+        base, at, rank = str(each).strip().partition("@")
+        known = choice("metric", LIGHTGBM_METRICS)(base)
+        if known in ("ndcg", "map"):
+            ranks = [whole(rank)] if at else _ranks(given)
+            found += [f"{known}@{k}" for k in ranks]
+        elif at:
+            raise ParameterError(f"metric={brief(each)} is not supported: {base!r} has no ranks.")
+        elif known is not None:
+            found.append(_at_alpha(known, given))
+    return _one_or_all(found)
+
+
+def _ranks(given: Mapping[str, Any]) -> Sequence[int]:
+    ranks = as_list(given.get("eval_at", _AT_OF_LIGHTGBM))
+    return [ranks] if isinstance(ranks, int) else list(ranks)
+
+
+def _at_alpha(known: str, given: Mapping[str, Any]) -> str:
+    """Return a metric with LightGBM's ``alpha``, unless the objective has the same one."""
+    of_loss = {"pinball": "quantile", "huber": "huber"}.get(known)
+    if of_loss is None or given.get("objective") == of_loss:
+        return known
+    return f"{known}@{number(given.get('alpha', 0.9))}"
+
+
+def xgboost_metrics(value: Any) -> Any:
+    """Translate XGBoost's ``eval_metric``, whose last metric decides early stopping."""
+    found = [_xgboost_metric(str(name)) for name in _names("eval_metric", value)]
+    return _one_or_all([*found[-1:], *found[:-1]])
+
+
+def _xgboost_metric(name: str) -> str:
+    base, at, rest = name.partition("@")
+    minus = "-" if base.endswith("-") and base[:-1] in ("ndcg", "map") else ""
+    known = choice("eval_metric", XGBOOST_METRICS)(base.removesuffix("-") if minus else base)
+    if not at:
+        return f"{known}{minus}"
+    if known == "error" and base == "error":
+        return f"error_at@{number(rest)}"
+    if known in OF_RANKS or known in _WITH_NUMBER:
+        return f"{known}@{rest}"
+    raise ParameterError(f"eval_metric={brief(name)} is not supported: leave '@{rest}' out.")
+
+
+def catboost_metrics(value: Any) -> Any:
+    """Translate CatBoost's ``eval_metric``."""
+    return _one_or_all([_catboost_metric(str(each)) for each in _names("eval_metric", value)])
+
+
+def _catboost_metric(text: str) -> str:
+    name, options = read_options("eval_metric", text)
+    known = choice("eval_metric", CATBOOST_METRICS)(name)
+    needs_ranks = name.lower() in _ONLY_AT
+    _drop_harmless(text, known, options)
+    if known == "auc":
+        return str(choice("eval_metric", _KINDS_OF_AUC)(options.pop("type", "classic")))
+    option = _OPTIONS_OF_METRICS.get(known)
+    if known in ("precision", "recall") and not needs_ranks:
+        option = None
+    at = options.pop(option, None) if option else None
+    if options:
+        raise ParameterError(
+            f"eval_metric={brief(text)}: option {next(iter(options))!r} is not supported: leave it "
+            "out, or give a function (docs/metrics.md)."
+        )
+    if needs_ranks and at is None:
+        raise ParameterError(
+            f"eval_metric={brief(text)}: give the number of ranks, '{name}:top=10'."
+        )
+    if at is None and known in ("pinball", "expectile"):
+        at = "0.5"
+    minus = "-" if known == "map" else ""  # a query without relevant rows counts as 0
+    return f"{known}@{number(at)}{minus}" if at not in (None, "-1") else f"{known}{minus}"
+
+
+def _drop_harmless(text: str, known: str, options: dict[str, str]) -> None:
+    """Remove options that change no value; raise for weights that are not used."""
+    options.pop("hints", None)
+    if not flag(options.pop("use_weights", "true")):
+        raise ParameterError(
+            f"eval_metric={brief(text)}: weights of rows always count here: leave use_weights out."
+        )
+    if known == "ndcg":
+        options.pop("type", None)  # a note tells of the gains
+    if known == "pinball":
+        options.pop("delta", None)

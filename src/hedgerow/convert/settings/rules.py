@@ -132,8 +132,8 @@ class Library:
     name: str
     rules: Mapping[str, Rule]
     aliases: Mapping[str, str]
-    arrange: Callable[[Values], list[str]]
     adjust: Callable[[Values, Values, bool], list[str]]
+    arrange: Callable[[Values], list[str]] = lambda given: []
     loss_notes: Mapping[str, str] = field(default_factory=dict)
 
     def canonical(self, name: str) -> str | None:
@@ -145,35 +145,6 @@ class Library:
         return {rule.ours: name for name, rule in self.rules.items()}.get(ours, ours)
 
 
-def counterparts(table: Mapping[str, tuple[str, Any]]) -> dict[str, Rule]:
-    """Return the rules of parameters that every library reads alike."""
-    return {
-        name: Rule(
-            ours,
-            default,
-            _REMARKS.get(ours, ("", None))[0],
-            _READERS.get(ours),
-            when=_REMARKS.get(ours, ("", None))[1],
-        )
-        for name, (ours, default) in table.items()
-    }
-
-
-def refused(table: Mapping[str, tuple[str, tuple[Any, ...]]]) -> dict[str, Rule]:
-    """Return the rules of parameters that Hedgerow has at one value only."""
-    return {name: Rule(note=note, harmless=known) for name, (note, known) in table.items()}
-
-
-def without(table: Mapping[str, str]) -> dict[str, Rule]:
-    """Return the rules of parameters that Hedgerow does not have."""
-    return united(*(dict.fromkeys(names.split(), Rule(note=why)) for why, names in table.items()))
-
-
-def by_alias(table: Mapping[str, str]) -> dict[str, str]:
-    """Return the canonical name of each alias."""
-    return united(*(dict.fromkeys(others.split(), name) for name, others in table.items()))
-
-
 def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
     """Join tables; raise ``ValueError`` for a name in two, of which one would hide the other."""
     found: dict[str, Value] = {}
@@ -183,6 +154,26 @@ def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
             raise ValueError(f"names in two tables: {', '.join(twice)}.")
         found.update(table)
     return found
+
+
+def library(
+    name: str,
+    counterparts: Mapping[str, tuple[str, Any]],
+    rules: Mapping[str, Rule],
+    refused: Mapping[str, tuple[str, tuple[Any, ...]]],
+    without: Mapping[str, str],
+    aliases: Mapping[str, str],
+    **more: Any,
+) -> Library:
+    """Return the library of the tables that are listed at the top of this module."""
+    alike = {}
+    for peer, (ours, default) in counterparts.items():
+        note, when = _REMARKS.get(ours, ("", None))
+        alike[peer] = Rule(ours, default, note, _READERS.get(ours), when=when)
+    refusals = {peer: Rule(note=note, harmless=known) for peer, (note, known) in refused.items()}
+    missing = (dict.fromkeys(names.split(), Rule(note=why)) for why, names in without.items())
+    others = (dict.fromkeys(names.split(), peer) for peer, names in aliases.items())
+    return Library(name, united(alike, rules, refusals, *missing), united(*others), **more)
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:

@@ -132,6 +132,12 @@ def as_numbers(value: Any) -> Any:
         raise ValueError("it must be a list of numbers") from None
 
 
+def levels(value: Any) -> Any:
+    """Return one number, or several as a list, from text with commas."""
+    found = as_numbers(value)
+    return found[0] if isinstance(value, str) and len(found) == 1 else found
+
+
 def directions(value: Any) -> Any:
     """Return monotone directions, from text for all columns or for some."""
     if not isinstance(value, str):

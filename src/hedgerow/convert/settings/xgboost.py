@@ -7,8 +7,8 @@ from typing import Any
 
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.metrics import xgboost_metrics
-from hedgerow.convert.settings.rules import Library, Rule, Translation, Values
+from hedgerow.convert.settings.options import xgboost_metrics
+from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import XGBOOST_OBJECTIVES
 
@@ -32,14 +32,6 @@ def _missing(value: Any) -> dict[str, Any]:
     if v.number(value) == 0:
         return {"zero_as_missing": True}
     raise ValueError("replace this value by NaN in the data; only NaN and 0 can be missing")
-
-
-def _levels(value: Any) -> Any:
-    """Return one level, or several as a list."""
-    if not isinstance(value, str):
-        return value
-    listed = v.as_numbers(value)
-    return listed[0] if len(listed) == 1 else listed
 
 
 def _words(name: str, *same: str, **renamed: str) -> Callable[[Any], Any]:
@@ -102,7 +94,7 @@ _RULES: dict[str, Rule] = {
     "lambdarank_pair_method": Rule(
         "pair_method", convert=_words("lambdarank_pair_method", "topk", "mean")
     ),
-    "quantile_alpha": Rule("quantile", convert=_levels),
+    "quantile_alpha": Rule("quantile", convert=v.levels),
     "early_stopping_rounds": Rule(convert=v.patience),
     "max_leaves": Rule(
         "max_leaves",
@@ -254,11 +246,7 @@ def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
     return []
 
 
-XGBOOST = Library(
-    "XGBoost",
-    r.united(r.counterparts(_COUNTERPARTS), _RULES, r.refused(_REFUSED), r.without(_WITHOUT)),
-    r.by_alias(_ALIASES),
-    lambda given: [],
-    _adjust,
-    _LOSS_NOTES,
-)
+XGBOOST = r.library(
+    "XGBoost", _COUNTERPARTS, _RULES, _REFUSED, _WITHOUT, _ALIASES,
+    adjust=_adjust, loss_notes=_LOSS_NOTES,
+)  # fmt: skip

@@ -83,7 +83,7 @@ def _codes(plain: PlainModel, statistic: Statistic) -> list[list[int]]:
     """Return the codes of each key, one for each column."""
     parts, keys = [], statistic.keys
     for j in reversed(statistic.columns):
-        n_codes = plain.n_levels(j) + 2
+        n_codes = plain.schema.n_levels(j) + 2
         parts.append(keys % n_codes)
         keys = keys // n_codes
     return [list(key) for key in zip(*(part.tolist() for part in reversed(parts)), strict=True)]

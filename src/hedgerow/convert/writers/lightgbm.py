@@ -9,7 +9,7 @@ first tree of one leaf.  LightGBM's raw scores are equal to the last bit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -54,12 +54,21 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
                 ": approximate=True writes it",
             )
         notes.add("numbers up to 1e-35 in magnitude are missing values in LightGBM, as 0 is.")
-    _tell_of_zeros(plain, notes)
-    _tell_of_dates(plain, notes)
+    trees = plain.trees()
+    if any(((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any() for tree in trees):
+        notes.add("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
+    for name, column in zip(plain.names, plain.columns, strict=True):
+        if column.kind == "category" and column.temporal is not None:
+            # LightGBM would take dates for unknown categories.
+            notes.add(
+                f"column {name!r}: its categories are {column.temporal}; give LightGBM whole "
+                "microseconds (of dates, since 1970), because its models hold no dates."
+            )
     if plain.forest.n_parallel > 1:
         notes.add("a round with several trees per output becomes several iterations in LightGBM.")
-    blocks = [_one_leaf(base) for base in _bases(plain)]
-    blocks += [_tree(plain, tree) for tree in plain.trees()]
+    bases = plain.forest.base_score
+    blocks = [_one_leaf(base) for base in bases.tolist() if bases.any()]
+    blocks += [_tree(plain, tree) for tree in trees]
     k = plain.n_outputs
     names = _names(plain, notes)
     header = {
@@ -72,37 +81,14 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         "feature_names": " ".join(names),
         "feature_infos": " ".join(_info(plain, j) for j in range(schema.n_features)),
     }
-    trees = [
+    texts = [
         "".join(f"{line}\n" for line in (f"Tree={number}", *block, "", ""))
         for number, block in enumerate(blocks)
     ]
-    header["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)  # the text is ASCII
+    header["tree_sizes"] = " ".join(str(len(text)) for text in texts)  # they are ASCII
     lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), "", ""]
     end = ["end of trees", "", _categories(plain), ""]
-    return ("\n".join(lines) + "".join(trees) + "\n".join(end)).encode()
-
-
-def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
-    for tree in plain.trees():
-        if ((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any():
-            notes.add("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
-            return
-
-
-def _tell_of_dates(plain: PlainModel, notes: Notes) -> None:
-    """Note columns whose categories are dates: LightGBM would take dates for unknown ones."""
-    for name, column in zip(plain.names, plain.columns, strict=True):
-        if column.kind == "category" and column.temporal is not None:
-            notes.add(
-                f"column {name!r}: its categories are {column.temporal}; give LightGBM whole "
-                "microseconds (of dates, since 1970), because its models hold no dates."
-            )
-
-
-def _bases(plain: PlainModel) -> list[float]:
-    """Return the base scores, if one of them is not 0."""
-    bases = plain.forest.base_score.tolist()
-    return bases if any(base != 0.0 for base in bases) else []
+    return ("\n".join(lines) + "".join(texts) + "\n".join(end)).encode()
 
 
 def _objective(plain: PlainModel, notes: Notes) -> str:
@@ -186,10 +172,8 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
                 "categories and unknown ones to different sides",
                 _TARGET,
             )
-        chosen = tree.members[node]
-        if tree.missing_left[node]:
-            every = np.arange(plain.n_levels(int(tree.column[node])))
-            chosen = np.setdiff1d(every, chosen)
+        chosen = plain.known_side(tree, node, tree.unknown_left[node])
+        if tree.unknown_left[node]:
             left[place], right[place] = right[place], left[place]
         decision[place], threshold[place] = _CATEGORICAL | _NAN, len(words)
         words.append(_bits(chosen))
@@ -242,6 +226,3 @@ def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> Floa
     booster = lightgbm.Booster(model_str=data.decode())
     found: Any = booster.predict(matrix, raw_score=True)
     return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
-
-
-__all__: Sequence[str] = ["predict_lightgbm", "write_lightgbm"]

@@ -14,12 +14,12 @@ becomes -1, and the empty text is the missing value.  If the empty text is a lev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.onnx_inputs import (
     Graph,
@@ -119,15 +119,8 @@ class _Graph(Graph):
             keys, codes = [*keys, missing_text(column)], np.append(codes, np.nan)
         if not keys:  # the operator does not accept an empty list
             keys, codes = [""], np.array([np.nan])
-        return self.node(
-            "LabelEncoder",
-            [column.name],
-            f"hedgerow_codes_{j}",
-            "ai.onnx.ml",
-            keys_tensor=tensor(np.array(keys, dtype=object), "keys"),
-            values_tensor=tensor(codes, "values"),
-            default_tensor=tensor(np.array([unknown]), "default"),
-        )
+        texts = np.array(keys, dtype=object)
+        return self.encode(column.name, f"hedgerow_codes_{j}", texts, codes, unknown)
 
     def add_trees(self, features: str) -> None:
         """Add the raw scores: the sum of the trees and the base score."""
@@ -147,12 +140,8 @@ class _Graph(Graph):
 
     def _ensemble(self, inputs: str, out: str, trees: Sequence[PlainTree], n_targets: int) -> str:
         """Add trees, each to the target of its number, in turn."""
-        ensemble = _Ensemble(self.plain, n_targets, self.codes)
-        for number, tree in enumerate(trees):
-            ensemble.add(tree, number % n_targets)
-        if not trees:
-            ensemble.add_nothing()
-        return self.node("TreeEnsemble", [inputs], out, "ai.onnx.ml", **ensemble.attributes())
+        attributes = _attributes(self.plain, trees, n_targets, self.codes)
+        return self.node("TreeEnsemble", [inputs], out, "ai.onnx.ml", **attributes)
 
     def add_link(self) -> None:
         """Add the predictions."""
@@ -211,103 +200,85 @@ def _numbered(trees: Sequence[PlainTree]) -> list[PlainTree]:
     return found
 
 
-@dataclass(eq=False)
-class _Ensemble:
-    """The attributes of ``TreeEnsemble``, tree after tree."""
+class _Questions(NamedTuple):
+    """The inner nodes of a tree, with their children by number, and the members of their sets."""
 
-    plain: PlainModel
-    n_targets: int
-    codes: dict[int, int]
-    roots: list[int] = field(default_factory=list)
-    column: list[int] = field(default_factory=list)
-    mode: list[int] = field(default_factory=list)
-    split: list[float] = field(default_factory=list)
-    missing_true: list[int] = field(default_factory=list)
-    child: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    child_is_leaf: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    members: list[float] = field(default_factory=list)
-    leaf_output: list[int] = field(default_factory=list)
-    leaf_value: list[float] = field(default_factory=list)
+    column: IntArray
+    mode: IntArray
+    split: FloatArray
+    missing_true: BoolArray
+    child: IntArray
+    child_is_leaf: BoolArray
+    members: list[float]
 
-    def add(self, tree: PlainTree, output: int) -> None:
-        """Add one tree; inner nodes and leaves are numbered separately."""
-        leaf = tree.is_leaf()
-        first, first_leaf = len(self.column), len(self.leaf_value)
-        number = np.where(leaf, np.cumsum(leaf) - 1 + first_leaf, np.cumsum(~leaf) - 1 + first)
-        self.roots.append(first)
-        for node in np.flatnonzero(~leaf).tolist():
-            sides = [int(tree.left[node]), int(tree.right[node])]
-            missing, column = bool(tree.missing_left[node]), int(tree.column[node])
-            if node in tree.members:
-                column = self.codes.get(column, column)
-                values = self._values(tree, node)
-                if tree.unknown_left[node]:
-                    sides, missing = sides[::-1], not missing
-                if len(values):
-                    self._node(column, _MEMBER, 0.0, missing)
-                    self.members += [*values, np.nan]
-                else:  # the set is empty: all present values go to the second side
-                    self._node(column, _AT_MOST, -np.inf, missing)
-            else:
-                cut = float(tree.threshold[node])
-                self._node(column, _AT_MOST, cut, missing)
-            for side, target in enumerate(sides):
-                self.child[side].append(int(number[target]))
-                self.child_is_leaf[side].append(int(leaf[target]))
-        if leaf[0]:
-            self._ask_nothing(first_leaf)
-        self.leaf_value += tree.value[leaf].tolist()
-        self.leaf_output += [output] * int(leaf.sum())
 
-    def add_nothing(self) -> None:
-        """Add a tree that adds 0."""
-        self.roots.append(len(self.column))
-        self._ask_nothing(len(self.leaf_value))
-        self.leaf_value.append(0.0)
-        self.leaf_output.append(0)
+_NOTHING = np.zeros((2, 1), dtype=np.int64)
+_ASK_NOTHING = _Questions(
+    _NOTHING[0], _NOTHING[0], np.zeros(1), _NOTHING[0] == 0, _NOTHING, _NOTHING == 0, []
+)
+"""A split whose two sides are the same leaf, for a tree of one leaf."""
 
-    def _ask_nothing(self, leaf: int) -> None:
-        """Add a split whose two sides are the same leaf, for a tree of one leaf."""
-        self._node(0, _AT_MOST, 0.0, True)
-        for side in (0, 1):
-            self.child[side].append(leaf)
-            self.child_is_leaf[side].append(1)
 
-    def _node(self, column: int, mode: int, split: float, missing: bool) -> None:
-        self.column.append(column)
-        self.mode.append(mode)
-        self.split.append(split)
-        self.missing_true.append(int(missing))
-
-    def _values(self, tree: PlainTree, node: int) -> list[float]:
-        """Return the values that a set lists: codes of text levels, or the numbers."""
-        column = self.plain.columns[int(tree.column[node])]
-        chosen = tree.members[node]
+def _questions(plain: PlainModel, tree: PlainTree, codes: dict[int, int]) -> _Questions:
+    """Return the inner nodes of a tree; inner nodes and leaves are numbered separately."""
+    leaf = tree.is_leaf()
+    if leaf[0]:
+        return _ASK_NOTHING
+    inner, members = np.flatnonzero(~leaf), []
+    number = np.where(leaf, np.cumsum(leaf), np.cumsum(~leaf)) - 1
+    sides = np.stack([tree.left[inner], tree.right[inner]])
+    column, mode = tree.column[inner], np.full(len(inner), _AT_MOST)
+    split, missing = tree.threshold[inner], tree.missing_left[inner]
+    for place, node in enumerate(inner.tolist()):
+        if node not in tree.members:
+            continue
+        column[place] = codes.get(int(column[place]), int(column[place]))
+        listed = plain.known_side(tree, node, tree.unknown_left[node])
         if tree.unknown_left[node]:
-            chosen = np.setdiff1d(np.arange(len(column.levels)), chosen)
-        return [float(code) for code in chosen.tolist()]
+            sides[:, place], missing[place] = sides[::-1, place].copy(), not missing[place]
+        if len(listed):
+            mode[place], split[place] = _MEMBER, 0.0
+            members += [*map(float, listed), np.nan]
+        else:  # the set is empty: all present values go to the second side
+            split[place] = -np.inf
+    return _Questions(column, mode, split, missing, number[sides], leaf[sides], members)
 
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes by their names in ONNX."""
-        found = {
-            "aggregate_function": _SUM,
-            "leaf_targetids": self.leaf_output,
-            "leaf_weights": tensor(np.array(self.leaf_value), "leaf_weights"),
-            "n_targets": self.n_targets,
-            "nodes_falseleafs": self.child_is_leaf[1],
-            "nodes_falsenodeids": self.child[1],
-            "nodes_featureids": self.column,
-            "nodes_missing_value_tracks_true": self.missing_true,
-            "nodes_modes": tensor(np.array(self.mode, dtype=np.uint8), "nodes_modes"),
-            "nodes_splits": tensor(np.array(self.split), "nodes_splits"),
-            "nodes_trueleafs": self.child_is_leaf[0],
-            "nodes_truenodeids": self.child[0],
-            "post_transform": 0,
-            "tree_roots": self.roots,
-        }
-        if self.members:
-            found["membership_values"] = tensor(np.array(self.members), "membership_values")
-        return found
+
+def _attributes(
+    plain: PlainModel, trees: Sequence[PlainTree], n_targets: int, codes: dict[int, int]
+) -> dict[str, Any]:
+    """Return the attributes of ``TreeEnsemble``, whose trees add to the targets in turn."""
+    questions = [_questions(plain, tree, codes) for tree in trees] or [_ASK_NOTHING]
+    values = [tree.value[tree.is_leaf()] for tree in trees] or [np.zeros(1)]
+    first = np.cumsum([0, *(len(each.column) for each in questions)])
+    first_leaf = np.cumsum([0, *map(len, values)])
+    shifted = [
+        each.child + np.where(each.child_is_leaf, leaf, node)
+        for each, node, leaf in zip(questions, first.tolist(), first_leaf.tolist(), strict=False)
+    ]
+    column, mode, split, missing, _, is_leaf, members = zip(*questions, strict=True)
+    child, child_is_leaf = np.concatenate(shifted, axis=1), np.concatenate(is_leaf, axis=1)
+    outputs = [k % n_targets for k, own in enumerate(values) for _ in own]
+    found = {
+        "aggregate_function": _SUM,
+        "leaf_targetids": outputs,
+        "leaf_weights": tensor(np.concatenate(values), "leaf_weights"),
+        "n_targets": n_targets,
+        "nodes_falseleafs": child_is_leaf[1].astype(int).tolist(),
+        "nodes_falsenodeids": child[1].tolist(),
+        "nodes_featureids": np.concatenate(column).tolist(),
+        "nodes_missing_value_tracks_true": np.concatenate(missing).astype(int).tolist(),
+        "nodes_modes": tensor(np.concatenate(mode).astype(np.uint8), "nodes_modes"),
+        "nodes_splits": tensor(np.concatenate(split), "nodes_splits"),
+        "nodes_trueleafs": child_is_leaf[0].astype(int).tolist(),
+        "nodes_truenodeids": child[0].tolist(),
+        "post_transform": 0,
+        "tree_roots": first[:-1].tolist(),
+    }
+    if any(members):
+        every = np.array([code for own in members for code in own])
+        found["membership_values"] = tensor(every, "membership_values")
+    return found
 
 
 def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:

@@ -63,6 +63,18 @@ class Graph:
         """Add a constant number of shape (1, 1)."""
         return self.constant(name, np.array([[value]]))
 
+    def encode(self, given: str, out: str, keys: AnyArray, codes: AnyArray, other: Any) -> str:
+        """Add an operator that gives each key its code, and all others ``other``."""
+        return self.node(
+            "LabelEncoder",
+            [given],
+            out,
+            "ai.onnx.ml",
+            keys_tensor=tensor(keys, "keys"),
+            values_tensor=tensor(codes, "values"),
+            default_tensor=tensor(np.array([other]), "default"),
+        )
+
     def output(self, name: str, kind: int, shape: list[Any]) -> None:
         """Declare an output."""
         from onnx import helper
@@ -112,15 +124,7 @@ def _add_codes(graph: Graph, features: str, j: int) -> str:
     if is_text(column):
         keys = [*column.levels, missing_text(column)]
         codes = np.append(np.arange(n_levels), n_levels + 1)
-        return graph.node(
-            "LabelEncoder",
-            [column.name],
-            name,
-            "ai.onnx.ml",
-            keys_tensor=tensor(np.array(keys, dtype=object), "keys"),
-            values_tensor=tensor(codes, "values"),
-            default_tensor=tensor(np.array([n_levels]), "default"),
-        )
+        return graph.encode(column.name, name, np.array(keys, dtype=object), codes, n_levels)
     missing = float(n_levels + 1)
     code = _codes_of_numbers(graph, features, j, name, unknown=float(n_levels), missing=missing)
     return graph.node("Cast", [code], name, to=INT64)
@@ -151,15 +155,9 @@ def _codes_of_numbers(
     """Return the codes of a column whose categories are numbers, as double, (rows, 1)."""
     column = graph.plain.columns[j]
     levels, values = column.levels, _column(graph, features, j)
-    known = graph.node(
-        "LabelEncoder",
-        [_rounded(graph, values, column.rounding, name)],
-        f"{name}_known",
-        "ai.onnx.ml",
-        keys_tensor=tensor(np.array(levels, dtype=np.float64), "keys"),
-        values_tensor=tensor(np.arange(float(len(levels))), "values"),
-        default_tensor=tensor(np.array([unknown]), "default"),
-    )
+    whole = _rounded(graph, values, column.rounding, name)
+    keys, numbers = np.array(levels, dtype=np.float64), np.arange(float(len(levels)))
+    known = graph.encode(whole, f"{name}_known", keys, numbers, unknown)
     of_missing = graph.number(f"{name}_missing", missing)
     is_missing = graph.node("IsNaN", [values], f"{name}_is_missing")
     return graph.node("Where", [is_missing, of_missing, known], f"{name}_double")
@@ -182,20 +180,14 @@ def _add_statistic(graph: Graph, codes: dict[int, str], statistic: Statistic, na
     first, *others = statistic.columns
     key = codes[first]
     for j in others:
-        n_codes = graph.constant(f"{name}_size_{j}", np.array([[graph.plain.n_levels(j) + 2]]))
+        n_codes = graph.constant(
+            f"{name}_size_{j}", np.array([[graph.plain.schema.n_levels(j) + 2]])
+        )
         key = graph.node("Mul", [key, n_codes], f"{name}_above_{j}")
         key = graph.node("Add", [key, codes[j]], f"{name}_key_{j}")
     n_keys = len(statistic.keys)
     keys = statistic.keys if n_keys else np.array([-1])  # the operator accepts no empty list
-    place = graph.node(
-        "LabelEncoder",
-        [key],
-        f"{name}_place",
-        "ai.onnx.ml",
-        keys_tensor=tensor(keys, "keys"),
-        values_tensor=tensor(np.arange(len(keys)), "values"),
-        default_tensor=tensor(np.array([n_keys]), "default"),
-    )
+    place = graph.encode(key, f"{name}_place", keys, np.arange(len(keys)), n_keys)
     table = np.vstack([statistic.values.T, statistic.prior])
     known = graph.constant(f"{name}_table", table)
     found = graph.node("Gather", [known, place], f"{name}_found", axis=0)

@@ -18,10 +18,9 @@ from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
 from hedgerow.data.reading.numbers import floats_of
 from hedgerow.data.reading.table import read_table
-from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats
-from hedgerow.model.forest import UNKNOWN_BIN, Forest
+from hedgerow.model.forest import UNKNOWN_BIN
 from hedgerow.model.model import Model
 from hedgerow.model.other_forests import without_vectors
 from hedgerow.model.predict import Predictor
@@ -113,7 +112,6 @@ class PlainTree:
         return self.column < 0
 
 
-@dataclass(frozen=True, eq=False)
 class PlainModel:
     """A model and its properties for writers.
 
@@ -121,47 +119,33 @@ class PlainModel:
     ----------
     forest : Forest
         One output for each tree.
+    n_outputs : int
+        Number of raw scores.
     classes : ndarray or None
         Labels, by index.
     link : {"identity", "log", "logit", "softmax"} or None
         None if the prediction has another link, or raw scores are requested.
+    schema, columns, names
+        Of the table, with the treatment of zeros and unknown categories.
+    statistics, crosses : tuple
+        Target statistics, and crosses of columns, which follow the columns as inputs of the trees.
+    is_simple : bool
+        Whether columns are the only inputs of the trees, and numbers their only leaves.
     """
 
-    model: Model
-    forest: Forest
-    classes: AnyArray | None
-    link: str | None
-    raw: bool
-
-    @property
-    def schema(self) -> Schema:
-        """Columns, and the treatment of zeros and unknown categories."""
-        return self.model.schema
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the table."""
-        return self.model.schema.columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return self.model.schema.names
-
-    @property
-    def statistics(self) -> tuple[Statistic, ...]:
-        """Target statistics, which follow the columns as inputs of the trees."""
-        return () if self.model.inputs is None else self.model.inputs.statistics
-
-    @property
-    def crosses(self) -> tuple[Cross, ...]:
-        """Crosses of columns, which follow the statistics."""
-        return () if self.model.inputs is None else self.model.inputs.crosses
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether columns are the only inputs of the trees, and numbers their only leaves."""
-        return self.forest.slopes is None and not self.statistics and not self.crosses
+    def __init__(self, model: Model, classes: AnyArray | None, link: str | None) -> None:
+        self.model, self.classes, self.link = model, classes, link
+        self.forest = without_vectors(model.forest)
+        self.n_outputs = self.forest.n_outputs
+        self.schema, self.columns, self.names = (
+            model.schema,
+            model.schema.columns,
+            model.schema.names,
+        )
+        inputs = model.inputs
+        self.statistics: tuple[Statistic, ...] = () if inputs is None else inputs.statistics
+        self.crosses: tuple[Cross, ...] = () if inputs is None else inputs.crosses
+        self.is_simple = self.forest.slopes is None and not self.statistics and not self.crosses
 
     @once
     def names_in_trees(self) -> tuple[str, ...]:
@@ -170,11 +154,6 @@ class PlainModel:
         if inputs is None:
             return self.names
         return (*self.names, *inputs.schema(self.schema).names[len(inputs.kept) :])
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of raw scores."""
-        return self.forest.n_outputs
 
     @property
     def objective(self) -> str:
@@ -264,9 +243,12 @@ class PlainModel:
         unknown = bool(left[UNKNOWN_BIN]) if tables.unknown_in_sets else missing_left
         return members.astype(np.int64), unknown
 
-    def n_levels(self, column: int) -> int:
-        """Return the number of levels of a column."""
-        return self.schema.n_levels(column)
+    def known_side(self, tree: PlainTree, node: int, to_left: bool) -> IntArray:
+        """Return the codes of a set's side without the unknown ones, which go left or not."""
+        members = tree.members[node]
+        if not to_left:
+            return members
+        return np.setdiff1d(np.arange(self.schema.n_levels(int(tree.column[node]))), members)
 
     def matrix(self, X: object) -> FloatArray:
         """Return a table as float64: categories as codes, unknown ones as the next code."""
@@ -300,8 +282,7 @@ class PlainModel:
 def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
     """Prepare a model for a writer."""
     _check(model, target)
-    link = None if raw else _link(model, target)
-    return PlainModel(model, without_vectors(model.forest), classes, link, raw)
+    return PlainModel(model, classes, None if raw else _link(model, target))
 
 
 def _check(model: Model, target: str) -> None:

@@ -74,7 +74,7 @@ def _head(plain: PlainModel) -> list[str]:
 
 def _statistic(plain: PlainModel, statistic: Statistic) -> str:
     """Return columns, numbers of levels, values by key, and the values of other keys."""
-    n_levels = tuple(plain.n_levels(j) for j in statistic.columns)
+    n_levels = tuple(plain.schema.n_levels(j) for j in statistic.columns)
     values = dict(zip(statistic.keys.tolist(), statistic.values.T.tolist(), strict=True))
     return f"    ({statistic.columns!r}, {n_levels!r}, {values!r}, {statistic.prior.tolist()!r}),"
 

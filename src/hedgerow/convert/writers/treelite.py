@@ -97,13 +97,11 @@ def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
             right_child_key=right,
         )
         return
-    chosen, to_right = tree.members[node], tree.unknown_left[node]
-    if to_right:  # list the codes of the other side, because unknown codes are never listed
-        chosen = np.setdiff1d(np.arange(plain.n_levels(column)), chosen)
+    to_right = tree.unknown_left[node]  # unknown codes are never listed
     builder.categorical_test(
         feature_id=column,
         default_left=bool(tree.missing_left[node]),
-        category_list=chosen.tolist(),
+        category_list=plain.known_side(tree, node, to_right).tolist(),
         category_list_right_child=to_right,
         left_child_key=left,
         right_child_key=right,

@@ -19,7 +19,6 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.convert.exports import Notes
 from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
-from hedgerow.data.schema import Column
 from hedgerow.kernels.tables.keys import floats_of_keys
 
 _TARGET = "XGBoost's JSON"
@@ -118,7 +117,11 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     if plain.forest.base_score.any():  # as a round of leaves
         shares = np.zeros((n_parallel, k))
         shares[0] = plain.forest.base_score
-        trees = [_leaf_tree(plain, rounding, float(share)) for share in shares.flat]
+        none, first = np.full(1, -1), np.zeros(1, np.int64)
+        trees = [
+            _arrays(plain, rounding.leaf(share), none, none, first, {})
+            for share in shares.reshape(-1, 1)
+        ]
     trees += [_tree(plain, tree, rounding) for tree in plain.trees()]
     # In a round of XGBoost, all trees of an output are consecutive.
     turns = np.arange(len(trees)).reshape(-1, n_parallel, k).swapaxes(1, 2).reshape(-1)
@@ -129,7 +132,12 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     name = _objective(plain, notes)
     base = _NO_BASE.get(plain.link or "", 0.0)
     many = plain.link == "softmax"
-    _tell_of_letters(plain, notes)
+    for column in plain.columns:
+        if any(isinstance(level, str) and not level.isascii() for level in column.levels):
+            notes.add(
+                f"column {column.name!r} has categories beyond ASCII: give XGBoost a table of "
+                "Arrow or Polars, because XGBoost 3.2 takes the letters of pandas for bytes."
+            )
     model = {
         "cats": _cats(plain),
         "gbtree_model_param": {
@@ -161,15 +169,6 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _tell_of_letters(plain: PlainModel, notes: Notes) -> None:
-    for column in plain.columns:
-        if any(isinstance(level, str) and not level.isascii() for level in column.levels):
-            notes.add(
-                f"column {column.name!r} has categories beyond ASCII: give XGBoost a table of "
-                "Arrow or Polars, because XGBoost 3.2 takes the letters of pandas for bytes."
-            )
-
-
 _TYPES = {"float": "float", "int": "int", "category": "c"}
 
 
@@ -184,11 +183,6 @@ def _objective(plain: PlainModel, notes: Notes) -> str:
     return found
 
 
-def _leaf_tree(plain: PlainModel, rounding: _Rounding, base: float) -> dict[str, Any]:
-    value = rounding.leaf(np.array([base]))
-    return _arrays(plain, value, np.full(1, -1), np.full(1, -1), np.zeros(1, np.int64), {})
-
-
 def _tree(plain: PlainModel, tree: PlainTree, rounding: _Rounding) -> dict[str, Any]:
     leaf = tree.is_leaf()
     is_int = np.array([c.kind == "int" for c in plain.columns] + [False])
@@ -199,15 +193,15 @@ def _tree(plain: PlainModel, tree: PlainTree, rounding: _Rounding) -> dict[str, 
     left, right = np.where(leaf, -1, tree.left), np.where(leaf, -1, tree.right)
     listed: dict[int, IntArray] = {}
     missing = tree.missing_left.copy()
-    for node, chosen in tree.members.items():
-        if tree.unknown_left[node]:
-            every = np.arange(plain.n_levels(int(tree.column[node])))
-            listed[node] = np.setdiff1d(every, chosen)
-        else:
-            listed[node] = chosen
+    for node in tree.members:
+        listed[node] = plain.known_side(tree, node, tree.unknown_left[node])
+        if not tree.unknown_left[node]:  # listed categories go right
             left[node], right[node] = right[node], left[node]
             missing[node] = not missing[node]
-        listed[node] = _codes(plain.columns[int(tree.column[node])], listed[node])
+        column = plain.columns[int(tree.column[node])]
+        if column.rounding == "down":  # the numbers are the codes
+            codes = [column.levels[k] for k in listed[node].tolist()]
+            listed[node] = np.array(codes, dtype=np.int64)
     order = _siblings_together(left, right)
     place = np.full(tree.n_nodes + 1, -1)  # a leaf's child is the last entry
     place[order] = np.arange(tree.n_nodes)
@@ -237,13 +231,6 @@ def _siblings_together(left: IntArray, right: IntArray) -> IntArray:
 def _rounded(values: FloatArray) -> list[float]:
     most = float(np.finfo(np.float32).max)
     return np.clip(values, -most, most).astype(np.float32).astype(np.float64).tolist()
-
-
-def _codes(column: Column, positions: IntArray) -> IntArray:
-    """Return XGBoost's codes of levels: positions, or the numbers themselves."""
-    if column.rounding != "down":
-        return positions
-    return np.array([column.levels[k] for k in positions.tolist()], dtype=np.int64)
 
 
 def _arrays(

@@ -8,15 +8,17 @@ There are three forms; a trial with the first rows determines the form:
 (b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows.  It returns two
     arrays, gradient and hessian, like an objective of XGBoost and LightGBM.  With two
     arguments Hedgerow multiplies by the weights; with three the function does.
-    More than two classes: :mod:`hedgerow.objectives.custom.class_losses`.
+    For more than two classes raw scores, gradient and hessian have a column for each.
 (c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
     attributes and methods of :class:`hedgerow.objectives.precomputed.PrecomputedLoss`.
 
 A function may have these attributes:
 
 ``link``   from raw score to prediction: ``"identity"`` (default), ``"log"`` (the
-           prediction is exp(raw)) or ``"logit"``
+           prediction is exp(raw)) or ``"logit"``; of classes ``"softmax"`` (default) or
+           ``"logit"``, the logistic function of each
 ``loss``   of form (b): ``loss(y, raw)``, an array, for learning curves
+``n_classes``  number of classes, for :func:`hedgerow.train`; estimators count them
 
 A model file holds no code; it stores the name of the function and the name of the link.
 """
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,17 +39,9 @@ from scipy.special import expit
 from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
-from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.objectives.custom.checks import (
-    called,
-    check_form,
-    is_pair,
-    not_finite,
-    resolve_derivatives,
-)
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
-from hedgerow.objectives.derivatives import PRECOMPUTED
-from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
@@ -67,6 +62,9 @@ Task = Literal["regression", "two classes", "classes"]
 
 _OF_CLASSES = ("identity", "logit", "softmax")
 TRIED = 3
+_MOST_CLASSES = 10_000
+_MOST = 1e140
+"""Largest derivative, so that squares of sums of derivatives are finite."""
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
 _OF_SCORES = frozenset(
     {"pred", "preds", "predt", "y_pred", "y_hat", "raw", "score", "scores", "margin", "prediction"}
@@ -78,7 +76,7 @@ _OF_WEIGHTS = frozenset({"w", "weight", "weights", "sample_weight", "sample_weig
 
 
 @dataclass(frozen=True)
-class Linked:
+class Linked(MeanLoss):
     """Name and link of a custom loss; a model file stores only these.
 
     Attributes
@@ -100,8 +98,6 @@ class Linked:
 
     name: ClassVar[str] = CUSTOM
     kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    level: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         is_link = is_one_of(self.link, LINKS) and self.task in get_args(Task)
@@ -119,10 +115,6 @@ class Linked:
             raise ParameterError(f"the name of an objective must be text; got {brief(self.label)}.")
 
     @property
-    def second_order(self) -> bool:
-        return True
-
-    @property
     def rowwise(self) -> bool:
         return True
 
@@ -132,10 +124,10 @@ class Linked:
 
     def predict(self, raw: FloatArray) -> FloatArray:
         if self.n_outputs > 1:
-            linked = _through(self.link, raw) if self.task == "classes" else raw
+            linked = np.asarray(_LINKED[self.link](raw)) if self.task == "classes" else raw
             return np.ascontiguousarray(linked.T)
         with np.errstate(over="ignore"):
-            value = _through(self.link, raw[0])
+            value = np.asarray(_LINKED[self.link](raw[0]))
         if self.task == "regression":
             return value
         if self.link != "logit":
@@ -145,27 +137,16 @@ class Linked:
             )
         return np.column_stack([1.0 - value, value])
 
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_spread(target, self.name, first_row, origin)
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        raise self._without_code()
-
     def start_of(self, rows: AllRows) -> FloatArray:
         raise self._without_code()
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         raise self._without_code()
 
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return weighted_mean(self.losses(target, raw), weight)
-
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise self._without_code()
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> LeafRule:
         raise self._without_code()
 
     def _without_code(self) -> ParameterError:
@@ -183,7 +164,7 @@ class OwnRowLoss(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         self._loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
-        resolve_derivatives(g, h, self.label)
+        _resolve_derivatives(g, h, self.label)
 
     @property
     def rowwise(self) -> bool:
@@ -203,11 +184,8 @@ class OwnRowLoss(Linked):
         out = np.empty(len(target))
         self._loops.losses(target, np.ascontiguousarray(raw[0]), out)
         if not np.isfinite(out).all():
-            raise not_finite(self.label, "loss", out)
+            raise _not_finite(self.label, "loss", out)
         return out
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, searched from 0 outwards, else 0."""
@@ -219,11 +197,7 @@ class OwnRowLoss(Linked):
         return np.array([root_of_mean(rows, self.slopes, 0.0, low, high)])
 
     def leaf_rule(self, output: int) -> LeafRule:
-        """Return the rule: the root of the sum of first derivatives."""
         return root_rule(self.slopes, output)
-
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True)
@@ -240,18 +214,15 @@ class OwnFunction(Linked):
     def results(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> list[FloatArray]:
-        """Return gradient and hessian of all rows, each of the shape of ``raw``, without weights.
-
-        ``raw`` has the shape that the function takes: (n_rows,) or (n_rows, n_classes).
-        """
+        """Return gradient and hessian, each of the shape of ``raw``, without weights."""
         assert self.function is not None
         several = raw.ndim > 1
         given = [read_only(target), read_only(raw)]
         mass = np.ones(len(target)) if weight is None else weight
         if self.weighs:
             given.append(read_only(mass))
-        found = called(self.label, self.function, *given)
-        if not is_pair(found):
+        found = _called(self.label, self.function, *given)
+        if not _is_pair(found):
             each = f", of shape {raw.shape} each" if several else ""
             raise LossError(
                 f"objective {self.label!r} must return gradient and hessian{each}; got "
@@ -281,7 +252,7 @@ class OwnFunction(Linked):
                 "early_stopping=False."
             )
         scores = read_only(np.ascontiguousarray(raw.T) if several else raw[0])
-        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), scores))
+        found = np.asarray(_called(f"{self.label}.loss", own, read_only(target), scores))
         if found.shape != target.shape or not np.isfinite(found).all():
             raise LossError(
                 f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
@@ -302,7 +273,7 @@ class OwnGradient(OwnFunction):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         g[:], h[:] = self.results(rows.target, rows.raw[0], rows.weight)
-        resolve_derivatives(g, h, self.label)
+        _resolve_derivatives(g, h, self.label)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the constant at which the gradients add up to 0; 0 if there is none."""
@@ -331,6 +302,31 @@ class OwnGradient(OwnFunction):
 
 
 @dataclass(frozen=True)
+class OwnClassGradient(OwnFunction):
+    """A function that returns gradient and hessian of all rows and classes."""
+
+    @property
+    def coupled(self) -> bool:
+        return True
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        Softmax(n_outputs=self.n_outputs).check_target(target, first_row, origin)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        gradient, hessian = self.results(rows.target, np.ascontiguousarray(rows.raw.T), rows.weight)
+        g[:], h[:] = gradient[:, output], hessian[:, output]
+        _resolve_derivatives(g, h, self.label)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Return the logarithms of the class shares; 0 if the link is not softmax."""
+        if self.link != "softmax":
+            return np.zeros(self.n_outputs)
+        return Softmax(n_outputs=self.n_outputs).start_of(rows)
+
+
+@dataclass(frozen=True)
 class OwnObject(Linked):
     """Form (c): an object that is an objective itself, stored under the name ``custom``."""
 
@@ -342,7 +338,7 @@ class OwnObject(Linked):
         return self.inner
 
     @property
-    def second_order(self) -> bool:
+    def second_order(self) -> bool:  # type: ignore[override]
         return bool(self._inner.second_order)
 
     @property
@@ -359,17 +355,17 @@ class OwnObject(Linked):
         self._inner.check_target(target, first_row, origin)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        called(self.label, self._inner.derivatives, rows, output, g, h)
-        resolve_derivatives(g, h, self.label)
+        _called(self.label, self._inner.derivatives, rows, output, g, h)
+        _resolve_derivatives(g, h, self.label)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        return cast(FloatArray, called(self.label, self._inner.losses, target, raw))
+        return cast(FloatArray, _called(self.label, self._inner.losses, target, raw))
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return float(called(self.label, self._inner.loss, target, raw, weight))
+        return float(_called(self.label, self._inner.loss, target, raw, weight))
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self._checked(called(self.label, self._inner.initial_score, target, weight))
+        return self._checked(_called(self.label, self._inner.initial_score, target, weight))
 
     def _checked(self, start: Any) -> FloatArray:
         found = np.asarray(start)
@@ -381,18 +377,14 @@ class OwnObject(Linked):
         return found.astype(np.float64)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return self._checked(called(self.label, self._inner.start_of, rows))
+        return self._checked(_called(self.label, self._inner.start_of, rows))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         return self._inner.leaf_steps(leaves, output)
 
 
 def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
-    """Return the objective for a custom function or object.
-
-    Raise ``ParameterError`` if the loss has none of the three forms; the message says what
-    is missing. Raise ``LossError`` if the loss raises an error.
-    """
+    """Return the objective for a custom function or object."""
     check_form(given)
     label = name_of_function(given)
     link = getattr(given, "link", "identity")
@@ -404,7 +396,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
                 "hedgerow.objectives.RowLoss, or write what docs/objectives.md lists."
             )
         return OwnObject(label, link, task, int(given.n_outputs), given)
-    weighs = check_signature(given, label)
+    weighs = _check_signature(given, label)
     some = target[: min(TRIED, len(target))].copy()
     if weighs or _returns_pair(given, some):
         return OwnGradient(label, link, task, 1, given, weighs)
@@ -420,7 +412,37 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     return OwnRowLoss(label, link, task, 1, loops)
 
 
-def check_signature(function: Callable[..., Any], label: str) -> bool:
+def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
+    """Return the objective for a function of several classes, tried with the first targets."""
+    label = name_of_function(given)
+    whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
+    if not whole or not 2 <= n_classes <= _MOST_CLASSES:
+        raise ParameterError(
+            f"n_classes of objective {label!r} must be an integer from 2 to {_MOST_CLASSES}; got "
+            f"{brief(n_classes)}."
+        )
+    if hasattr(given, "derivatives") or not callable(given):
+        raise ParameterError(
+            f"objective {label!r}: for more than two classes give a function of (y, raw) that "
+            "returns gradient and hessian, an array of shape (n_rows, n_classes) each."
+        )
+    weighs = _check_signature(given, label)
+    loss = OwnClassGradient(
+        label, getattr(given, "link", "softmax"), "classes", int(n_classes), given, weighs
+    )
+    some = target[: min(TRIED, len(target))].copy()
+    try:
+        loss.results(some, np.zeros((len(some), loss.n_outputs)), None)
+    except LossError as error:
+        raise ParameterError(
+            f"for {n_classes} classes objective {label!r} is called with the classes of the rows "
+            f"and raw scores of shape (n_rows, {n_classes}), and returns gradient and hessian of "
+            f"that shape. {error}"
+        ) from error.__cause__
+    return loss
+
+
+def _check_signature(function: Callable[..., Any], label: str) -> bool:
     """Return whether a function takes weights; raise unless it takes (y, raw[, weight])."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -445,13 +467,13 @@ def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
     """Return whether a function takes arrays and returns two arrays."""
     try:
         with np.errstate(all="ignore"):
-            return is_pair(function(target, np.zeros(len(target))))
+            return _is_pair(function(target, np.zeros(len(target))))
     except Exception:  # the function may take numbers: _check_scalar decides
         return False
 
 
 def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
-    found = called(label, function, y, 0.0)
+    found = _called(label, function, y, 0.0)
     try:
         if math.isnan(float(found)):
             found = None
@@ -464,5 +486,45 @@ def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
         )
 
 
-def _through(link: str, raw: FloatArray) -> FloatArray:
-    return np.asarray(_LINKED[link](raw))
+def check_form(given: Any) -> None:
+    """Raise ``ParameterError`` unless an objective is a name, a function, or an object."""
+    is_class = isinstance(given, type)
+    if is_class or not (isinstance(given, str) or callable(given) or hasattr(given, "derivatives")):
+        hint = f" Give an object of the class, {given.__name__}(...)." if is_class else ""
+        raise ParameterError(
+            "objective must be a name, a function of (y, raw), or an object with a method "
+            f"derivatives; got {brief(given)}.{hint}"
+        )
+
+
+def _is_pair(found: Any) -> bool:
+    """Return whether a result is a pair, which may be gradient and hessian."""
+    if isinstance(found, tuple | list):
+        return len(found) == 2
+    return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2
+
+
+def _called(label: str, function: Callable[..., Any], *given: Any) -> Any:
+    """Return the result of a custom function; ``LossError`` if it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*given)
+    except Exception as fault:
+        raise LossError(f"objective {label!r} raised {fault!r}.") from fault
+
+
+def _resolve_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
+    """Raise if a derivative is not finite; replace hessians below the least value by it."""
+    for array, what in ((g, "gradient"), (h, "hessian")):
+        if not np.abs(array).max(initial=0.0) <= _MOST:
+            raise _not_finite(label, what, array)
+    np.maximum(h, SMALLEST_HESSIAN, out=h)
+
+
+def _not_finite(label: str, what: str, array: FloatArray) -> LossError:
+    """Return the error about the first number that is not finite."""
+    row = int(np.argmin(np.abs(array) <= _MOST))
+    return LossError(
+        f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
+        f"finite, within {_MOST:g} of 0."
+    ).at(row)

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -46,7 +46,6 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.distributions.predicted import (
@@ -57,7 +56,7 @@ from hedgerow.objectives.distributions.predicted import (
     Normal,
 )
 from hedgerow.objectives.distributions.trigamma import trigamma
-from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, check_interval
+from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, Domain, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import (
     FAR_RATIO,
@@ -198,15 +197,11 @@ class LogNormalLoss(NormalLoss):
     """The normal loss of the logarithm, as a density of the target itself."""
 
     name: ClassVar[str] = "log_normal"
+    domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 2
 
     def _numbers(self, target: FloatArray) -> FloatArray:
         return np.log(target)
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_interval(target, self.name, POSITIVE, first_row)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
@@ -243,12 +238,8 @@ class GammaLoss(LogMeanLoss):
     """Log mean and log shape k; F is ``k`` and ``k (k trigamma(k) - 1)``, from 1/2 to 1."""
 
     name: ClassVar[str] = "gamma_dist"
+    domain: ClassVar[Domain] = POSITIVE
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log shape")
-
-    def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
-    ) -> None:
-        check_interval(target, self.name, POSITIVE, first_row)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
@@ -296,20 +287,19 @@ class NegativeBinomialLoss(LogMeanLoss):
     """Log mean m and log size r; F is ``m r / (m + r)`` and :func:`size_information`."""
 
     name: ClassVar[str] = "negative_binomial"
+    domain: ClassVar[Domain] = Interval(0.0, _MOST_COUNTED)
     _unit: ClassVar[float] = 1.0
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log size")
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
     ) -> None:
-        check_interval(target, self.name, Interval(0.0, _MOST_COUNTED), first_row)
-        broken = target != np.floor(target)
-        if broken.any():
-            row = int(np.argmax(broken))
-            raise DataError(
-                f"objective {self.name!r} needs counts, which are whole numbers; row "
-                f"{first_row + row} holds {float(target[row])!r}: use 'gamma_dist' for amounts."
-            ).at(first_row + row)
+        DistributionLoss.check_target(self, target, first_row, origin)
+        refuse_first(
+            target != np.floor(target), target, first_row,
+            f"objective {self.name!r} needs counts, which are whole numbers; row {{row}} holds "
+            "{value}: use 'gamma_dist' for amounts.",
+        )  # fmt: skip
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
@@ -394,13 +384,9 @@ def _shape_of(raw: FloatArray) -> FloatArray:
 
 def _log_shape_of_gap(gap: float) -> float:
     """Return the log of the shape k with ``log k - digamma(k) = gap``, by bisection."""
-    return _bisected(lambda log_k: gap - (log_k - float(digamma(math.exp(log_k)))))
-
-
-def _bisected(rises: Callable[[float], float]) -> float:
-    """Return the root of an increasing function within the range of log shapes."""
     low, high = -_FARTHEST_SHAPE, _FARTHEST_SHAPE
     for _ in range(80):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if rises(middle) > 0.0 else (middle, high)
+        is_above = gap - (middle - float(digamma(math.exp(middle)))) > 0.0
+        low, high = (low, middle) if is_above else (middle, high)
     return 0.5 * (low + high)

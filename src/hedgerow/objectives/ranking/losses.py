@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -56,9 +56,9 @@ from hedgerow.objectives.ranking.lambdas import (
     pair_losses,
 )
 from hedgerow.objectives.ranking.positions import PositionBias
-from hedgerow.objectives.ranking.query_work import in_blocks, row_share
 from hedgerow.objectives.step_limits import limit_without_penalty
 from hedgerow.params import Interval
+from hedgerow.threads import run_blocks
 
 PairMethod = Literal["topk", "mean"]
 
@@ -69,6 +69,23 @@ _ALL = 2**62
 _COUNT = Interval(1, 2**31 - 1, integer=True)
 _POSITIVE = Interval(0.0, 1e6, low_open=True)
 _PENALTY = Interval(0.0, 1e6)
+
+
+_LEAST_WORK = 50_000
+"""Fewest pairs per thread: waking a thread takes some microseconds."""
+
+FillQueries: TypeAlias = Callable[[int, int, QuerySpace], None]
+"""``fill(first, stop, space)`` computes the rows of some queries."""
+
+
+class GradientRows(NamedTuple):
+    """Queries, scores of their rows, the round, and arrays for the derivatives."""
+
+    queries: QueryRows
+    raw: FloatArray
+    round: int
+    g: FloatArray
+    h: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +145,13 @@ class RankingLoss(OrderLoss):
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
         """Return the objective with the arrays that it computes once for these targets."""
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         held = target if self.complete is None else self.complete.target
         facts = self._facts(held, queries) if len(held) > 0 else None
         return replace(self, queries=queries, facts=facts)
+
+    def _queries_of(self, target: FloatArray) -> QueryRows:
+        return query_rows(None, len(target)) if self.queries is None else self.queries
 
     def check_target(
         self, target: FloatArray, first_row: int = 0, origin: float | None = None
@@ -164,7 +184,7 @@ class RankingLoss(OrderLoss):
         raw = np.ascontiguousarray(rows.raw[0])
         if self.positions is not None:
             raw = self.positions.added_to(raw, rows.round)
-        fill = bound.filler(queries, facts, raw, rows.round, g, h)
+        fill = bound.gradients(facts, GradientRows(queries, raw, rows.round, g, h))
         in_blocks(queries, self._work(queries), fill, self.n_threads)
         if self.positions is not None:
             self.positions.learn(g, h, rows.weight, rows.round)
@@ -199,15 +219,7 @@ class RankingLoss(OrderLoss):
         return np.diff(queries.starts)
 
     @abstractmethod
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
         """Return a function that writes g and h of the rows of some queries."""
 
 
@@ -312,15 +324,8 @@ class PairLoss(RankingLoss):
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
 
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
+        queries, raw, round_, g, h = rows
         rules = self._rules._replace(round=round_)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
@@ -407,7 +412,7 @@ class RankPairwise(PairLoss):
     default_level: ClassVar[int] = _ALL
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         found = self._by_query(target, raw[0], queries)
         some = row_share(self._gain(target), queries) > 0.0
         if not some.any():
@@ -447,7 +452,7 @@ class RankCrossEntropy(RankingLoss):
     name: ClassVar[str] = "rank_xendcg"
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        queries = self._queries_of(target)
         found = self._by_query(target, raw[0], queries)
         return weighted_mean(found, query_weights(queries, weight))
 
@@ -469,16 +474,8 @@ class RankCrossEntropy(RankingLoss):
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))
 
-    def filler(
-        self,
-        queries: QueryRows,
-        facts: QueryFacts,
-        raw: FloatArray,
-        round_: int,
-        g: FloatArray,
-        h: FloatArray,
-    ) -> Callable[[int, int, QuerySpace], None]:
-        seed = np.uint64(self.seed)
+    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
+        (queries, raw, round_, g, h), seed = rows, np.uint64(self.seed)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
             cross_entropy_gradients(
@@ -486,3 +483,35 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
+
+
+def in_blocks(
+    queries: QueryRows,
+    work: IntArray,
+    fill: FillQueries,
+    n_threads: int,
+) -> None:
+    """Call ``fill`` on consecutive queries, divided over threads by their ``work``."""
+    so_far = np.cumsum(work)
+    n_blocks = int(max(1, min(n_threads, so_far[-1] // _LEAST_WORK)))
+    goals = so_far[-1] * np.arange(1, n_blocks) // n_blocks
+    edges = np.concatenate([[0], np.searchsorted(so_far, goals), [len(work)]]).tolist()
+
+    def task(start: int, stop: int) -> None:
+        for block in range(start, stop):
+            fill(edges[block], edges[block + 1], make_space(queries))
+
+    run_blocks(task, n_blocks, n_threads, 1)
+
+
+def row_share(gain: FloatArray, queries: QueryRows) -> FloatArray:
+    """Return the rows of each query divided by its pairs; 0 without pairs."""
+    n = np.diff(queries.starts)
+    number = np.repeat(np.arange(len(n)), n)
+    order = np.lexsort((gain[queries.rows], number))
+    ordered, of = gain[queries.rows][order], number[order]
+    starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]) | (of[1:] != of[:-1])])
+    counts = np.diff(np.r_[starts, len(ordered)])
+    equal = np.bincount(of[starts], weights=counts.astype(np.float64) ** 2, minlength=len(n))
+    pairs = 0.5 * (n.astype(np.float64) ** 2 - equal)
+    return np.divide(n, pairs, out=np.zeros(len(n)), where=pairs > 0.0)

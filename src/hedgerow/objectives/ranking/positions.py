@@ -76,10 +76,8 @@ class PositionBias:
         return raw + bias[self.codes]
 
     def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None, round_: int) -> None:
-        """Take a step from the derivatives of all rows, without weights.
-
-        The step is taken once per round, although each tree of the round needs derivatives.
-        """
+        """Take a step from the derivatives of all rows, without weights."""
+        # The step is taken once per round, although each tree of the round needs derivatives.
         if round_ == self._round:
             return
         self._before, self._round = self.bias, round_

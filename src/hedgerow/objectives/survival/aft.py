@@ -21,6 +21,7 @@ time; a minus sign marks a censored row, whose interval ends at infinity.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -30,13 +31,11 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.global_sums import AllRows
+from hedgerow.objectives.global_sums import AllRows, Batch
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
-from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import RowLoss, check_number, largest_of_ranks, root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of, root_of_mean
 from hedgerow.objectives.step_limits import descending_step
 from hedgerow.params import Interval
 
@@ -92,11 +91,6 @@ class AcceleratedFailureTime(RowLoss):
                 f"{float(upper[row])!r}."
             ).at(first_row + row)
 
-    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        first, second = self.slopes(rows.target, rows.raw[output])
-        g[:] = first
-        np.maximum(second, SMALLEST_HESSIAN, out=h)
-
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         ends, name, scale = self._ends(target, raw), self.aft_distribution, self.aft_scale
         slope, curve = _point(ends.middle, name)
@@ -134,15 +128,15 @@ class AcceleratedFailureTime(RowLoss):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between the smallest and largest time."""
-        most = np.array([-np.inf, -np.inf])
-        for target, _ in rows.batches():
-            lower, upper = intervals_of(target)
-            ends = np.log(np.concatenate([lower[lower > 0.0], upper[upper < np.inf]]))
-            if len(ends) > 0:
-                most = np.maximum(most, [-float(ends.min()), float(ends.max())])
-        most = largest_of_ranks(rows, most)
+
+        def ends() -> Iterator[Batch]:
+            for target, _ in rows.batches():
+                lower, upper = intervals_of(target)
+                yield np.log(np.concatenate([lower[lower > 0.0], upper[upper < np.inf]])), None
+
+        first, last = extent_of(AllRows(ends, rows.communicator))
         far = LONGEST_STEP * self.aft_scale
-        low, high = -float(most[0]) - far, float(most[1]) + far
+        low, high = first - far, last + far
         middle = 0.5 * (low + high)
         return np.array([root_of_mean(rows, self.slopes, middle, low, high)])
 

@@ -30,7 +30,7 @@ from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives.base import OrderLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
-from hedgerow.objectives.domain import LARGEST
+from hedgerow.objectives.domain import LARGEST, refuse_first
 from hedgerow.objectives.line_search import LONGEST_STEP
 from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.step_limits import limit_without_penalty
@@ -144,13 +144,12 @@ class Cox(OrderLoss):
     ) -> None:
         time = np.abs(target)
         outside = (time < 1.0 / LARGEST) | (time > LARGEST)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                "objective 'cox' needs times (minus the time for censored rows) with |y| in "
-                f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {first_row + row} holds "
-                f"{float(target[row])!r}: give an event at time 0 a small time, or leave it out."
-            ).at(first_row + row)
+        refuse_first(
+            outside, target, first_row,
+            "objective 'cox' needs times (minus the time for censored rows) with |y| in "
+            f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {{row}} holds {{value}}: give an event at time "
+            "0 a small time, or leave it out.",
+        )  # fmt: skip
         is_part = origin is not None  # of a table, which may have its events elsewhere
         if not is_part and not (target > 0.0).any():
             raise DataError(
