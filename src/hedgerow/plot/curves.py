@@ -18,16 +18,7 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model, check_model
-from hedgerow.plot.style import (
-    COLOURS,
-    DASHES,
-    FAINT,
-    INK,
-    MOST_LINES,
-    finish,
-    literal_legend,
-    new_axes,
-)
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,17 +121,17 @@ def plot_history(
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
     name, curves = _curves_of(model, metric)
-    ax = new_axes("plot_history", ax, 7.0, 4.2)
+    ax = s.new_axes("plot_history", ax, 7.0, 4.2)
     for line, (rows, scores) in enumerate(curves.items()):
         rounds = _rounds(model, rows, len(scores))
-        style: dict[str, Any] = {"color": COLOURS[line % MOST_LINES], "lw": 1.8}
-        style["ls"] = DASHES[line % MOST_LINES]
+        style: dict[str, Any] = {"color": s.COLOURS[line % s.MOST_LINES], "lw": 1.8}
+        style["ls"] = s.DASHES[line % s.MOST_LINES]
         ax.plot(rounds, scores, label=rows.replace("_", " "), **style)
     _mark_best(ax, model, name, *next(iter(curves.items())))
-    ax.set_xlabel("round", color=INK)
-    ax.set_ylabel(name, color=INK)
-    finish(ax, "y")
-    literal_legend(ax)
+    ax.set_xlabel("round", color=s.INK)
+    ax.set_ylabel(name, color=s.INK)
+    s.finish(ax, "y")
+    s.literal_legend(ax)
     if path is not None:
         ax.figure.canvas.print_figure(os.fspath(path))
     return ax
@@ -167,7 +158,7 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
     best = model.training.get("best_round")
     if best is None:
         return
-    line = ax.axvline(best, color=FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    line = ax.axvline(best, color=s.FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
     if "folds" in model.training:  # the curves are from the folds, not from the final model
         line.set_label(f"on all rows: {best} rounds")
         return
@@ -177,7 +168,7 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
         return
     # The text is in the legend, which covers no curve.
     label = f"best: round {best}, {score:.5g}"
-    ax.plot([best], [score], "o", ms=7, mfc="white", mec=INK, mew=1.6, zorder=4, label=label)
+    ax.plot([best], [score], "o", ms=7, mfc="white", mec=s.INK, mew=1.6, zorder=4, label=label)
 
 
 def score_at(

@@ -9,31 +9,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection.effects import place_of_name
+from hedgerow.plot import style as s
 from hedgerow.plot.effects import MOST_CATEGORIES
 from hedgerow.plot.explained import BAR, plain_values, ranks_of
-from hedgerow.plot.style import (
-    COLOURS,
-    INK,
-    LINE,
-    MARKS,
-    MEDIUM,
-    MOST_LINES,
-    PALE,
-    SHADES,
-    SMALL,
-    finish,
-    held_temporal,
-    in_numbers,
-    literal_legend,
-    new_axes,
-    note,
-    shade_bar,
-    short,
-    short_names,
-    show_temporal_ticks,
-    table_columns,
-    title,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,28 +52,28 @@ def plot_dependence(
     values, _, output_name = plain_values(explanation, output, "plot_dependence")
     names = tuple(explanation.feature_names)
     place = _checked_place(column, names)
-    given = table_columns(explanation.data, names)
-    columns = [in_numbers(column) for column in given]
+    given = s.table_columns(explanation.data, names)
+    columns = [s.in_numbers(column) for column in given]
     own, shap = columns[place], values[:, place]
     chosen = strongest_partner(columns, shap, place) if partner == "auto" else partner
     other = None if chosen is None else _checked_place(chosen, names)
-    ax = new_axes("plot_dependence", ax, 5.6, 3.8)
-    finish(ax, "y")
-    ax.axhline(0.0, color=LINE, lw=0.8)
+    ax = s.new_axes("plot_dependence", ax, 5.6, 3.8)
+    s.finish(ax, "y")
+    ax.axhline(0.0, color=s.LINE, lw=0.8)
     x, kept = _positions(ax, own)
-    if (temporal := held_temporal(given[place])) is not None:
-        show_temporal_ticks(ax.xaxis, temporal, float(np.nanmin(own)), float(np.nanmax(own)))
+    if (temporal := s.held_temporal(given[place])) is not None:
+        s.show_temporal_ticks(ax.xaxis, temporal, float(np.nanmin(own)), float(np.nanmax(own)))
     points = _shade_points(ax, x, shap[kept], None if other is None else columns[other][kept])
-    ax.set_xlabel(short(names[place]), color=INK, fontsize=MEDIUM, parse_math=False)
-    ax.set_ylabel("SHAP value", color=INK, fontsize=MEDIUM)
+    ax.set_xlabel(s.short(names[place]), color=s.INK, fontsize=s.MEDIUM, parse_math=False)
+    ax.set_ylabel("SHAP value", color=s.INK, fontsize=s.MEDIUM)
     if output_name:
-        title(ax, short(output_name))
+        s.title(ax, s.short(output_name))
     if other is not None:
-        label = short(names[other])
+        label = s.short(names[other])
         if points is None:
-            literal_legend(ax, title=label, markerscale=2.0)
+            s.literal_legend(ax, title=label, markerscale=2.0)
         else:
-            shade_bar(ax, points, label, **BAR)
+            s.shade_bar(ax, points, label, **BAR)
     return ax
 
 
@@ -160,21 +138,21 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
         span = (high - low) or 1.0
         at = high + 0.08 * span
         jitter = rng.uniform(-0.02, 0.02, len(own)) * span
-        ax.axvline(high + 0.04 * span, color=PALE, lw=0.8)
-        note(ax, "missing", at, data=True)
+        ax.axvline(high + 0.04 * span, color=s.PALE, lw=0.8)
+        s.note(ax, "missing", at, data=True)
         return np.where(present, own, at + jitter), np.arange(len(own))
     texts = np.array(["missing" if value is None else str(value) for value in own], dtype=object)
     levels, codes, counts = np.unique(texts.astype(str), return_inverse=True, return_counts=True)
     codes = codes.reshape(-1)
     shown = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
     kept = np.flatnonzero(np.isin(codes, shown))
-    names = short_names(levels[shown].tolist(), 14)
+    names = s.short_names(levels[shown].tolist(), 14)
     steep = len(names) > 5 or max(map(len, names)) > 8
     ax.set_xticks(
-        range(len(names)), names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL
+        range(len(names)), names, rotation=90 if steep else 0, parse_math=False, fontsize=s.SMALL
     )
     if len(levels) > len(shown):
-        note(ax, f"{len(levels) - len(shown):,} of {len(levels):,} categories not shown")
+        s.note(ax, f"{len(levels) - len(shown):,} of {len(levels):,} categories not shown")
     return np.searchsorted(shown, codes[kept]) + rng.uniform(-0.25, 0.25, len(kept)), kept
 
 
@@ -183,25 +161,30 @@ def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | Non
     size = float(np.clip(6000.0 / max(1, len(x)), 5.0, 20.0))
     style: dict[str, Any] = {"s": size, "lw": 0, "rasterized": len(x) > 500}
     if shades is None:
-        ax.scatter(x, y, color=COLOURS[0], **style)
+        ax.scatter(x, y, color=s.COLOURS[0], **style)
         return None
     if shades.dtype == object:
         texts = np.array(["missing" if value is None else str(value) for value in shades])
         levels, counts = np.unique(texts, return_counts=True)
-        frequent = levels[np.argsort(-counts, kind="stable")[: MOST_LINES - 1]]
+        frequent = levels[np.argsort(-counts, kind="stable")[: s.MOST_LINES - 1]]
         others = ~np.isin(texts, frequent)
         for k, level in enumerate(frequent):
             at = texts == level
             ax.scatter(
-                x[at], y[at], color=COLOURS[k], marker=MARKS[k], label=short(level, 14), **style
+                x[at],
+                y[at],
+                color=s.COLOURS[k],
+                marker=s.MARKS[k],
+                label=s.short(level, 14),
+                **style,
             )
         if others.any():
-            ax.scatter(x[others], y[others], color=PALE, label="others", **style)
+            ax.scatter(x[others], y[others], color=s.PALE, label="others", **style)
         return None
     missing = np.isnan(shades)
-    ax.scatter(x[missing], y[missing], color=PALE, **style)
+    ax.scatter(x[missing], y[missing], color=s.PALE, **style)
     present = shades[~missing]
     low, high = np.percentile(present, [2, 98]) if len(present) else (0.0, 1.0)
     return ax.scatter(
-        x[~missing], y[~missing], c=present, cmap=SHADES, vmin=low, vmax=high, **style
+        x[~missing], y[~missing], c=present, cmap=s.SHADES, vmin=low, vmax=high, **style
     )

@@ -15,27 +15,8 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.inspection.curves import IndividualCurves
 from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
+from hedgerow.plot import style as s
 from hedgerow.plot.importance import checked_most
-from hedgerow.plot.style import (
-    COLOURS,
-    DASHES,
-    FAINT,
-    INK,
-    LINE,
-    MEDIUM,
-    MOST_LINES,
-    PALE,
-    SMALL,
-    density,
-    finish,
-    new_axes,
-    note,
-    pyplot,
-    shade_bar,
-    short,
-    short_names,
-    show_temporal_ticks,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,13 +99,13 @@ def plot_partial_dependence(
     most = checked_most(most)
     if isinstance(found, Effect):
         chosen = checked_output(output, found.n_outputs, found.output_names)
-        own = new_axes("plot_partial_dependence", ax, 4.4, 3.2)
+        own = s.new_axes("plot_partial_dependence", ax, 4.4, 3.2)
         draw_effect(own, found, chosen)
-        own.set_ylabel("effect", color=INK, fontsize=MEDIUM)
+        own.set_ylabel("effect", color=s.INK, fontsize=s.MEDIUM)
         return own
     if ax is not None:
         raise ParameterError("ax is for a single effect: pass found[name], or leave ax out.")
-    plt = pyplot("plot_partial_dependence")
+    plt = s.pyplot("plot_partial_dependence")
     shown = found.strongest(most) if len(found) > most else found
     n_outputs = shown.effects[0].n_outputs if len(shown) else 1
     chosen = checked_output(output, n_outputs, shown.output_names)
@@ -135,7 +116,7 @@ def plot_partial_dependence(
         sharey=True, layout="constrained",
     )  # fmt: skip
     limits = _limits([_drawn_values(effect, chosen) for effect in shown])
-    column_names = short_names(effect.name for effect in shown)
+    column_names = s.short_names(effect.name for effect in shown)
     for place, panel in enumerate(panels.flat):
         if place >= len(shown):
             panel.remove()
@@ -143,13 +124,13 @@ def plot_partial_dependence(
         draw_effect(panel, shown.effects[place], chosen, limits, column_names[place])
         if place % n_columns == 0:
             what = "accumulated effect on" if found.is_accumulated else "mean"
-            panel.set_ylabel(f"{what} {_UNITS[found.kind]}", color=INK, fontsize=MEDIUM)
+            panel.set_ylabel(f"{what} {_UNITS[found.kind]}", color=s.INK, fontsize=s.MEDIUM)
     if found.output_names and len(chosen) > 1:
         handles, _ = panels.flat[0].get_legend_handles_labels()
-        names = [short(found.output_names[k], 20) for k in chosen]
+        names = [s.short(found.output_names[k], 20) for k in chosen]
         figure.legend(
             handles[: len(names)], names, loc="outside upper left", ncols=4, frameon=False,
-            fontsize=SMALL,
+            fontsize=s.SMALL,
         )  # fmt: skip
     return figure
 
@@ -157,7 +138,7 @@ def plot_partial_dependence(
 def checked_output(output: int | str | None, n_outputs: int, names: Sequence[str]) -> list[int]:
     """Return the outputs to draw: one of them, by number or name, or the first eight."""
     if output is None:
-        return list(range(min(n_outputs, MOST_LINES)))
+        return list(range(min(n_outputs, s.MOST_LINES)))
     if isinstance(output, str) and output in names:
         return [list(names).index(output)]
     is_number = isinstance(output, int | np.integer) and not isinstance(output, bool)
@@ -231,13 +212,13 @@ def draw_effect(
     """Draw one effect with the rows at the bottom; ``name`` is the label of its column."""
     low, high = _limits([_drawn_values(effect, chosen)]) if limits is None else limits
     ax.set_ylim(low, high)
-    finish(ax, "y")
+    s.finish(ax, "y")
     if effect.kind == "category":
         _draw_categories(ax, effect, chosen)
     else:
         _draw_numbers(ax, effect, chosen)
-    shown = short(effect.name) if name is None else name
-    ax.set_xlabel(shown, color=INK, fontsize=MEDIUM, parse_math=False)
+    shown = s.short(effect.name) if name is None else name
+    ax.set_xlabel(shown, color=s.INK, fontsize=s.MEDIUM, parse_math=False)
 
 
 def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
@@ -246,26 +227,26 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     x = effect.positions.astype(np.float64)
     positions = _drawn(effect)
     for line, output in enumerate(chosen):
-        style: dict[str, Any] = {"color": COLOURS[line], "ls": DASHES[line], "lw": 1.8}
+        style: dict[str, Any] = {"color": s.COLOURS[line], "ls": s.DASHES[line], "lw": 1.8}
         own = values[positions, output]
         if effect.is_exact:
             edges = np.concatenate(([low], np.minimum(x[positions], high)))
             ax.stairs(own, edges, baseline=None, label=str(output), **style)
         else:
             ax.plot(x[positions], own, label=str(output), **style)
-    _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
+    _draw_strip(ax, np.linspace(low, high, 31), s.density(effect.quantiles, low, high))
     span = high - low
     right = high + 0.03 * span
     if effect.missing_rows > 0.0:
         at = high + 0.1 * span
         for line, output in enumerate(chosen):
-            ax.plot(at, missing[output], "D", color=COLOURS[line], ms=5, mec="white", mew=0.6)
-        note(ax, "missing", at, data=True)
-        ax.axvline(high + 0.05 * span, color=PALE, lw=0.8)
+            ax.plot(at, missing[output], "D", color=s.COLOURS[line], ms=5, mec="white", mew=0.6)
+        s.note(ax, "missing", at, data=True)
+        ax.axvline(high + 0.05 * span, color=s.PALE, lw=0.8)
         right = high + 0.16 * span
     ax.set_xlim(low - 0.03 * span, right)
     if effect.temporal is not None:
-        show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
+        s.show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
         return
     ax.locator_params(axis="x", nbins=5)
     if effect.missing_rows > 0.0:
@@ -277,7 +258,7 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
 def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     values, missing = _table(effect)
     positions = _drawn(effect)
-    names = short_names((effect.levels[k] for k in positions), 14)
+    names = s.short_names((effect.levels[k] for k in positions), 14)
     drawn, rows = values[positions], effect.rows[positions]
     if effect.missing_rows > 0.0:
         names.append("missing")
@@ -288,21 +269,21 @@ def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     for line, output in enumerate(chosen):
         shift = 0.0 if len(chosen) == 1 else 0.5 * (line / (len(chosen) - 1) - 0.5)
         own = drawn[:, output]
-        ax.vlines(x + shift, mean[output], own, color=COLOURS[line], lw=2.4 - 0.15 * len(chosen))
-        ax.plot(x + shift, own, "o", color=COLOURS[line], ms=5, mec="white", mew=0.6,
+        ax.vlines(x + shift, mean[output], own, color=s.COLOURS[line], lw=2.4 - 0.15 * len(chosen))
+        ax.plot(x + shift, own, "o", color=s.COLOURS[line], ms=5, mec="white", mew=0.6,
                 label=str(output))  # fmt: skip
-        ax.axhline(mean[output], color=COLOURS[line], lw=0.7, ls=(0, (2, 2)))
+        ax.axhline(mean[output], color=s.COLOURS[line], lw=0.7, ls=(0, (2, 2)))
     shares = rows / total if total > 0.0 else np.zeros(len(rows))
     _draw_strip(ax, np.append(x - 0.4, x[-1] + 0.4) if len(x) else np.zeros(1), shares, gap=True)
     steep = max(map(len, names), default=0) > 3 and len(names) > 2
     ax.set_xticks(
         x, names, rotation=90 if steep and len(names) > 5 else 35 if steep else 0, parse_math=False,
-        ha="right" if steep and len(names) <= 5 else "center", fontsize=SMALL,
+        ha="right" if steep and len(names) <= 5 else "center", fontsize=s.SMALL,
     )  # fmt: skip
     ax.set_xlim(-0.6, max(len(names) - 0.4, 0.6))
     left_out = len(effect.levels) - len(positions)
     if left_out > 0:
-        note(ax, f"{left_out:,} of {len(effect.levels):,} categories not shown")
+        s.note(ax, f"{left_out:,} of {len(effect.levels):,} categories not shown")
 
 
 def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = False) -> None:
@@ -314,7 +295,7 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
     left, width = edges[:-1], np.diff(edges)
     if gap:
         width = np.full(len(left), 0.8)
-    ax.bar(left, heights, width, bottom=low, align="edge", color=PALE, lw=0, zorder=0.8)
+    ax.bar(left, heights, width, bottom=low, align="edge", color=s.PALE, lw=0, zorder=0.8)
 
 
 def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int | str = 0) -> Axes:
@@ -346,7 +327,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
     'BMI'
     """
     (chosen,) = checked_output(output, curves.effect.n_outputs, curves.effect.output_names)
-    ax = new_axes("plot_curves", ax, 5.2, 3.8)
+    ax = s.new_axes("plot_curves", ax, 5.2, 3.8)
     effect = curves.effect.output(chosen)
     values = curves.values if curves.values.ndim == 2 else curves.values[..., chosen]
     places = _drawn(effect)
@@ -361,24 +342,24 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
             values[:, places],
         )
     ax.set_ylim(*_limits([ys.reshape(-1)]))
-    finish(ax, "y")
+    s.finish(ax, "y")
     faint = float(np.clip(12.0 / max(1, len(values)), 0.05, 0.5))
-    ax.plot(xs, ys.T, color=LINE, lw=0.8, alpha=faint, rasterized=len(values) > 200)
+    ax.plot(xs, ys.T, color=s.LINE, lw=0.8, alpha=faint, rasterized=len(values) > 200)
     if effect.kind == "category":
-        names = short_names((effect.levels[k] for k in places), 14)
-        ax.set_xticks(xs, names, rotation=35, ha="right", parse_math=False, fontsize=SMALL)
+        names = s.short_names((effect.levels[k] for k in places), 14)
+        ax.set_xticks(xs, names, rotation=35, ha="right", parse_math=False, fontsize=s.SMALL)
         mean = effect.values[places]
     else:
         _draw_own(ax, curves, values, (low, high))
-        _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
+        _draw_strip(ax, np.linspace(low, high, 31), s.density(effect.quantiles, low, high))
         ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
         if effect.temporal is not None:
-            show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
+            s.show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
         mean = np.repeat(effect.values[places], 2) if effect.is_exact else effect.values[places]
-    ax.plot(xs, mean, color=COLOURS[0], lw=2.2, label="mean")
-    ax.legend(frameon=False, fontsize=SMALL)
-    ax.set_xlabel(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
-    ax.set_ylabel(_UNITS[curves.kind], color=INK, fontsize=MEDIUM)
+    ax.plot(xs, mean, color=s.COLOURS[0], lw=2.2, label="mean")
+    ax.legend(frameon=False, fontsize=s.SMALL)
+    ax.set_xlabel(s.short(effect.name), color=s.INK, fontsize=s.MEDIUM, parse_math=False)
+    ax.set_ylabel(_UNITS[curves.kind], color=s.INK, fontsize=s.MEDIUM)
     return ax
 
 
@@ -394,7 +375,7 @@ def _draw_own(
         at = values[inside, cells]
     else:
         at = np.array([np.interp(own[row], x, values[row]) for row in inside])
-    ax.plot(own[inside], at, "o", ms=2.6, color=FAINT, mew=0, alpha=0.7)
+    ax.plot(own[inside], at, "o", ms=2.6, color=s.FAINT, mew=0, alpha=0.7)
 
 
 def plot_joint_dependence(
@@ -422,24 +403,24 @@ def plot_joint_dependence(
     n_outputs = 1 if values.ndim == 2 else values.shape[2]
     (chosen,) = checked_output(output, n_outputs, joint.first.output_names)
     values = values if values.ndim == 2 else values[..., chosen]
-    ax = new_axes("plot_joint_dependence", ax, 5.6, 4.4)
+    ax = s.new_axes("plot_joint_dependence", ax, 5.6, 4.4)
     first, at_first = _edges(joint.first)
     second, at_second = _edges(joint.second)
     mesh = ax.pcolormesh(
         first, second, values[at_first][:, at_second].T, cmap="cividis", rasterized=True
     )
-    shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
-    finish(ax)
+    s.shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
+    s.finish(ax)
     for effect, axis, places, edges in (
         (joint.first, ax.xaxis, at_first, first),
         (joint.second, ax.yaxis, at_second, second),
     ):
-        axis.set_label_text(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
+        axis.set_label_text(s.short(effect.name), color=s.INK, fontsize=s.MEDIUM, parse_math=False)
         if effect.kind == "category":
-            names = short_names((effect.levels[k] for k in places), 14)
-            axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=SMALL)
+            names = s.short_names((effect.levels[k] for k in places), 14)
+            axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=s.SMALL)
         elif effect.temporal is not None:
-            show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
+            s.show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
     if joint.first.kind == "category":
         ax.tick_params(axis="x", rotation=90)
     return ax

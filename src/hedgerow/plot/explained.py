@@ -14,30 +14,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.inspection.friedman import Interactions
+from hedgerow.plot import style as s
 from hedgerow.plot.effects import checked_output
 from hedgerow.plot.importance import checked_most
-from hedgerow.plot.style import (
-    INK,
-    LINE,
-    LOWERS,
-    MEDIUM,
-    RAISES,
-    SHADES,
-    SMALL,
-    cell_text,
-    draw_cells,
-    finish,
-    in_numbers,
-    named_rows,
-    new_axes,
-    rounded,
-    shade_bar,
-    short,
-    short_names,
-    signed,
-    table_columns,
-    title,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +43,7 @@ def values_of_output(
     if output is None:
         raise ParameterError(
             f"this explanation has {len(names)} outputs: choose one with output, by number or "
-            f"name ({', '.join(map(short, names[:8]))}{', ...' if len(names) > 8 else ''})."
+            f"name ({', '.join(map(s.short, names[:8]))}{', ...' if len(names) > 8 else ''})."
         )
     (chosen,) = checked_output(output, len(names), names)
     return values[..., chosen], np.broadcast_to(base[..., chosen], len(values)), names[chosen]
@@ -122,26 +101,26 @@ def plot_beeswarm(
     """
     most = checked_most(most)
     values, _, output_name = plain_values(explanation, output, "plot_beeswarm")
-    columns = table_columns(explanation.data, explanation.feature_names)
+    columns = s.table_columns(explanation.data, explanation.feature_names)
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:most]
-    ax = new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
+    ax = s.new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
     low, high = min(0.0, float(values[:, order].min())), max(0.0, float(values[:, order].max()))
-    ax.axvline(0.0, color=LINE, lw=0.8)
+    ax.axvline(0.0, color=s.LINE, lw=0.8)
     points = None
     for place, column in enumerate(order.tolist()):
         own = values[:, column]
         y = place + _stacked(own, low, high)
-        points = _draw_points(ax, (own, y), in_numbers(columns[column])) or points
-    named_rows(ax, short_names(explanation.feature_names[k] for k in order.tolist()))
-    finish(ax, "x")
+        points = _draw_points(ax, (own, y), s.in_numbers(columns[column])) or points
+    s.named_rows(ax, s.short_names(explanation.feature_names[k] for k in order.tolist()))
+    s.finish(ax, "x")
     ax.spines["left"].set_visible(False)
     span = (high - low) or 1.0
     ax.set_xlim(low - 0.04 * span, high + 0.04 * span)
-    ax.set_xlabel("SHAP value: effect on the raw score", color=INK, fontsize=MEDIUM)
+    ax.set_xlabel("SHAP value: effect on the raw score", color=s.INK, fontsize=s.MEDIUM)
     if output_name:
-        title(ax, short(output_name))
+        s.title(ax, s.short(output_name))
     if points is not None and len(values) > 1:  # one row has no rank
-        shade_bar(ax, points, "value of the column", ("low", "high"), **BAR)
+        s.shade_bar(ax, points, "value of the column", ("low", "high"), **BAR)
     return ax
 
 
@@ -167,18 +146,24 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
     many = len(x) > 500
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=np.bool_)
-        ax.scatter(x[~missing], y[~missing], s=size, color=LINE, lw=0, rasterized=many)
+        ax.scatter(x[~missing], y[~missing], s=size, color=s.LINE, lw=0, rasterized=many)
         ranks = None
     else:
         missing = np.isnan(column)
         ranks = ranks_of(column[~missing])
     ax.scatter(
-        x[missing], y[missing], s=size, facecolors="none", edgecolors=LINE, lw=0.7, rasterized=many
+        x[missing],
+        y[missing],
+        s=size,
+        facecolors="none",
+        edgecolors=s.LINE,
+        lw=0.7,
+        rasterized=many,
     )
     if ranks is None or len(ranks) == 0:
         return None
     return ax.scatter(
-        x[~missing], y[~missing], s=size, c=ranks, cmap=SHADES, vmin=0.0, vmax=1.0, lw=0,
+        x[~missing], y[~missing], s=size, c=ranks, cmap=s.SHADES, vmin=0.0, vmax=1.0, lw=0,
         rasterized=many,
     )  # fmt: skip
 
@@ -232,7 +217,7 @@ def plot_waterfall(
     row = int(row) % len(values)
     base = float(bases[row])
     names, steps = _steps(explanation, values[row], row, most)
-    ax = new_axes("plot_waterfall", ax, 7.0, 1.3 + 0.34 * len(steps))
+    ax = s.new_axes("plot_waterfall", ax, 7.0, 1.3 + 0.34 * len(steps))
     ends = base + np.cumsum(steps[::-1])[::-1]  # the last step is added first
     starts = ends - steps
     low, high = float(min(ends.min(), starts.min())), float(max(ends.max(), starts.max()))
@@ -240,15 +225,17 @@ def plot_waterfall(
     for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
         _draw_step(ax, place, (float(start), float(step)), span)
         if place > 0:  # line to the step above
-            ax.plot([start + step] * 2, [place - 0.66, place], color=LINE, lw=0.7, zorder=1)
+            ax.plot([start + step] * 2, [place - 0.66, place], color=s.LINE, lw=0.7, zorder=1)
     ax.set_xlim(low - 0.18 * span, high + 0.18 * span)
-    named_rows(ax, names)
-    finish(ax, "x")
+    s.named_rows(ax, names)
+    s.finish(ax, "x")
     ax.spines["left"].set_visible(False)
-    ax.axvline(base, color=LINE, lw=0.8, ls=(0, (2, 2)), zorder=0)
-    ax.set_xlabel(f"raw score; without any column {rounded(base)}", color=INK, fontsize=MEDIUM)
-    of = f" of {short(output_name)}" if output_name else ""
-    title(ax, f"row {row}: raw score{of} {rounded(float(ends[0]))}")
+    ax.axvline(base, color=s.LINE, lw=0.8, ls=(0, (2, 2)), zorder=0)
+    ax.set_xlabel(
+        f"raw score; without any column {s.rounded(base)}", color=s.INK, fontsize=s.MEDIUM
+    )
+    of = f" of {s.short(output_name)}" if output_name else ""
+    s.title(ax, f"row {row}: raw score{of} {s.rounded(float(ends[0]))}")
     return ax
 
 
@@ -258,10 +245,10 @@ def _steps(
     """Return names and sizes of the steps, the largest on top, others last."""
     order = np.argsort(-np.abs(values), kind="stable")
     kept, others = order[:most], order[most:]
-    columns = table_columns(explanation.data, explanation.feature_names)
-    shown = short_names((explanation.feature_names[k] for k in kept.tolist()), 24)
+    columns = s.table_columns(explanation.data, explanation.feature_names)
+    shown = s.short_names((explanation.feature_names[k] for k in kept.tolist()), 24)
     names = [
-        f"{name} = {cell_text(columns[k][row])}"
+        f"{name} = {s.cell_text(columns[k][row])}"
         for name, k in zip(shown, kept.tolist(), strict=True)
     ]
     steps = values[kept]
@@ -282,12 +269,12 @@ def _draw_step(ax: Axes, place: int, step: tuple[float, float], span: float) -> 
         (start, place - half), (end - head, place - half), (end, place),
         (end - head, place + half), (start, place + half),
     ]  # fmt: skip
-    colour = RAISES if size >= 0 else LOWERS
+    colour = s.RAISES if size >= 0 else s.LOWERS
     ax.add_patch(Polygon(corners, closed=True, fc=colour, ec=colour, lw=0.5, zorder=2))
     ax.annotate(
-        signed(size), (end, place), xytext=(4 if size >= 0 else -4, 0),
+        s.signed(size), (end, place), xytext=(4 if size >= 0 else -4, 0),
         textcoords="offset points", ha="left" if size >= 0 else "right", va="center",
-        fontsize=SMALL, color=INK, zorder=3,
+        fontsize=s.SMALL, color=s.INK, zorder=3,
     )  # fmt: skip
 
 
@@ -323,16 +310,16 @@ def plot_interactions(
     table, names, unit = _table_of_pairs(found, output)
     np.fill_diagonal(table, 0.0)
     order = np.argsort(-table.max(axis=1), kind="stable")[:most]
-    table, shown = table[np.ix_(order, order)], short_names((names[k] for k in order), 24)
+    table, shown = table[np.ix_(order, order)], s.short_names((names[k] for k in order), 24)
     n = len(order)
-    ax = new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
+    ax = s.new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
     below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
     texts = np.where(below, [[f"{size:.2g}" for size in row] for row in table], "")
     shades = np.ma.masked_where(~below, table)
-    mesh = draw_cells(ax, shades, texts, shown, SMALL - 1.5, float(table.max()) or 1.0)
+    mesh = s.draw_cells(ax, shades, texts, shown, s.SMALL - 1.5, float(table.max()) or 1.0)
     ax.set_xlim(-0.5, max(n - 1.5, 0.5))
     ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
+    s.shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
     return ax
 
 

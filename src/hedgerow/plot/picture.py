@@ -18,18 +18,9 @@ import numpy as np
 
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
+from hedgerow.plot import layout as lay
+from hedgerow.plot import style as s
 from hedgerow.plot.labels import ModelLike, Tree, checked_depth, pick_tree
-from hedgerow.plot.layout import (
-    FONT_SIZE,
-    PADDING,
-    ROW,
-    SMALL_ROW,
-    SMALL_SIZE,
-    Box,
-    Layout,
-    lay_out,
-)
-from hedgerow.plot.style import FAINT, INK, LINE, check_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,11 +97,11 @@ def plot_tree(
     'tree 1 of 2'
     >>> axes.figure.savefig("tree.png")  # doctest: +SKIP
     """
-    plt = pyplot("plot_tree (unlike tree_text and tree_dot)")
+    plt = s.pyplot("plot_tree (unlike tree_text and tree_dot)")
     chosen = pick_tree(model, schema, tree)
-    layout = lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
+    layout = lay.lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
     width, height, scale = layout.width, layout.height, 1.0
-    check_axes(ax)
+    s.check_axes(ax)
     if ax is None:
         if height > _TALLEST:
             raise ParameterError(
@@ -141,8 +132,8 @@ def _text_width(text: str, size: float) -> float:
     return 1.06 * float(width) / 72
 
 
-def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
-    ax.set_title(tree.title(), loc="left", fontsize=FONT_SIZE + 2, color=INK, pad=20, x=0.005)
+def _write_head(ax: Axes, tree: Tree, layout: lay.Layout) -> None:
+    ax.set_title(tree.title(), loc="left", fontsize=lay.FONT_SIZE + 2, color=s.INK, pad=20, x=0.005)
     legend = "condition true: upper branch    ● missing values    line width: rows"
     if layout.n_panels > 1:
         legend += "    → A: continued at A"
@@ -152,12 +143,12 @@ def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
         xycoords="axes fraction",
         xytext=(0, 6),
         textcoords="offset points",
-        fontsize=SMALL_SIZE,
-        color=FAINT,
+        fontsize=lay.SMALL_SIZE,
+        color=s.FAINT,
     )
 
 
-def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
+def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
     """Draw an S-shaped line from each split to each child; its width is the share of rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -171,10 +162,10 @@ def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
         points = [(start, parent.y), (middle, parent.y), (middle, child.y), (end, child.y)]
         share = min(1.0, int(tree.nodes.count[child.node]) / total)
         width = (0.8 + 4.2 * share**0.5) * scale
-        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=LINE))
+        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=s.LINE))
         if edge.takes_missing:
             at = _bezier(points, 0.72)
-            ax.plot(*at, "o", ms=5.5 * scale, mfc=INK, mec="white", mew=0.8 * scale, zorder=3)
+            ax.plot(*at, "o", ms=5.5 * scale, mfc=s.INK, mec="white", mew=0.8 * scale, zorder=3)
 
 
 def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
@@ -184,7 +175,7 @@ def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
+def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
     from matplotlib import colormaps
     from matplotlib.patches import FancyBboxPatch
 
@@ -204,26 +195,34 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
             lw=0.8 * scale,
             ls="--" if box.kind in ("cut", "stub") else "-",
             fc=fill,
-            ec=LINE,
+            ec=s.LINE,
             zorder=2,
         )
         ax.add_patch(patch)
         _write(ax, box, scale)
 
 
-def _write(ax: Axes, box: Box, scale: float) -> None:
+def _write(ax: Axes, box: lay.Box, scale: float) -> None:
     """Write the heading of a box in ink, its facts smaller, and a panel's letter before a root."""
     common: dict[str, Any] = {"va": "center", "zorder": 4, "parse_math": False}
-    x, y = box.x + PADDING, box.y - box.height / 2 + PADDING / 2
+    x, y = box.x + lay.PADDING, box.y - box.height / 2 + lay.PADDING / 2
     for row in box.heading:
-        ax.text(x, y + ROW / 2, row, fontsize=FONT_SIZE * scale, color=INK, ha="left", **common)
-        y += ROW
-    colour = INK if box.kind == "leaf" else FAINT
+        ax.text(
+            x,
+            y + lay.ROW / 2,
+            row,
+            fontsize=lay.FONT_SIZE * scale,
+            color=s.INK,
+            ha="left",
+            **common,
+        )
+        y += lay.ROW
+    colour = s.INK if box.kind == "leaf" else s.FAINT
     for row in box.facts:
-        at = (x, y + SMALL_ROW / 2)
-        ax.text(*at, row, fontsize=SMALL_SIZE * scale, color=colour, ha="left", **common)
-        y += SMALL_ROW
+        at = (x, y + lay.SMALL_ROW / 2)
+        ax.text(*at, row, fontsize=lay.SMALL_SIZE * scale, color=colour, ha="left", **common)
+        y += lay.SMALL_ROW
     if box.mark:
-        size = (FONT_SIZE + 2) * scale
-        at = (box.x - PADDING, box.y)
-        ax.text(*at, f"{box.mark}:", fontsize=size, color=INK, ha="right", **common)
+        size = (lay.FONT_SIZE + 2) * scale
+        at = (box.x - lay.PADDING, box.y)
+        ax.text(*at, f"{box.mark}:", fontsize=size, color=s.INK, ha="right", **common)

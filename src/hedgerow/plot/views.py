@@ -10,7 +10,7 @@ from hedgerow.inspection.views import Inspections
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.notebook import html_table, most_used
+from hedgerow.notebook import Viewed, most_used
 from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from hedgerow.inspection.importance import AnyImportance
 
 
-class TreeViews(BoosterPart):
+class TreeViews(BoosterPart, Viewed):
     """Mixin of the booster that shows trees as tables, text and pictures."""
 
-    def _repr_html_(self) -> str:
-        # Notebooks show this text instead of the repr.
-        facts = {
+    def _facts(self) -> dict[str, object]:
+        return {
             "objective": self.model.objective,
             "rounds": f"{self.model.forest.n_rounds:,}",
             "trees": f"{self.model.forest.n_trees:,}",
             "columns": f"{self._schema.n_features:,}",
             "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
         }
-        return html_table(type(self).__name__, facts)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all nodes of all trees as a data frame, one row for each node.

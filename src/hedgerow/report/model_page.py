@@ -13,11 +13,11 @@ from hedgerow.arrays import distinct
 from hedgerow.booster import Booster
 from hedgerow.data.crosses import brief_value
 from hedgerow.inspection import Effect, Importances, explained_importance
+from hedgerow.plot import style as s
 from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
 from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
 from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.style import COLOURS, INK, MEDIUM, cell_text, rounded, short, short_names
 from hedgerow.report.findings import STRONG_SHIFT, Findings, Surprise
 from hedgerow.report.html import STYLE, escaped, inline_figure, new_figure, page_html, table_html
 from hedgerow.report.predictions import predictions_html
@@ -148,9 +148,9 @@ def _scores(found: Findings) -> str:
     rows = [
         (
             f"{score.name} {'↑' if score.higher_is_better else '↓'}",
-            rounded(score.value),
-            f"{rounded(score.low)} … {rounded(score.high)}",
-            rounded(score.constant),
+            s.rounded(score.value),
+            f"{s.rounded(score.low)} … {s.rounded(score.high)}",
+            s.rounded(score.constant),
         )
         for score in found.scores
     ]
@@ -218,7 +218,7 @@ def _shown_output(found: Findings) -> tuple[int | None, str]:
         return None, ""
     place = len(names) // 2 if found.task == "quantiles" else 0
     what = "level" if found.task == "quantiles" else "output"
-    return place, f" for {what} {short(names[place], 40)}"
+    return place, f" for {what} {s.short(names[place], 40)}"
 
 
 def _dependence(found: Findings) -> list[str]:
@@ -237,7 +237,7 @@ def _dependence(found: Findings) -> list[str]:
         axes = figure.add_subplot()
         effect = found.effects[name]
         draw_effect(axes, effect, outputs)
-        axes.set_ylabel(_axis_label(found), color=INK, fontsize=MEDIUM)
+        axes.set_ylabel(_axis_label(found), color=s.INK, fontsize=s.MEDIUM)
         drawn.append(inline_figure(figure, _caption(effect, found, outputs)))
     return [
         "<h2>Effects of the strongest columns</h2>",
@@ -256,14 +256,14 @@ def _outputs(found: Findings) -> tuple[list[int], str]:
         what = what if found.probability is None else "Mean probability"
         return _lines_of(n_outputs, found.booster.output_names, f"{what} of each output")
     if n_outputs == 2:
-        label = escaped(short(found.classes.tolist()[1]))
+        label = escaped(s.short(found.classes.tolist()[1]))
         return [1], f"Mean probability of class {label}, with the column set to each value in turn."
     return _lines_of(n_outputs, found.classes.tolist(), "Mean probability of each class")
 
 
 def _lines_of(n_outputs: int, names: Sequence[object], what: str) -> tuple[list[int], str]:
-    shown = list(range(min(n_outputs, len(COLOURS))))
-    own = [escaped(short(names[k], 20)) for k in shown]
+    shown = list(range(min(n_outputs, len(s.COLOURS))))
+    own = [escaped(s.short(names[k], 20)) for k in shown]
     named = ", ".join(f"{name} ({line})" for name, line in zip(own, _LINES, strict=False))
     return shown, f"{what}, with the column set to each value in turn: {named}."
 
@@ -276,7 +276,7 @@ def _axis_label(found: Findings) -> str:
 
 def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
     values = effect.values.reshape(len(effect.positions), -1)[:, list(outputs)]
-    ends = f"from {rounded(values.min())} to {rounded(values.max())}"
+    ends = f"from {s.rounded(values.min())} to {s.rounded(values.max())}"
     return f"{effect.name}: {_axis_label(found)} {ends}"
 
 
@@ -284,7 +284,7 @@ def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
         return [_NO_SURPRISES] if found.task in _SHOWN_RAW else []
     names = _strongest_names(found)
-    head = ("row", "true", "predicted", "loss", *short_names(names, 24))
+    head = ("row", "true", "predicted", "loss", *s.short_names(names, 24))
     rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
     parts = [
         "<h2>The most surprising rows</h2>",
@@ -325,12 +325,12 @@ def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> 
     if found.probability is not None and found.classes is not None:
         p = float(found.probability[surprise.row].max())
         shown = f"{shown} ({p:.2f})"
-    values = [cell_text(_python(found.X[name][surprise.row])) for name in names]
+    values = [s.cell_text(_python(found.X[name][surprise.row])) for name in names]
     return [
         surprise.row,
         _shown(surprise.target),
         shown,
-        rounded(surprise.loss),
+        s.rounded(surprise.loss),
         *values,
     ]
 
@@ -338,7 +338,7 @@ def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> 
 def _shown(value: object) -> str:
     """Return text for a target or a prediction; several values with commas."""
     parts = value if isinstance(value, tuple) else (value,)
-    return ", ".join(cell_text(_python(part)) for part in parts[:6])
+    return ", ".join(s.cell_text(_python(part)) for part in parts[:6])
 
 
 def _python(value: Any) -> Any:
@@ -349,7 +349,7 @@ def _drift(found: Findings) -> list[str]:
     shown = [(name, shift) for name, shift in found.shifts.items() if shift > 0.0][:10]
     if not shown:
         return []
-    names = short_names(name for name, _ in shown)
+    names = s.short_names(name for name, _ in shown)
     rows = [
         (name, f"{shift:.3f}", "much" if shift > STRONG_SHIFT else "little")
         for name, (_, shift) in zip(names, shown, strict=True)
@@ -415,7 +415,7 @@ def _columns(found: Findings) -> list[str]:
     columns = found.booster.model.schema.columns
     rows = []
     listed = columns[:_COLUMNS_LISTED]
-    for name, column in zip(short_names(column.name for column in listed), listed, strict=True):
+    for name, column in zip(s.short_names(column.name for column in listed), listed, strict=True):
         values = found.X.get(column.name)
         rows.append((name, column.kind, *_facts_of(column, values)))
     more = len(columns) - _COLUMNS_LISTED
@@ -432,7 +432,7 @@ def _facts_of(column: Any, values: Any) -> tuple[str, str]:
         missing = len(values) - len(texts)
         different, counts = np.unique(np.array(texts, dtype=str), return_counts=True)
         most = different[np.argsort(-counts, kind="stable")[:3]]
-        shown = ", ".join(short(text, 16) for text in most.tolist())
+        shown = ", ".join(s.short(text, 16) for text in most.tolist())
         more = f" … ({len(different)} in all)" if len(different) > 3 else ""
         return f"{missing / len(values):.1%}", f"{shown}{more}"
     numbers = values.astype(np.float64)
@@ -443,4 +443,4 @@ def _facts_of(column: Any, values: Any) -> tuple[str, str]:
     if column.kind == "category":
         return share, f"{len(distinct(present))} different"
     low, middle, high = np.percentile(present, [0, 50, 100])
-    return share, f"{rounded(low)} … {rounded(middle)} … {rounded(high)}"
+    return share, f"{s.rounded(low)} … {s.rounded(middle)} … {s.rounded(high)}"

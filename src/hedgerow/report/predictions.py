@@ -20,8 +20,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
 from hedgerow.objectives.distributions.losses import DistributionLoss
+from hedgerow.plot import style as s
 from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
-from hedgerow.plot.style import COLOURS, DASHES, INK, LINE, MEDIUM, SMALL, finish, short
 from hedgerow.report.findings import SAMPLE, Findings, part_of
 from hedgerow.report.html import inline_figure, new_figure, table_html
 
@@ -80,7 +80,7 @@ def _of_labels(found: Findings) -> list[str]:
             found.y[:, k], found.probability[:, k], [0.0, 1.0], figure.add_subplot(),
             sample_weight=found.weight,
         )  # fmt: skip
-        caption = f"Label {short(name, 40)}: share that came true by predicted probability."
+        caption = f"Label {s.short(name, 40)}: share that came true by predicted probability."
         drawn.append(inline_figure(figure, caption))
     return ["<h2>Calibration</h2>", _panels(drawn)]
 
@@ -90,7 +90,7 @@ def _of_numbers(found: Findings) -> list[str]:
         drawn = [_agreement(found.y, found.predicted, "True values against predictions")]
     else:
         drawn = [
-            _agreement(found.y[:, k], found.predicted[:, k], f"Target {short(name, 40)}")
+            _agreement(found.y[:, k], found.predicted[:, k], f"Target {s.short(name, 40)}")
             for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]
         ]
     return ["<h2>Predictions</h2>", _panels(drawn)]
@@ -148,20 +148,20 @@ def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
     low, high = (float(edge) for edge in np.percentile(both, [0.5, 99.5]))
     span = (high - low) or 1.0
     ends = low - 0.03 * span, high + 0.03 * span
-    ax.plot(ends, ends, color=LINE, lw=0.9, ls=(0, (2, 2)))
+    ax.plot(ends, ends, color=s.LINE, lw=0.9, ls=(0, (2, 2)))
     ax.plot(
-        predicted[rows], true[rows], "o", ms=3, mew=0, color=COLOURS[0], alpha=0.35,
+        predicted[rows], true[rows], "o", ms=3, mew=0, color=s.COLOURS[0], alpha=0.35,
         rasterized=len(rows) > 500,
     )  # fmt: skip
-    finish(ax, "y")
+    s.finish(ax, "y")
     ax.set(xlim=ends, ylim=ends)
     _name_axes(ax, "prediction", "true value")
     return inline_figure(figure, f"{caption}; on the line they are equal.")
 
 
 def _name_axes(ax: Any, x: str, y: str) -> None:
-    ax.set_xlabel(x, color=INK, fontsize=MEDIUM)
-    ax.set_ylabel(y, color=INK, fontsize=MEDIUM)
+    ax.set_xlabel(x, color=s.INK, fontsize=s.MEDIUM)
+    ax.set_ylabel(y, color=s.INK, fontsize=s.MEDIUM)
 
 
 def _of_times(found: Findings) -> list[str]:
@@ -174,12 +174,12 @@ def _of_times(found: Findings) -> list[str]:
         own = third == k
         if own.any():
             at, share = survivors(times[own], happened[own], part_of(found.weight, own))
-            style = {"color": COLOURS[k], "ls": DASHES[k]}
+            style = {"color": s.COLOURS[k], "ls": s.DASHES[k]}
             ax.plot(at, share, drawstyle="steps-post", lw=1.8, label=name, **style)
-    finish(ax, "y")
+    s.finish(ax, "y")
     ax.set_ylim(0.0, 1.02)
     ax.set_xlim(0.0, float(np.quantile(times, 0.98)))
-    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+    ax.legend(frameon=False, fontsize=s.SMALL, labelcolor=s.INK)
     _name_axes(ax, "time", "share without the event")
     caption = (
         "Rows without the event by time, in three groups of predicted risk (Kaplan-Meier). The "
@@ -220,12 +220,12 @@ def _of_ranking(found: Findings) -> list[str]:
     ):
         mean = _by_place(found, keys, tie)
         at = np.arange(1, len(mean) + 1)
-        style = {"color": COLOURS[k], "ls": DASHES[k]}
+        style = {"color": s.COLOURS[k], "ls": s.DASHES[k]}
         ax.plot(at, mean, "o", ms=4, lw=1.8, label=name, **style)
     every = float(np.average(grades, weights=found.weight))
-    ax.axhline(every, color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
-    finish(ax, "y")
-    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+    ax.axhline(every, color=s.LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
+    s.finish(ax, "y")
+    ax.legend(frameon=False, fontsize=s.SMALL, labelcolor=s.INK)
     _name_axes(ax, "position in the query", "mean grade")
     caption = "Mean grade of the rows at each position of their query, in the order of the model."
     return ["<h2>Order of the rows</h2>", inline_figure(figure, caption)]
