@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow import datasets, distributed, errors, explain, inspection, metrics, objectives
-    from hedgerow import params, plot, pruning, report, schedules, serving
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.inspect.memory_estimate import estimate_memory
     from hedgerow.boosting.row_data.dataset import Dataset

@@ -35,7 +35,7 @@ class Viewed:
         """Return what is known at once, by name."""
         raise NotImplementedError
 
-    def _rows(self) -> Sequence[tuple[str, object]]:
+    def _more(self) -> Sequence[tuple[str, object]]:
         """Return what only the table shows; floats, of at least 0, have bars."""
         return ()
 
@@ -44,13 +44,13 @@ class Viewed:
         return f"<{type(self).__name__}: {facts}>"
 
     def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, self._facts(), self._rows())
+        return html_table(type(self).__name__, self._facts(), self._more())
 
 
 def html_table(
     title: str, facts: Mapping[str, object], rows: Sequence[tuple[str, object]] = ()
 ) -> str:
-    """Return a table with two columns: facts, then rows of which numbers of at least 0 have bars."""
+    """Return a table with two columns: facts, then rows, of which numbers have bars."""
     longest = max((value for _, value in rows if isinstance(value, float)), default=0.0) or 1.0
     lines = []
     for name, value in (*facts.items(), *rows):

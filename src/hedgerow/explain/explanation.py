@@ -12,7 +12,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, ParameterError, shown_name
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.notebook import Viewed, largest, some_of
 
 
@@ -69,7 +69,7 @@ class Explanation(Viewed):
             "bars": "mean absolute value" + (", mean of the outputs" if outputs else ""),
         }
 
-    def _rows(self) -> list[tuple[str, float]]:
+    def _more(self) -> list[tuple[str, float]]:
         """Return the most important columns, or pairs of columns, with their importance."""
         if len(self) == 0:
             return []

@@ -26,12 +26,18 @@ from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import Background, Columns, positions_of, read_background
-from hedgerow.inspection.rescoring import Rescorer
+from hedgerow.inspection.background import (
+    Background,
+    Columns,
+    Rescorer,
+    positions_of,
+    read_background,
+)
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
+from hedgerow.notebook import Viewed, largest, some_of
 from hedgerow.objectives import SeveralTargets
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
@@ -43,8 +49,8 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Importances:
+@dataclass(frozen=True, eq=False, repr=False)
+class Importances(Viewed):
     """Importance of each column.
 
     Attributes
@@ -72,6 +78,13 @@ class Importances:
     output_names: tuple[str, ...] = ()
     samples: FloatArray | None = None
     baseline: float | None = None
+
+    def _facts(self) -> dict[str, object]:
+        first = [self.names[k] for k in self.order]
+        return {"kind": self.kind, "unit": self.unit, "columns": some_of(first)}
+
+    def _more(self) -> list[tuple[str, float]]:
+        return largest(self.names, self.total)
 
     @property
     def total(self) -> FloatArray:

@@ -12,7 +12,6 @@ from hedgerow.arrays import FloatArray, distinct
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.plot import style as s
-from hedgerow.plot.importance import checked_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +58,7 @@ def calibration_of(
     weight = check_weight(sample_weight, len(p))
     weight = np.ones(len(p)) if weight is None else weight
     truth, p, weight = truth[weight > 0.0], p[weight > 0.0], weight[weight > 0.0]
-    inner = np.quantile(p, np.linspace(0, 1, checked_most(n_bins, "n_bins") + 1)[1:-1])
+    inner = np.quantile(p, np.linspace(0, 1, s.checked_most(n_bins, "n_bins") + 1)[1:-1])
     place = np.searchsorted(distinct(inner), p, side="left")
     rows = np.bincount(place)
     used = rows > 0
@@ -186,7 +185,7 @@ def plot_confusion(
     known = list(distinct(np.concatenate((truth, guess)))) if classes is None else list(classes)
     table = _confusion(truth, guess, known)
     names = s.short_names(known, 18)
-    most = checked_most(most)
+    most = s.checked_most(most)
     if len(known) > most:
         table, names = _with_others(table, names, most)
     n = len(names)

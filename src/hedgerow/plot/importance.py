@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataTypeError, ParameterError, brief
+from hedgerow.errors import DataTypeError, brief
 from hedgerow.inspection.importance import Importances
 from hedgerow.inspection.views import Inspections
 from hedgerow.plot import style as s
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HATCHES = ("", "///", "\\\\\\", "...", "xxx", "---", "ooo", "|||")
-
-
-def checked_most(most: object, name: str = "most") -> int:
-    """Return a maximum number of rows to draw; raise ``ParameterError`` unless it is above 0."""
-    is_whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
-    if not is_whole or int(most) < 1:  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")
-    return int(most)  # type: ignore[call-overload]
 
 
 def plot_importance(
@@ -69,7 +61,7 @@ def plot_importance(
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['Glucose', 'BMI', 'Age', '5 other columns']
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     if isinstance(importances, Inspections):
         importances = importances.importance()
     if not isinstance(importances, Importances):

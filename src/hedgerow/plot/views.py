@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.inspection.views import Inspections
 from hedgerow.metrics import MetricChoice
@@ -15,7 +15,6 @@ from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.importance import AnyImportance
@@ -190,8 +189,8 @@ class InspectionPictures(Inspections):
         most: int = 12,
         output: int | str | None = None,
         sample_weight: Any = None,
-    ) -> Figure:
-        """Plot partial dependence, one panel for each column.
+    ) -> AnyArray:
+        """Plot partial dependence, one panel for each column; return the axes of the panels.
 
         ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
         other parameters in :meth:`partial_dependence`.

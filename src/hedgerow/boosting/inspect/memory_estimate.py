@@ -125,13 +125,13 @@ class MemoryEstimate(Viewed):
         size = f"{self.n_rows:,} rows, {self.n_features:,} features"
         return {"fit of": size, "peak": shown_bytes(self.peak)}
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _more(self) -> list[tuple[str, str]]:
         return [(name, shown_bytes(getattr(self, name))) for name in _PARTS]
 
     def __str__(self) -> str:
         facts = self._facts()
         lines = (
-            f"  {name:<10} {size:>9}" for name, size in (*self._rows(), ("peak", facts["peak"]))
+            f"  {name:<10} {size:>9}" for name, size in (*self._more(), ("peak", facts["peak"]))
         )
         return "\n".join([f"fit of {facts['fit of']}", *lines])
 

@@ -113,7 +113,7 @@ class Translation(Viewed):
     def _facts(self) -> dict[str, object]:
         return {"parameters": len(self.params), "differences": len(self.differences)}
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _more(self) -> list[tuple[str, str]]:
         params = [(name, repr(value)) for name, value in self.params.items()]
         return [*params, *(("difference", text) for text in self.differences)]
 
