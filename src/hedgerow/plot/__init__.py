@@ -1,6 +1,7 @@
 """Trees as text and pictures, and plots of a model's columns.
 
-A booster imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so drawing modules are
+Functions that draw need matplotlib, and raise ``ImportError`` where it is not installed.  A booster
+imports its views (:mod:`hedgerow.plot.views`) but seldom draws, so drawing modules are
 imported on first use.
 """
 

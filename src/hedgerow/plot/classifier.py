@@ -21,25 +21,14 @@ _Z = 1.96
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predicted and observed shares of a class, in bins with about equally many rows.
+    """Predicted and observed shares of a class, in bins with about equally many rows."""
 
-    Attributes
-    ----------
-    predicted, observed : float64 (n_bins,)
-        Mean probability of the rows of a bin, and share of these rows that are of the class.
-    low, high : float64 (n_bins,)
-        95% interval of the observed share (Wilson 1927).
-    rows : int64 (n_bins,)
-    weights : float64 (n_bins,)
-        Sums of the weights of the rows.
-    """
-
-    predicted: FloatArray
-    observed: FloatArray
+    predicted: FloatArray  # mean probability of the rows of a bin
+    observed: FloatArray  # share of these rows that are of the class
     low: FloatArray
-    high: FloatArray
+    high: FloatArray  # ends of the 95% interval of the observed share
     rows: Any
-    weights: FloatArray
+    weights: FloatArray  # of the rows
 
     @property
     def error(self) -> float:
@@ -111,8 +100,6 @@ def plot_calibration(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     DataError, ParameterError
         If the shapes do not fit.
     """
@@ -145,8 +132,7 @@ def plot_calibration(
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", color=s.PALE, lw=0, zorder=0.5)
     s.finish(ax, "y")
     ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
-    ax.set_xlabel("predicted probability", color=s.INK, fontsize=s.MEDIUM)
-    ax.set_ylabel("share that came true", color=s.INK, fontsize=s.MEDIUM)
+    s.name_axes(ax, "predicted probability", "share that came true")
     s.literal_legend(ax, loc="upper left")
     return ax
 
@@ -174,8 +160,6 @@ def plot_confusion(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     DataError
         If the numbers of true and predicted classes differ.
     """
@@ -186,16 +170,22 @@ def plot_confusion(
     table = _confusion(truth, guess, known)
     names = s.short_names(known, 18)
     most = s.checked_most(most)
-    if len(known) > most:
-        table, names = _with_others(table, names, most)
+    if len(known) > most:  # keep the classes with the most rows, and merge all others
+        size = table.sum(axis=0) + table.sum(axis=1)
+        kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
+        group = np.full(len(names), len(kept))
+        group[kept] = np.arange(len(kept))
+        merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
+        np.add.at(merged, (group[:, None], group[None, :]), table)
+        table = merged
+        names = [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]
     n = len(names)
     ax = s.new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
     shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
     letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
     texts = np.where(table > 0, [[f"{rows:,}" for rows in line] for line in table.tolist()], "")
     s.draw_cells(ax, shares, texts, names, letters, 1.0)
-    ax.set_xlabel("predicted class", color=s.INK, fontsize=s.MEDIUM)
-    ax.set_ylabel("true class", color=s.INK, fontsize=s.MEDIUM)
+    s.name_axes(ax, "predicted class", "true class")
     return ax
 
 
@@ -208,14 +198,3 @@ def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
     except KeyError as error:
         raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
     return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
-
-
-def _with_others(table: Any, names: list[str], most: int) -> tuple[Any, list[str]]:
-    """Keep the classes with the most rows, and merge all others."""
-    size = table.sum(axis=0) + table.sum(axis=1)
-    kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
-    group = np.full(len(names), len(kept))
-    group[kept] = np.arange(len(kept))
-    merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
-    np.add.at(merged, (group[:, None], group[None, :]), table)
-    return merged, [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]

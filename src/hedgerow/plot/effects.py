@@ -67,8 +67,6 @@ def plot_partial_dependence(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or ``ax`` is passed for several effects.
 
@@ -272,7 +270,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
 
     Raises
     ------
-    ImportError, ParameterError
+    ParameterError
 
     Examples
     --------
@@ -332,7 +330,7 @@ def plot_joint_dependence(
 
     Raises
     ------
-    ImportError, ParameterError
+    ParameterError
     """
     values = joint.present.reshape(*joint.present.shape[:2], -1)
     (chosen,) = s.checked_output(output, values.shape[2], joint.first.output_names)

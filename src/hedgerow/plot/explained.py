@@ -94,8 +94,6 @@ def plot_beeswarm(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or the explanation has interactions.
     """
@@ -203,8 +201,6 @@ def plot_waterfall(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If there is no such row or output, or the explanation has interactions.
     """
@@ -291,8 +287,6 @@ def plot_dependence(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If there is no such column or output, or the explanation has interactions.
     """
@@ -457,8 +451,6 @@ def plot_interactions(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or there are no interactions.
     """

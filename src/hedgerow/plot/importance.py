@@ -43,8 +43,6 @@ def plot_importance(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` is not a whole number >= 1.
     DataTypeError
@@ -76,24 +74,19 @@ def plot_importance(
     if n_others > 0:
         sums_up = importances.kind != "permutation"
         names.append(f"{n_others} other column{'s' if n_others > 1 else ''}")
-        others = _of_others(importances, most) if sums_up else np.full(values.shape[1], np.nan)
-        values = np.vstack((values, others))
+        every = importances.values.reshape(len(importances.names), -1)
+        others = every[list(importances.order[most:])].sum(axis=0)
+        values = np.vstack((values, others if sums_up else np.full(values.shape[1], np.nan)))
     ax = s.new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
     _draw_bars(ax, values, shown.output_names)
     _write_values(ax, values.sum(axis=1), _draw_errors(ax, shown))
     s.named_rows(ax, names)
     s.finish(ax, "x")
-    ax.spines["left"].set_visible(False)
     ax.axvline(0.0, color=s.LINE, lw=0.8)
-    ax.set_xlabel(importances.unit, color=s.INK, fontsize=s.MEDIUM)
+    s.name_axes(ax, importances.unit)
     if shown.output_names:
-        ax.legend(frameon=False, fontsize=s.SMALL, loc="lower right")
+        s.literal_legend(ax, loc="lower right")
     return ax
-
-
-def _of_others(importances: Importances, most: int) -> FloatArray:
-    others = list(importances.order[most:])
-    return np.asarray(importances.values.reshape(len(importances.names), -1)[others].sum(axis=0))
 
 
 def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> None:

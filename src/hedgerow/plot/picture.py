@@ -30,6 +30,9 @@ _BOX = "#f5f7fa"
 _HEAD = 0.6
 """Height in inches above the axes, for title and legend."""
 
+_ON_CURVE = np.array([0.28**3, 3 * 0.72 * 0.28**2, 3 * 0.72**2 * 0.28, 0.72**3])
+"""Weights of the four points of a cubic Bezier curve at 72% of its way, where the dot is."""
+
 _TALLEST = 600.0
 """Largest height in inches: 60,000 pixels at 100 dots per inch; many programs stop at 65,535."""
 
@@ -77,8 +80,6 @@ def plot_tree(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     IndexError
         If there is no such tree.
     ParameterError
@@ -119,7 +120,16 @@ def plot_tree(
     ax.set_axis_off()
     _draw_edges(ax, chosen, layout, scale)
     _draw_boxes(ax, chosen, layout, scale)
-    _write_head(ax, chosen, layout)
+    ax.set_title(
+        chosen.title(), loc="left", fontsize=lay.FONT_SIZE + 2, color=s.INK, pad=20, x=0.005
+    )
+    legend = "condition true: upper branch    ● missing values    line width: rows"
+    if layout.n_panels > 1:
+        legend += "    → A: continued at A"
+    ax.annotate(
+        legend, (0.005, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
+        fontsize=lay.SMALL_SIZE, color=s.FAINT,
+    )  # fmt: skip
     return ax
 
 
@@ -130,22 +140,6 @@ def _text_width(text: str, size: float) -> float:
 
     width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), False)
     return 1.06 * float(width) / 72
-
-
-def _write_head(ax: Axes, tree: Tree, layout: lay.Layout) -> None:
-    ax.set_title(tree.title(), loc="left", fontsize=lay.FONT_SIZE + 2, color=s.INK, pad=20, x=0.005)
-    legend = "condition true: upper branch    ● missing values    line width: rows"
-    if layout.n_panels > 1:
-        legend += "    → A: continued at A"
-    ax.annotate(
-        legend,
-        xy=(0.005, 1),
-        xycoords="axes fraction",
-        xytext=(0, 6),
-        textcoords="offset points",
-        fontsize=lay.SMALL_SIZE,
-        color=s.FAINT,
-    )
 
 
 def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
@@ -164,15 +158,15 @@ def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
         width = (0.8 + 4.2 * share**0.5) * scale
         ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=s.LINE))
         if edge.takes_missing:
-            at = _bezier(points, 0.72)
-            ax.plot(*at, "o", ms=5.5 * scale, mfc=s.INK, mec="white", mew=0.8 * scale, zorder=3)
-
-
-def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
-    """Return a point of a cubic Bezier curve."""
-    weights = np.array([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3])
-    x, y = weights @ np.array(points)
-    return float(x), float(y)
+            ax.plot(
+                *_ON_CURVE @ np.array(points),
+                "o",
+                ms=5.5 * scale,
+                mfc=s.INK,
+                mec="white",
+                mew=0.8 * scale,
+                zorder=3,
+            )
 
 
 def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
@@ -188,16 +182,10 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
             # The middle of the colour map is pale enough for dark letters, also in grey.
             fill = colours(0.5 + 0.2 * float(tree.nodes.value[box.node]) / largest)
         patch = FancyBboxPatch(
-            (box.x, box.y - box.height / 2),
-            box.width,
-            box.height,
-            boxstyle="round,pad=0,rounding_size=0.06",
-            lw=0.8 * scale,
-            ls="--" if box.kind in ("cut", "stub") else "-",
-            fc=fill,
-            ec=s.LINE,
-            zorder=2,
-        )
+            (box.x, box.y - box.height / 2), box.width, box.height,
+            boxstyle="round,pad=0,rounding_size=0.06", lw=0.8 * scale,
+            ls="--" if box.kind in ("cut", "stub") else "-", fc=fill, ec=s.LINE, zorder=2,
+        )  # fmt: skip
         ax.add_patch(patch)
         _write(ax, box, scale)
 
