@@ -293,23 +293,15 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
         levels = tuple(level for k, level in enumerate(described.levels) if k in kept)
         left_out = tuple(level for k, level in enumerate(described.levels) if k not in kept)
     return Effect(
-        name=described.name,
-        kind=described.kind,
-        positions=positions,
-        levels=levels,
-        values=curve[:n],
-        missing=np.asarray(curve[n]),
+        described.name, described.kind, positions, levels,
+        values=curve[:n], missing=np.asarray(curve[n]),
         unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
-        rows=rows[:n],
-        missing_rows=float(rows[n]),
+        rows=rows[:n], missing_rows=float(rows[n]),
         unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
-        quantiles=grid.quantiles,
-        is_exact=grid.is_exact,
-        temporal=described.temporal,
-        zero_missing_up_to=background.schema.zero_missing_up_to,
-        rounding=described.rounding,
+        quantiles=grid.quantiles, is_exact=grid.is_exact, temporal=described.temporal,
+        zero_missing_up_to=background.schema.zero_missing_up_to, rounding=described.rounding,
         left_out=left_out,
-    )
+    )  # fmt: skip
 
 
 def _expected_dependence(

@@ -64,13 +64,32 @@ class TreeViews(BoosterPart, Viewed):
             Number of the tree; negative numbers count from the end.
         max_depth : int, optional
             Deeper splits are summarised.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.to_text().splitlines()[0]
+        'tree 0 of 1: 2 leaves, 3 nodes, depth 1'
         """
         from hedgerow.plot import tree_text
 
         return tree_text(self.model, tree, max_depth)
 
     def to_rules(self, tree: int = 0) -> list[str]:
-        """Write one tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`."""
+        """Write one tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> for rule in booster.to_rules():
+        ...     print(rule.partition(" -> ")[0])
+        (x0 <= 3.0 or missing)
+        x0 > 3.0
+        """
         from hedgerow.plot import tree_rules
 
         return tree_rules(self.model, tree)
@@ -79,6 +98,14 @@ class TreeViews(BoosterPart, Viewed):
         """Write one tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
 
         The parameters are those of :meth:`to_text`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.to_dot().splitlines()[0]
+        'digraph tree {'
         """
         from hedgerow.plot import tree_dot
 
@@ -91,6 +118,15 @@ class TreeViews(BoosterPart, Viewed):
 
         ``ax`` holds the axes to draw on; the default is a new figure of the size that the tree
         needs.  The other parameters are those of :meth:`to_text`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.plot_tree(max_depth=3).figure.savefig("tree.png")  # doctest: +SKIP
+        >>> booster.plot_tree().get_title(loc="left")
+        'tree 0 of 1'
         """
         from hedgerow.plot import plot_tree
 
