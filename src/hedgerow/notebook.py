@@ -54,8 +54,9 @@ def html_table(
     longest = max((value for _, value in rows if isinstance(value, float)), default=0.0) or 1.0
     lines = []
     for name, value in (*facts.items(), *rows):
-        number = isinstance(value, float)
-        cell = f"{_bar(value / longest)} {value:.3g}" if number else _text(value)
+        cell = _text(value)
+        if isinstance(value, float):
+            cell = f"{_bar(value / longest)} {value:.3g}"
         lines.append(f"<tr><th>{_text(name)}</th>{_CELL}{cell}</td></tr>")
     return f"{_TABLE}<caption>{_text(title)}</caption>{''.join(lines)}</table>"
 

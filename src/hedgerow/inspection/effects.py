@@ -242,7 +242,11 @@ class PartialDependence(Viewed):
     def _facts(self) -> dict[str, object]:
         mean = ", ".join(f"{number:.4g}" for number in np.atleast_1d(self.mean)[:MOST_COLUMNS])
         what = "accumulated effect on" if self.is_accumulated else "mean"
-        facts = {"of": f"{what} {self.kind}", "mean": mean, "columns": some_of(self.names)}
+        facts: dict[str, object] = {
+            "of": f"{what} {self.kind}",
+            "mean": mean,
+            "columns": some_of(self.names),
+        }
         outputs = {"outputs": some_of(self.output_names)} if self.output_names else {}
         return facts | outputs | {"bars": "standard deviation of the effect"}
 

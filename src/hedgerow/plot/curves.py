@@ -48,10 +48,11 @@ def _sets(model: Model) -> dict[str, Mapping[str, Sequence[float]]]:
 
 def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
     """Return rows, metric and scores of each curve, with the metric of early stopping first."""
+    sets = _sets(model)
     watched = model.training.get("watched")
     found = [
         (rows, metric, scores)
-        for rows, curves in _sets(model).items()
+        for rows, curves in sets.items()
         for metric, scores in sorted(curves.items())  # files store them by name
     ]
     return sorted(found, key=lambda curve: curve[1] != watched)

@@ -208,12 +208,15 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
     """Return ``max_depth`` as an int; ParameterError unless it is None or a number >= 0."""
     if max_depth is None:
         return None
-    is_whole = hasattr(max_depth, "__index__") and not isinstance(max_depth, bool)
-    if not is_whole or operator.index(max_depth) < 0:
+    try:
+        depth = -1 if isinstance(max_depth, bool) else operator.index(max_depth)
+    except TypeError:
+        depth = -1
+    if depth < 0:
         raise ParameterError(
             f"max_depth must be a whole number >= 0, or None for no limit; got {brief(max_depth)}."
         )
-    return operator.index(max_depth)
+    return depth
 
 
 def threshold_value(column: Column, key: int) -> float | int:

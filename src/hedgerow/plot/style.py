@@ -66,7 +66,7 @@ def checked_most(most: object, name: str = "most") -> int:
     return int(most)
 
 
-def checked_output(output: object, n_outputs: int, names: Sequence[str]) -> list[int]:
+def checked_output(output: Any, n_outputs: int, names: Sequence[str]) -> list[int]:
     """Return the outputs to draw: one of them, by number or name, or the first eight."""
     if output is None:
         return list(range(min(n_outputs, MOST_LINES)))

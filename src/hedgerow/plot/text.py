@@ -373,7 +373,8 @@ def _terms(forest: Forest, slopes: Slopes, schema: Schema) -> Frame:
     names = [schema.names[j] for j in slopes.column.tolist()]
     every = list(zip(names, slopes.slope.tolist(), slopes.center.tolist(), strict=True))
     lines: list[Any] = [every[first:stop] for first, stop in pairwise(slopes.start.tolist())]
-    low, high = slopes.low.copy(), slopes.high.copy()
+    low: Any = slopes.low.copy()
+    high: Any = slopes.high.copy()
     if forest.vectors is not None:
         n = forest.lines_of_node
         lines = [lines[first : first + n] for first in range(0, len(lines), n)]
