@@ -1,8 +1,7 @@
 """Hedgerow: gradient-boosted decision trees in 100% Python.
 
-This module lists the public names.  A name is imported on first use (PEP 562), so
-``import hedgerow`` takes a few milliseconds and loads neither Numba nor
-scikit-learn.
+This module lists the public names and modules.  Each is imported on first use (PEP 562), so
+``import hedgerow`` takes a few milliseconds and loads neither Numba nor scikit-learn.
 """
 
 from __future__ import annotations
@@ -148,11 +147,15 @@ _HOMES = {
         "HedgerowRegressor",
     ),
 }
-__getattr__ = imported_once(__name__, _HOMES)
+_MODULES = (
+    *("datasets", "distributed", "errors", "explain", "inspection", "metrics", "objectives"),
+    *("params", "plot", "pruning", "report", "schedules", "serving"),
+)
+__getattr__ = imported_once(__name__, _HOMES, _MODULES)
 
 
 def __dir__() -> list[str]:
     """Return public names, special names and imported modules, without helpers of this file."""
     modules = [name for name, value in globals().items() if isinstance(value, ModuleType)]
     special = [name for name in globals() if name.startswith("__")]
-    return sorted({*__all__, *modules, *special})
+    return sorted({*__all__, *_MODULES, *modules, *special})

@@ -30,6 +30,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import Metric, make_metrics, task_of
+from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
 from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of
@@ -39,8 +40,8 @@ _MOST_STRATA = 1000
 Curves = Mapping[str, Mapping[str, FloatArray]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CrossValidation:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CrossValidation(Viewed):
     """Results of :func:`cv`.
 
     Attributes
@@ -83,9 +84,9 @@ class CrossValidation:
             for rows, curves in self.curves.items()
         }
 
-    def __repr__(self) -> str:
-        best = ", ".join(f"{name} {score:.5g}" for name, score in self.best_scores.items())
-        return f"<CrossValidation: {len(self.splits)} folds, best round {self.best_round}: {best}>"
+    def _facts(self) -> dict[str, object]:
+        best = {name: f"{score:.5g}" for name, score in self.best_scores.items()}
+        return {"folds": len(self.splits), "best round": self.best_round, **best}
 
 
 @advised(OF_CV, "Parameters of the training belong in params.")

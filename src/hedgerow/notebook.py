@@ -1,4 +1,4 @@
-"""Views of objects in notebooks: short tables in HTML.
+"""Views of results: a line as ``repr``, and in notebooks a short table in HTML.
 
 Names come from users' tables, so all text is escaped, and dollar signs do not start formulas.
 Bars have the text colour of the notebook (``currentColor``), light or dark.
@@ -20,33 +20,43 @@ MOST_COLUMNS = 5
 _BAR_WIDTH = 160
 """Width of the longest bar in pixels."""
 
+_MOST_BARS = 10
+
 _TABLE = '<table class="tex2jax_ignore mathjax_ignore">'
 _CELL = '<td style="text-align:left">'
 
 
+class Viewed:
+    """A result with a view; a data class of it is declared with ``repr=False``."""
+
+    __slots__ = ()
+
+    def _facts(self) -> Mapping[str, object]:
+        """Return what is known at once, by name."""
+        raise NotImplementedError
+
+    def _more(self) -> Sequence[tuple[str, object]]:
+        """Return what only the table shows; floats, of at least 0, have bars."""
+        return ()
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"<{type(self).__name__}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(type(self).__name__, self._facts(), self._more())
+
+
 def html_table(
-    title: str, facts: Mapping[str, object], bars: Sequence[tuple[str, float]] = ()
+    title: str, facts: Mapping[str, object], rows: Sequence[tuple[str, object]] = ()
 ) -> str:
-    """Return a table with two columns.
-
-    Parameters
-    ----------
-    facts : mapping of str to object
-        Name and value of each row; the value is shown as ``str(value)``.
-    bars : sequence of (str, float), default=()
-        Name and number of each row after the facts; the number is at least 0, and is shown as
-        text and as a bar.
-
-    Examples
-    --------
-    >>> html_table("A model", {"columns": "a < b"}).partition("</caption>")[2]
-    '<tr><th>columns</th><td style="text-align:left">a &lt; b</td></tr></table>'
-    """
-    longest = max((value for _, value in bars), default=0.0)
-    lines = [f"<tr><th>{_text(k)}</th>{_CELL}{_text(v)}</td></tr>" for k, v in facts.items()]
-    for name, value in bars:
-        share = value / longest if longest > 0 else 0.0
-        cell = f"{_bar(share)} {html.escape(f'{value:.3g}')}"
+    """Return a table with two columns: facts, then rows, of which numbers have bars."""
+    longest = max((value for _, value in rows if isinstance(value, float)), default=0.0) or 1.0
+    lines = []
+    for name, value in (*facts.items(), *rows):
+        cell = _text(value)
+        if isinstance(value, float):
+            cell = f"{_bar(value / longest)} {value:.3g}"
         lines.append(f"<tr><th>{_text(name)}</th>{_CELL}{cell}</td></tr>")
     return f"{_TABLE}<caption>{_text(title)}</caption>{''.join(lines)}</table>"
 
@@ -63,14 +73,14 @@ def _bar(share: float) -> str:
     return f'<span aria-hidden="true" style="{style}"></span>'
 
 
-def most_used(names: Iterable[str], splits: FloatArray) -> str:
-    """Return the names of the columns with most splits, with their numbers of splits.
+def largest(names: Iterable[str], sizes: FloatArray) -> list[tuple[str, float]]:
+    """Return the names of the ten largest numbers above 0, for bars."""
+    known = sorted(zip(names, sizes.tolist(), strict=True), key=lambda bar: -bar[1])[:_MOST_BARS]
+    return [(shown_name(name), size) for name, size in known if size > 0.0]
 
-    Examples
-    --------
-    >>> most_used(["a", "b", "c"], np.array([2.0, 7.0, 0.0]))
-    'b (7 splits), a (2 splits)'
-    """
+
+def most_used(names: Iterable[str], splits: FloatArray) -> str:
+    """Return the names of the columns with most splits, with their numbers of splits."""
     listed = list(names)
     order = np.argsort(-splits, kind="stable")[:MOST_COLUMNS]
     used = [k for k in order if splits[k] > 0]
@@ -78,12 +88,6 @@ def most_used(names: Iterable[str], splits: FloatArray) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Join names; list the first five names and count the others.
-
-    Examples
-    --------
-    >>> some_of([f"x{k}" for k in range(8)])
-    'x0, x1, x2, x3, x4 and 3 more'
-    """
+    """Join names; list the first five names and count the others."""
     more = f" and {len(names) - MOST_COLUMNS:,} more" if len(names) > MOST_COLUMNS else ""
     return ", ".join(map(shown_name, names[:MOST_COLUMNS])) + more

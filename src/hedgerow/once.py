@@ -16,11 +16,6 @@ class once(Generic[T]):
     Similar to ``functools.cached_property``, which up to Python 3.11 holds one lock for all
     objects of a class while it computes: a child process forked meanwhile would wait for the
     lock forever.  Here two threads may compute a value at the same time; both get the first one.
-
-    Parameters
-    ----------
-    function : callable
-        Returns the same value on every call.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -39,11 +34,15 @@ class once(Generic[T]):
         return found
 
 
-def imported_once(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def imported_once(
+    package: str, homes: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package, which imports a name on first use and keeps it."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def find(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{package}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(f"{package}.{home_of[name]}"), name)

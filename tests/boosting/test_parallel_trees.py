@@ -25,7 +25,7 @@ from hedgerow import (
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.inspection.rescoring import rounds_with, some_rounds
+from hedgerow.inspection.background import rounds_with, some_rounds
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.params import BoostParams
 from hedgerow.stepwise import Training

@@ -576,6 +576,6 @@ def test_the_text_of_a_result_is_short() -> None:
     X = rng.normal(size=(300, 3))
     model = HedgerowRegressor(n_estimators=3, early_stopping=False, eval_metric=["mae", "r2"])
     text = repr(cross_fit(model, X, X[:, 0], cv=3))
-    assert text.startswith("<CrossFit: 3 folds of 300 rows, mae ")
-    assert text.endswith(", 3 rounds, HedgerowRegressor>")
+    assert text.startswith("<CrossFit: folds 3 of 300 rows, mae ")
+    assert text.endswith(", rounds 3, model HedgerowRegressor>")
     assert len(text) < 160

@@ -27,9 +27,8 @@ from hedgerow import (
     train,
 )
 from hedgerow.inspection import partial_dependence
-from hedgerow.inspection.background import read_background
+from hedgerow.inspection.background import Rescorer, read_background
 from hedgerow.inspection.importance import explained_importance
-from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.kernels.tables.keys import keys_of_floats
 
 N_ROWS = 300
@@ -254,7 +253,7 @@ def test_bits_depend_on_neither_threads_nor_memory(
     booster = regressor(X, X[:, 0] * X[:, 1], n_estimators=20, linear_leaves=lines).booster_
     weight = rng.random(3000)
     found = [booster.partial_dependence(X, sample_weight=weight, n_jobs=n) for n in (1, 2)]
-    monkeypatch.setattr("hedgerow.inspection.rescoring._AT_ONCE", 1)
+    monkeypatch.setattr("hedgerow.inspection.background._AT_ONCE", 1)
     found.append(booster.partial_dependence(X, sample_weight=weight))
     for effects in zip(*found, strict=True):
         assert len({effect.values.tobytes() for effect in effects}) == 1

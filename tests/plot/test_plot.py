@@ -535,7 +535,7 @@ def test_text_needs_neither_pandas_nor_matplotlib() -> None:
     assert result.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["text", "dot", "picture"])
+@pytest.mark.parametrize("module", ["text", "picture"])
 def test_examples_run(module: str) -> None:
     pytest.importorskip("matplotlib")
     result = doctest.testmod(importlib.import_module(f"hedgerow.plot.{module}"))

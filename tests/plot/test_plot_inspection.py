@@ -30,7 +30,7 @@ from hedgerow.plot import (
     plot_waterfall,
 )
 from hedgerow.plot.classifier import calibration_of, wilson_interval
-from hedgerow.plot.dependence import strongest_partner
+from hedgerow.plot.explained import strongest_partner
 from hedgerow.plot.style import LETTERS, cell_text, rounded, short, short_names, signed
 
 LONG = "a_very_long_column_name_that_never_ends_and_goes_on_and_on"
@@ -180,21 +180,20 @@ def test_300_columns_are_20_bars() -> None:
 def test_partial_dependence_has_a_panel_for_each_column(background: bool) -> None:
     fitted, frame = model()
     found = fitted.partial_dependence(frame if background else None)
-    figure = plot_partial_dependence(found)
-    assert [axes.get_xlabel() for axes in figure.axes] == [short(name) for name in NAMES]
-    limits = {axes.get_ylim() for axes in figure.axes}
+    drawn = plot_partial_dependence(found)
+    assert [axes.get_xlabel() for axes in drawn] == [short(name) for name in NAMES]
+    limits = {axes.get_ylim() for axes in drawn}
     assert len(limits) == 1
-    panels = {axes.get_xlabel(): axes for axes in figure.axes}
+    panels = {axes.get_xlabel(): axes for axes in drawn}
     numbers = panels[short(NAMES[0])]
-    steps = next(patch for patch in numbers.patches if hasattr(patch, "get_data"))
-    values, edges, _ = steps.get_data()
-    middles = (edges[1:] + edges[:-1]) / 2
-    np.testing.assert_allclose(values, found[NAMES[0]].at(middles))
-    bars = [patch for patch in numbers.patches if not hasattr(patch, "get_data")]
-    assert (len(bars) == 30) == background
+    x, values = numbers.lines[0].get_data()
+    middles = (x[::2] + x[1::2]) / 2
+    np.testing.assert_allclose(values[::2], found[NAMES[0]].at(middles))
+    np.testing.assert_allclose(values[1::2], values[::2])
+    assert (len(numbers.patches) == 30) == background
     notes = [text.get_text() for text in panels["plain"].texts]
     assert ("missing" in notes) == background
-    check_no_overlap(figure)
+    check_no_overlap(numbers.figure)
 
 
 def test_partial_dependence_of_categories() -> None:
@@ -226,11 +225,11 @@ def test_partial_dependence_of_several_outputs() -> None:
     classes = np.digitize(frame[NAMES[0]], [0.7, 1.5])
     classifier = HedgerowClassifier(n_estimators=5, early_stopping=False).fit(frame, classes)
     found = classifier.partial_dependence(frame, kind="probability")
-    figure = plot_partial_dependence(found, most=2)
-    assert len(figure.axes) == 2
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0", "1", "2"]
+    panels = plot_partial_dependence(found, most=2)
+    assert len(panels) == 2
+    assert [text.get_text() for text in panels[0].figure.legends[0].get_texts()] == ["0", "1", "2"]
     only = plot_partial_dependence(found, most=2, output=1)
-    assert not only.legends
+    assert not only[0].figure.legends
     with pytest.raises(ParameterError, match="from 0 to 2"):
         plot_partial_dependence(found, output=3)
     with pytest.raises(ParameterError, match="single effect"):
@@ -240,8 +239,8 @@ def test_partial_dependence_of_several_outputs() -> None:
 
 def test_accumulated_effects_are_named_so() -> None:
     fitted, frame = model()
-    figure = plot_partial_dependence(fitted.accumulated_effects(frame))
-    assert figure.axes[0].get_ylabel() == "accumulated effect on raw score"
+    panels = plot_partial_dependence(fitted.accumulated_effects(frame))
+    assert panels[0].get_ylabel() == "accumulated effect on raw score"
 
 
 def test_curves_and_their_mean() -> None:
@@ -466,7 +465,7 @@ def test_estimators_draw() -> None:
     fitted, frame = model()
     axes = plt.subplots()[1]
     assert fitted.plot_importance("split", ax=axes) is axes
-    assert len(fitted.plot_partial_dependence(frame, most=3).axes) == 3
+    assert len(fitted.plot_partial_dependence(frame, most=3)) == 3
     y = np.zeros(N_ROWS)
     shown = fitted.plot_importance("permutation", frame, y, metric="mae", n_repeats=2)
     assert shown.get_xlabel() == "mae added"
@@ -482,8 +481,7 @@ def test_panels_of_similar_long_names_have_distinct_titles() -> None:
     }
     y = sum(X.values())
     model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, y)
-    figure = model.plot_partial_dependence(X)
-    labels = [axes.get_xlabel() for axes in figure.axes]
+    labels = [axes.get_xlabel() for axes in model.plot_partial_dependence(X)]
     assert len(set(labels)) == 3
 
 

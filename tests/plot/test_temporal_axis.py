@@ -61,8 +61,8 @@ def fitted(X: dict[str, Any]) -> HedgerowRegressor:
 @pytest.mark.parametrize("missing", [False, True])
 def test_effects_have_ticks_at_full_units(missing: bool) -> None:
     X = rows(missing)
-    figure = plot_partial_dependence(fitted(X).partial_dependence(X), most=4)
-    found = {axes.get_xlabel(): labels(axes.xaxis) for axes in figure.axes}
+    panels = plot_partial_dependence(fitted(X).partial_dependence(X), most=4)
+    found = {axes.get_xlabel(): labels(axes.xaxis) for axes in panels}
     assert found["day"] == ["2024-05-01", "2024-09-01", "2025-01-01", "2025-05-01"]
     assert found["wait"] == ["8:00:00", "16:00:00", "1 day, 0:00:00", "1 day, 8:00:00"]
     assert found["time"] == ["06:00:00", "12:00:00", "18:00:00"]

@@ -503,3 +503,19 @@ def test_classes_of_numbers(tmp_path: Path) -> None:
     frame.assign(target=(y > 3).astype(int)).to_csv(tmp_path / "test.csv", index=False)
     out = str(tmp_path / "r.html")
     assert report(tmp_path, str(tmp_path / "test.csv"), "-o", out) == 0
+
+
+def test_the_data_of_dates_are_dates() -> None:
+    rng = np.random.default_rng(0)
+    day = np.datetime64("2024-01-01", "us") + rng.integers(0, 400, 300) * np.timedelta64(1, "D")
+    zoned = pd.Series(pd.DatetimeIndex(day).tz_localize("Asia/Tokyo"))
+    X = pd.DataFrame(
+        {"day": day, "zoned": zoned, "wait": day - day.min(), "x": rng.normal(size=300)}
+    )
+    X.loc[::10, "day"] = pd.NaT
+    model = HedgerowRegressor(n_estimators=3).fit(X, X["x"])
+    page = model_page(find(model.booster_, X, X["x"]), "dates")
+    data = re.sub(r"<[^>]+>", " ", page[page.index("<h2>The data") :])
+    for column in (r"day +dates +10\.0% ", r"zoned +zoned dates +0\.0% "):
+        assert re.search(column + r" 202\d-[0-9T:Z-]+ … 202\d-[0-9T:Z-]+ … 2025-", data), data
+    assert re.search(r"wait +durations +0\.0% +0:00:00 … ", data), data

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from hedgerow.model.booster_part import BoosterPart
+from hedgerow.notebook import Viewed
 
 ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
 
 
-@dataclass(frozen=True, slots=True)
-class ExportReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Viewed):
     """Path and format of an export, notes on differences, and the result of a check.
 
     Attributes
@@ -32,6 +33,13 @@ class ExportReport:
     notes: tuple[str, ...] = ()
     rows_checked: int = 0
     largest_difference: float = 0.0
+
+    def _facts(self) -> dict[str, object]:
+        checked = f"{self.rows_checked:,} rows, largest difference {self.largest_difference:.3g}"
+        return {"path": self.path, "format": self.format, "checked": checked}
+
+    def _more(self) -> list[tuple[str, str]]:
+        return [("note", text) for text in self.notes]
 
 
 @dataclass(slots=True)

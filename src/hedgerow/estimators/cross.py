@@ -51,14 +51,15 @@ from hedgerow.estimators.splits import folds_of
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
+from hedgerow.notebook import Viewed
 from hedgerow.threads import resolve_threads
 
 Merge: TypeAlias = "Literal['average', 'refit']"
 Stopping: TypeAlias = "Literal['pooled', 'fold']"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CrossFit:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CrossFit(Viewed):
     """Results of :func:`cross_fit`.
 
     Attributes
@@ -91,18 +92,16 @@ class CrossFit:
     splits: tuple[tuple[IntArray, IntArray], ...]
     model: Any = None
 
-    def __repr__(self) -> str:
-        scores = ", ".join(
-            f"{name} {np.mean(values):.5g} ± {np.std(values):.2g}"
+    def _facts(self) -> dict[str, object]:
+        scores = {
+            name: f"{np.mean(values):.5g} ± {np.std(values):.2g}"
             for name, values in self.scores.items()
-        )
+        }
         low, high = int(self.best_rounds.min()), int(self.best_rounds.max())
         rounds = f"{low}" if low == high else f"{low} to {high}"
-        made = "no model" if self.model is None else type(self.model).__name__
-        return (
-            f"<CrossFit: {len(self.boosters)} folds of {len(self.oof_prediction)} rows, "
-            f"{scores}, {rounds} rounds, {made}>"
-        )
+        made = "none" if self.model is None else type(self.model).__name__
+        folds = f"{len(self.boosters)} of {len(self.oof_prediction)} rows"
+        return {"folds": folds, **scores, "rounds": rounds, "model": made}
 
 
 def cross_fit(

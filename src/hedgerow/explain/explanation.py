@@ -12,12 +12,12 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.sparse import is_sparse
-from hedgerow.errors import DataError, ParameterError, shown_name
-from hedgerow.notebook import html_table, some_of
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.notebook import Viewed, largest, some_of
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Viewed):
     """The contribution of each column to the raw scores of some rows.
 
     Attributes
@@ -59,10 +59,34 @@ class Explanation:
         shape = " x ".join(str(size) for size in self.values.shape)
         return f"<Explanation: {what} of {shape}>"
 
-    def _repr_html_(self) -> str:
-        # Notebooks show this, and Python's own repr elsewhere.
+    def _facts(self) -> dict[str, object]:
+        outputs = self.output_names
+        return {
+            "rows": f"{len(self):,}",
+            "columns": f"{len(self.feature_names):,}",
+            "outputs": f"{len(outputs):,}: {some_of(outputs)}" if outputs else "one raw score",
+            "base value": _base_value(self),
+            "bars": "mean absolute value" + (", mean of the outputs" if outputs else ""),
+        }
 
-        return view_of_explanation(self)
+    def _more(self) -> list[tuple[str, float]]:
+        """Return the most important columns, or pairs of columns, with their importance."""
+        if len(self) == 0:
+            return []
+        sizes = self.importance()
+        if self.output_names:
+            sizes = sizes.mean(axis=-1)
+        if not self.interactions:
+            return largest(self.feature_names, sizes)
+        first, second = np.triu_indices(len(sizes))
+        # Half of the joint contribution of two columns is at each of their two positions.
+        pairs = np.where(first == second, 1.0, 2.0) * sizes[first, second]
+        names = self.feature_names
+        both = [
+            names[j] if j == k else f"{names[j]} x {names[k]}"
+            for j, k in zip(first.tolist(), second.tolist(), strict=True)
+        ]
+        return largest(both, pairs)
 
     def importance(self) -> FloatArray:
         """Return the mean absolute value over the rows.
@@ -190,22 +214,6 @@ class Explanation:
         return np.asarray(data)
 
 
-MOST_BARS = 10
-
-
-def view_of_explanation(found: Explanation) -> str:
-    """Return the view: of several outputs, a bar is the mean over the outputs."""
-    outputs = found.output_names
-    facts = {
-        "rows": f"{len(found):,}",
-        "columns": f"{len(found.feature_names):,}",
-        "outputs": f"{len(outputs):,}: {some_of(outputs)}" if outputs else "one raw score",
-        "base value": _base_value(found),
-        "bars": "mean absolute value" + (", mean of the outputs" if outputs else ""),
-    }
-    return html_table("Explanation", facts, _bars(found))
-
-
 def _base_value(found: Explanation) -> str:
     """Return the base value of each output; with offsets, its mean over the rows."""
     base = found.base_values
@@ -214,30 +222,3 @@ def _base_value(found: Explanation) -> str:
         return "none, as there are no rows"
     numbers = np.atleast_1d(base.mean(axis=0) if by_row else base)
     return some_of([f"{number:.6g}" for number in numbers]) + (", mean of the rows" * by_row)
-
-
-def _bars(found: Explanation) -> list[tuple[str, float]]:
-    """Return the most important columns, or pairs of columns, with their importance."""
-    if len(found) == 0:
-        return []
-    sizes = found.importance()
-    if found.output_names:
-        sizes = sizes.mean(axis=-1)
-    names = [shown_name(name) for name in found.feature_names]
-    if not found.interactions:
-        return [(names[k], float(sizes[k])) for k in _largest(sizes)]
-    first, second = np.triu_indices(len(names))
-    # Half of the joint contribution of two columns is at each of their two positions.
-    pairs = np.where(first == second, 1.0, 2.0) * sizes[first, second]
-    return [
-        (
-            names[first[k]] if first[k] == second[k] else f"{names[first[k]]} x {names[second[k]]}",
-            float(pairs[k]),
-        )
-        for k in _largest(pairs)
-    ]
-
-
-def _largest(sizes: FloatArray) -> list[int]:
-    order = np.argsort(-sizes, kind="stable")[:MOST_BARS]
-    return [int(k) for k in order if sizes[k] > 0]

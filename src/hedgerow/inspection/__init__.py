@@ -1,15 +1,14 @@
 """Inspection of models: effects of columns, interactions, importances.
 
 ================  =================================================================
-``partial``       partial dependence of columns, and of two together
+``partial``       partial dependence of columns, and of two together; Friedman's H
 ``curves``        curves of single rows (ICE), accumulated local effects (ALE)
-``friedman``      Friedman's H
 ``importance``    importances, some with standard errors
 ``views``         methods of a booster
 ----------------  -----------------------------------------------------------------
-``background``    rows over which predictions are averaged
-``grids``         values at which a column is evaluated
-``rescoring``     scores of rows with another value of a column, by the trees that use it
+``effects``       the results
+``background``    rows over which predictions are averaged; values at which a column is
+                  evaluated; scores of the rows with these, by the trees that use the column
 ================  =================================================================
 """
 
@@ -19,15 +18,14 @@ from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
     from hedgerow.inspection.curves import IndividualCurves, accumulated_effects, individual_curves
-    from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
-    from hedgerow.inspection.friedman import Interactions, interactions
+    from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
     from hedgerow.inspection.importance import (
         Importances,
         explained_importance,
         model_importance,
         permutation_importance,
     )
-    from hedgerow.inspection.partial import joint_dependence, partial_dependence
+    from hedgerow.inspection.partial import interactions, joint_dependence, partial_dependence
 
 __all__ = [
     "Effect",
@@ -50,14 +48,13 @@ __getattr__ = imported_once(
     __name__,
     {
         "curves": ("IndividualCurves", "accumulated_effects", "individual_curves"),
-        "effects": ("Effect", "JointEffect", "PartialDependence"),
-        "friedman": ("Interactions", "interactions"),
+        "effects": ("Effect", "Interactions", "JointEffect", "PartialDependence"),
         "importance": (
             "Importances",
             "explained_importance",
             "model_importance",
             "permutation_importance",
         ),
-        "partial": ("joint_dependence", "partial_dependence"),
+        "partial": ("interactions", "joint_dependence", "partial_dependence"),
     },
 )

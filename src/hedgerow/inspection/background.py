@@ -1,24 +1,28 @@
-"""Background rows, over which a model is averaged, and checks of what is asked."""
+"""Background rows, over which a model is averaged; values of a column, and scores with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.argument_types import listed
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.argument_types import is_one_of, listed
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import check_offset, check_weight
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
-from hedgerow.data.schema import position_of
+from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.schema import Column, position_of
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.metrics import task_of
 from hedgerow.model.cells import Cells
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, check_model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record
@@ -35,6 +39,11 @@ MOST_DENSE = 1 << 31
 """Limit in bytes on a sparse table in dense form."""
 
 
+N_QUANTILES = 101
+
+_AT_ONCE = 1 << 23
+"""Numbers of changed rows in memory at a time."""
+
 _N_POINTS = Interval(2, 1_000_000, integer=True)
 _MAX_ROWS = Interval(1, np.inf, integer=True)
 _SEED = Interval(0, 2**32 - 1, integer=True)
@@ -45,24 +54,13 @@ Columns: TypeAlias = "Sequence[str | int] | str | int | None"
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Rows in the form of a model's inputs.
-
-    Attributes
-    ----------
-    kind : {"raw", "value", "probability"}
-    values : float32, float64 or int64, shape (n_rows, n_features)
-        The user's columns, as :class:`hedgerow.data.Table` holds them.
-    weight : float64 (n_rows,), or None
-        Weight of each row; None means 1.
-    offset : float64 (n_outputs, n_rows), or None
-        Added to the raw scores.
-    """
+    """Rows over which a model is averaged, as :class:`hedgerow.data.Table` holds them."""
 
     model: Model
     kind: Kind
-    values: AnyArray
-    weight: FloatArray | None
-    offset: FloatArray | None
+    values: AnyArray  # (n_rows, n_features), the user's columns
+    weight: FloatArray | None  # (n_rows,)
+    offset: FloatArray | None  # (n_outputs, n_rows), added to the raw scores
     n_threads: int
 
     @property
@@ -195,10 +193,8 @@ def check_points(n_points: object) -> None:
 
 def check_kind(kind: object, model: Model) -> Kind:
     """Return ``kind`` if the model has it, else raise ``ParameterError``."""
-    for known in KINDS:
-        if isinstance(kind, str) and kind == known:
-            break
-    else:
+    known = next((known for known in KINDS if is_one_of(kind, (known,))), None)
+    if known is None:
         raise ParameterError(
             f"kind must be one of {', '.join(map(repr, KINDS))}; got {brief(kind)}."
             f"{did_you_mean(kind, KINDS)}"
@@ -218,3 +214,191 @@ def check_kind(kind: object, model: Model) -> Kind:
             "use 'probability' or 'raw'."
         )
     return known
+
+
+def inputs_of_column(model: Model, column: int) -> IntArray:
+    """Return the inputs of the trees that depend on a column of the user's table."""
+    if model.inputs is None:
+        return np.array([column], dtype=np.int64)
+    sources = model.inputs.sources
+    return np.array([k for k, made_of in enumerate(sources) if column in made_of], dtype=np.int64)
+
+
+def is_plain(model: Model, column: int) -> bool:
+    """Return whether the trees split the column itself, or do not use it at all."""
+    if model.inputs is None:
+        return True
+    inputs = inputs_of_column(model, column)
+    return len(inputs) == 0 or (len(inputs) == 1 and column in model.inputs.kept)
+
+
+def rounds_with(forest: Forest, columns: IntArray) -> BoolArray:
+    """Return for each round whether one of its trees uses one of the columns."""
+    wanted = np.zeros(forest.n_features + 1, dtype=np.bool_)  # the last entry: leaves
+    wanted[columns] = True
+    asks = wanted[forest.feature]
+    if forest.slopes is not None:
+        in_term = np.concatenate(([0], np.cumsum(wanted[forest.slopes.column])))
+        in_line = np.diff(in_term[forest.slopes.start]) > 0
+        asks = asks | in_line.reshape(len(asks), -1).any(axis=1)
+    first = forest.tree_start[:: forest.trees_per_round][: forest.n_rounds]
+    return np.logical_or.reduceat(asks, first) if forest.n_rounds else np.zeros(0, dtype=np.bool_)
+
+
+def some_rounds(forest: Forest, chosen: BoolArray, base: FloatArray) -> Forest:
+    """Return the forest of some of the rounds, with another base score."""
+    trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
+    return forest.some_trees(trees, base)
+
+
+class Rescorer:
+    """Scorer of the rows of a background with replaced values of some columns."""
+
+    def __init__(self, background: Background, *columns: int) -> None:
+        model, forest = background.model, background.model.forest
+        inputs = np.concatenate([inputs_of_column(model, j) for j in columns])
+        asks = rounds_with(forest, inputs)
+        self._background, self._columns, self.n_rounds = background, columns, int(asks.sum())
+        asking = some_rounds(forest, asks, np.zeros(forest.n_outputs))
+        self._asking = Predictor(asking, model.split_schema.kinds)
+        own = self._asking.raw_scores(background.inputs, background.n_threads)
+        self._rest = background.raw - own
+
+    def scores(self, *values: AnyArray) -> FloatArray:
+        """Return raw scores, (n_outputs, n_rows); ``values`` replace each column of the table."""
+        return self._rest + self._added(np.array(self._background.values, order="F"), values)
+
+    def grid_scores(self, *values: AnyArray) -> Iterator[FloatArray]:
+        """Yield raw scores of all rows with some of the values, or pairs of values, at a time.
+
+        The values are float64, or int64 if the table holds keys; the scores have the shape
+        (n_outputs, n_some * n_rows), with all rows for the first value first.
+        """
+        rows = self._background.values
+        if rows.dtype == np.float32:  # float32 would round the values
+            rows = rows.astype(np.float64)
+        n_rows = len(rows)
+        step = max(1, _AT_ONCE // max(1, rows.size))
+        for first in range(0, len(values[0]), step):
+            some = [own[first : first + step] for own in values]
+            repeated = [np.repeat(own, n_rows) for own in some]
+            n_some = len(some[0])
+            added = self._added(np.tile(rows.T, n_some).T, repeated)
+            yield np.tile(self._rest, n_some) + added
+
+    def _added(self, changed: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
+        """Return what the trees that use the columns add, after changing the rows in place."""
+        background = self._background
+        if self.n_rounds == 0:
+            return np.zeros((len(self._rest), len(changed)))
+        for column, own in zip(self._columns, values, strict=True):
+            changed[:, column] = own
+        return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Values of one column at which a model is evaluated.
+
+    ``encoded`` holds the positions, a missing value, and an unknown category unless it counts as
+    missing, as the table of the background does.
+    """
+
+    column: Column
+    positions: AnyArray  # numbers, or codes of the evaluated levels
+    encoded: AnyArray
+    quantiles: FloatArray  # 101 of the finite numbers of the background, or none
+    is_exact: bool  # every value has the prediction of a position: the last number of its step
+
+    def place_of(self, values: AnyArray) -> IntArray:
+        """Return where in ``encoded`` the values of a table belong; levels left out: at its end."""
+        n = len(self.positions)
+        if self.column.kind == "category":
+            n_levels = len(self.column.levels)
+            place = np.full(n_levels + 2, len(self.encoded))
+            place[self.positions] = np.arange(n)
+            place[n_levels:] = len(self.encoded) - 1, n  # unknown, missing
+            return place[codes_of(values, n_levels)]
+        if values.dtype == np.int64 and self.column.kind == "int":
+            numbers, missing = values, values == MISSING_KEY
+        else:
+            numbers = floats_of_column(values, self.column.kind)
+            missing = np.isnan(numbers)
+        return np.where(missing, n, np.searchsorted(self.positions[:-1], numbers, side="left"))
+
+
+def grid_of(background: Background, column: int, n_points: int) -> Grid:
+    """Return at most ``n_points`` values of a column of the user's table."""
+    model, values = background.model, background.values[:, column]
+    described = model.schema.columns[column]
+    if described.kind == "category":
+        n_levels = len(described.levels)
+        codes = codes_of(values, n_levels)
+        rows = np.bincount(codes, weights=background.weight, minlength=n_levels)[:n_levels]
+        most = np.sort(np.argsort(-rows, kind="stable")[:n_points])
+        others = [np.nan, n_levels] if model.schema.unknown in ("backoff", "split") else [np.nan]
+        encoded = held_as(np.append(most, others), values.dtype, "category")
+        return Grid(described, most, encoded, np.zeros(0), len(most) == n_levels)
+    cuts = _cuts_of(background, column)
+    quantiles = quantiles_of(values, described.kind)
+    exact = len(cuts) < n_points and model.forest.slopes is None and is_plain(model, column)
+    if exact:
+        last = np.iinfo(np.int64).max if described.kind == "int" else np.inf
+        positions = np.append(cuts, last)
+    else:
+        positions = _points(cuts.astype(np.float64), quantiles, background, n_points)
+        if described.kind == "int":
+            positions = distinct(positions.astype(np.int64))
+    held = held_as(positions, values.dtype, described.kind)
+    missing = MISSING_KEY if values.dtype == np.int64 else np.nan
+    return Grid(described, positions, np.append(held, missing), quantiles, exact)
+
+
+def _cuts_of(background: Background, column: int) -> AnyArray:
+    """Return the largest number of each cell of a column except the last."""
+    inputs, cells = background.model.inputs, background.cells
+    if inputs is not None and column not in inputs.kept:
+        return np.zeros(0)
+    place = column if inputs is None else inputs.kept.index(column)
+    keys = cells.ordered(place)[:-1]
+    return keys if cells.schema.kinds[place] == "int" else floats_of_keys(keys)
+
+
+def _points(
+    cuts: FloatArray, quantiles: FloatArray, background: Background, n_points: int
+) -> FloatArray:
+    """Return points for a curve without steps: half of them by rows, half by cuts."""
+    if len(quantiles) > 0:
+        cuts = cuts[(cuts > quantiles[0]) & (cuts < quantiles[-1])]
+    missing_up_to = background.schema.zero_missing_up_to
+    if missing_up_to is not None:
+        quantiles = quantiles[np.abs(quantiles) > missing_up_to]
+        cuts = cuts[np.abs(cuts) > missing_up_to]
+    every = distinct(np.concatenate((quantiles, cuts)))
+    if len(every) <= n_points:
+        return every if len(every) > 0 else np.ones(1)
+    by_rows = _some(quantiles, n_points - n_points // 2)
+    others = every[~np.isin(every, by_rows)]
+    return distinct(np.append(by_rows, _some(others, n_points - len(by_rows))))
+
+
+def _some(numbers: FloatArray, n: int) -> FloatArray:
+    """Return at most ``n`` of some numbers, evenly spaced by rank."""
+    n = min(n, len(numbers))
+    return distinct(numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)])
+
+
+def quantiles_of(values: AnyArray, kind: str) -> FloatArray:
+    """Return 101 quantiles of the finite numbers of a column, or none."""
+    numbers = floats_of_column(values, "int" if kind == "int" else "float")
+    finite = np.sort(numbers[np.isfinite(numbers)]).astype(np.float64)
+    n = N_QUANTILES if len(finite) > 0 else 0
+    return finite[np.linspace(0, len(finite) - 1, n).round().astype(np.int64)]
+
+
+def held_as(numbers: AnyArray, dtype: np.dtype, kind: str) -> AnyArray:
+    """Return numbers or codes in the form in which a table of a type holds a column."""
+    if dtype == np.int64 and kind == "int":
+        return numbers.astype(np.int64)
+    floats = numbers.astype(np.float64)
+    return keys_of_floats(floats) if dtype == np.int64 else floats

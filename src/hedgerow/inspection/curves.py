@@ -15,26 +15,19 @@ from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import (
-    Background,
-    Columns,
-    Kind,
-    check_points,
-    positions_of,
-    read_background,
-)
+from hedgerow.inspection import background as bg
+from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
 from hedgerow.inspection.effects import Effect, PartialDependence
-from hedgerow.inspection.grids import Grid, grid_of, held_as, quantiles_of
 from hedgerow.inspection.partial import N_POINTS, effect_of_grid, named_outputs, single_output
-from hedgerow.inspection.rescoring import Rescorer
 from hedgerow.model.model import Model
+from hedgerow.notebook import Viewed
 
 MOST_BYTES = 1 << 31
 """Limit on the bytes of curves."""
 
 
-@dataclass(frozen=True, eq=False)
-class IndividualCurves:
+@dataclass(frozen=True, eq=False, repr=False)
+class IndividualCurves(Viewed):
     """The prediction for each row as a function of one column (ICE curves).
 
     Attributes
@@ -52,6 +45,10 @@ class IndividualCurves:
     values: FloatArray
     own: AnyArray
     kind: str
+
+    def _facts(self) -> dict[str, object]:
+        rows, n = self.values.shape[:2]
+        return {"column": self.effect.name, "kind": self.kind, "rows": f"{rows:,}", "values": n}
 
     def centred(self, place: int = 0) -> IndividualCurves:
         """Return the curves minus their value at a position (Goldstein et al. 2015)."""
@@ -104,13 +101,13 @@ def individual_curves(
     >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
     [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
     """
-    places = positions_of(column, model)
+    places = bg.positions_of(column, model)
     if column is None or len(places) != 1:
         raise ParameterError(f"column must name one column; got {brief(column)}.")
     place = places[0]
-    check_points(n_points)
-    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
-    grid = grid_of(background, place, n_points)
+    bg.check_points(n_points)
+    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+    grid = bg.grid_of(background, place, n_points)
     size = 8 * background.n_rows * len(grid.encoded) * model.forest.n_outputs
     if size > MOST_BYTES:
         raise DataError(
@@ -180,8 +177,8 @@ def accumulated_effects(
     >>> accumulated_effects(booster.model, X)["x0"].values.round(6).tolist()
     [-0.833333, 0.166667, 1.166667]
     """
-    chosen = positions_of(columns, model)
-    check_points(n_points)
+    chosen = bg.positions_of(columns, model)
+    bg.check_points(n_points)
     kinds = model.schema.kinds
     if columns is None:
         chosen = [column for column in chosen if kinds[column] != "category"]
@@ -191,7 +188,7 @@ def accumulated_effects(
                 f"column {model.schema.names[column]!r} holds categories, which have no order: "
                 "use partial_dependence."
             )
-    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
     effects = [_accumulated(background, column, n_points) for column in chosen]
     n_outputs = effects[0].n_outputs if effects else 1
     names = named_outputs(output_names, n_outputs)
@@ -202,14 +199,14 @@ def accumulated_effects(
 def _accumulated(background: Background, column: int, n_points: int) -> Effect:
     """Return the accumulated effect of one column of numbers."""
     described, own = background.schema.columns[column], background.values[:, column]
-    numbers, quantiles = floats_of_column(own, described.kind), quantiles_of(own, described.kind)
+    numbers, quantiles = floats_of_column(own, described.kind), bg.quantiles_of(own, described.kind)
     positions = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
     edges = distinct(quantiles[positions]) if len(quantiles) else np.zeros(1)
     n_steps = max(1, len(edges) - 1)
     step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, n_steps)
     rescorer = Rescorer(background, column)
     lower, upper = (
-        background.predicted(rescorer.scores(held_as(ends, own.dtype, described.kind)))
+        background.predicted(rescorer.scores(bg.held_as(ends, own.dtype, described.kind)))
         for ends in (edges[step - 1], edges[np.minimum(step, len(edges) - 1)])
     )
     present = np.isfinite(numbers)

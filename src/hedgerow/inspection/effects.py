@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,17 @@ from hedgerow.data.categories.columns import Encoded, Ticks, rounded_categories
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.reading.objects import read_objects
-from hedgerow.data.reading.temporal import as_trained
+from hedgerow.data.reading.temporal import as_trained, text_of_ticks
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
+from hedgerow.notebook import MOST_COLUMNS, Viewed, largest, some_of
+
+MAX_TICK = 2**62
+"""Numbers beyond it are the end of the last step, not microseconds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Effect:
+@dataclass(frozen=True, eq=False, repr=False)
+class Effect(Viewed):
     """Mean prediction as a function of one column.
 
     Attributes
@@ -84,6 +89,11 @@ class Effect:
     rounding: Rounding = "none"
     left_out: tuple[Level, ...] = ()
     output_names: tuple[str, ...] = ()
+
+    def _facts(self) -> dict[str, object]:
+        what = "categories" if self.kind == "category" else "steps" if self.is_exact else "points"
+        ends = f"{self.values.min():.4g} to {self.values.max():.4g}"
+        return {"column": self.name, what: len(self.positions), "effect": ends}
 
     @property
     def n_outputs(self) -> int:
@@ -206,8 +216,8 @@ class Effect:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class PartialDependence:
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialDependence(Viewed):
     """Effects of several columns on the prediction.
 
     Attributes
@@ -228,6 +238,20 @@ class PartialDependence:
     mean: FloatArray
     output_names: tuple[str, ...]
     is_accumulated: bool = False
+
+    def _facts(self) -> dict[str, object]:
+        mean = ", ".join(f"{number:.4g}" for number in np.atleast_1d(self.mean)[:MOST_COLUMNS])
+        what = "accumulated effect on" if self.is_accumulated else "mean"
+        facts: dict[str, object] = {
+            "of": f"{what} {self.kind}",
+            "mean": mean,
+            "columns": some_of(self.names),
+        }
+        outputs = {"outputs": some_of(self.output_names)} if self.output_names else {}
+        return facts | outputs | {"bars": "standard deviation of the effect"}
+
+    def _more(self) -> list[tuple[str, float]]:
+        return largest(self.names, self.strength.reshape(len(self), -1).max(axis=1))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -271,16 +295,17 @@ class PartialDependence:
         for effect in self.effects:
             for label, value, rows in _lines(effect):
                 for name, number in zip(names, np.atleast_1d(value).tolist(), strict=True):
-                    for key, entry in zip(
-                        columns, (effect.name, label, name, number, rows), strict=True
-                    ):
-                        columns[key].append(entry)
+                    entries = (effect.name, label, name, number, rows)
+                    for column, entry in zip(columns.values(), entries, strict=True):
+                        column.append(entry)
         return make_frame(columns, backend)
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:
     for k, position in enumerate(effect.positions.tolist()):
         label = str(effect.levels[k]) if effect.kind == "category" else repr(position)
+        if effect.temporal is not None and abs(position) < MAX_TICK:
+            label = text_of_ticks(round(position), effect.temporal)
         yield label, effect.values[k], float(effect.rows[k])
     yield "missing", effect.missing, effect.missing_rows
     if effect.unknown is not None:
@@ -296,8 +321,8 @@ def place_of_name(key: str | int, names: Sequence[str]) -> int:
     return key
 
 
-@dataclass(frozen=True, eq=False)
-class JointEffect:
+@dataclass(frozen=True, eq=False, repr=False)
+class JointEffect(Viewed):
     """Mean prediction as a function of two columns, for every pair of their values.
 
     Attributes
@@ -317,6 +342,11 @@ class JointEffect:
     rows: FloatArray
     kind: str
 
+    def _facts(self) -> dict[str, object]:
+        n_first, n_second = self.present.shape[:2]
+        columns, values = some_of(self.names), f"{n_first} x {n_second}"
+        return {"columns": columns, "kind": self.kind, "values": values}
+
     @property
     def names(self) -> tuple[str, str]:
         """The names of the two columns."""
@@ -326,3 +356,60 @@ class JointEffect:
     def present(self) -> FloatArray:
         """Effects of pairs of present values."""
         return self.values[: len(self.first.positions), : len(self.second.positions)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions(Viewed):
+    """Interactions of pairs of columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns.
+    h : float64, shape (n, n) or (n, n, n_outputs)
+        Friedman's H: the part of the joint effect of two columns that neither has alone, as a
+        ratio of standard deviations, from 0 usually to 1.  Symmetric; the diagonal is 0.
+    strength : float64, of the same shape
+        Standard deviation of the interaction, on the scale of the averaged quantity.
+        Pairs of weak columns may have a large H, but have a small strength.
+    n_rows : int
+        Number of rows used.
+    output_names : tuple of str
+        Names of several outputs, if they are known.
+    """
+
+    names: tuple[str, ...]
+    h: FloatArray
+    strength: FloatArray
+    n_rows: int
+    output_names: tuple[str, ...] = ()
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "columns": some_of(self.names), "rows": f"{self.n_rows:,}",
+            "bars": "strength of the interaction" + ", largest output" * bool(self.h.ndim == 3),
+        }  # fmt: skip
+
+    def _more(self) -> list[tuple[str, float]]:
+        pairs = self.to_frame(None)
+        names = map(" x ".join, zip(pairs["first"], pairs["second"], strict=True))
+        return largest(names, np.array(pairs["strength"]))
+
+    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """Return all pairs as a data frame, the strongest first.
+
+        Returns
+        -------
+        data frame
+            Columns ``first``, ``second``, ``h``, ``strength``; for several outputs, the largest.
+        """
+        n = len(self.names)
+        h, strength = (table.reshape(n, n, -1).max(axis=2) for table in (self.h, self.strength))
+        pairs = sorted(combinations(range(n), 2), key=lambda pair: -strength[pair])
+        columns: dict[str, list[Any]] = {
+            "first": [self.names[j] for j, _ in pairs],
+            "second": [self.names[k] for _, k in pairs],
+            "h": [float(h[pair]) for pair in pairs],
+            "strength": [float(strength[pair]) for pair in pairs],
+        }
+        return make_frame(columns, backend)

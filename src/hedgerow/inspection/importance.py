@@ -26,12 +26,12 @@ from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.inspection.background import Background, Columns, positions_of, read_background
-from hedgerow.inspection.rescoring import Rescorer
+from hedgerow.inspection import background as bg
 from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
+from hedgerow.notebook import Viewed, largest, some_of
 from hedgerow.objectives import SeveralTargets
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
@@ -43,8 +43,8 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Importances:
+@dataclass(frozen=True, eq=False, repr=False)
+class Importances(Viewed):
     """Importance of each column.
 
     Attributes
@@ -73,6 +73,13 @@ class Importances:
     samples: FloatArray | None = None
     baseline: float | None = None
 
+    def _facts(self) -> dict[str, object]:
+        first = [self.names[k] for k in self.order]
+        return {"kind": self.kind, "unit": self.unit, "columns": some_of(first)}
+
+    def _more(self) -> list[tuple[str, float]]:
+        return largest(self.names, self.total)
+
     @property
     def total(self) -> FloatArray:
         """One number per column: the sum over the outputs."""
@@ -100,7 +107,7 @@ class Importances:
         Returns
         -------
         data frame
-            Columns ``column``, ``importance``, ``error`` (None without an estimate); for
+            bg.Columns ``column``, ``importance``, ``error`` (None without an estimate); for
             several outputs, one row for each, with its name in ``output``.
         """
         outputs = self.output_names or ("",)
@@ -156,9 +163,7 @@ def explained_importance(explanation: Any) -> Importances:
         )
     sizes = np.abs(explanation.values)
     n_rows = len(sizes)
-    errors = None
-    if n_rows > 1:
-        errors = sizes.std(axis=0, ddof=1) / np.sqrt(n_rows)
+    errors = sizes.std(axis=0, ddof=1) / np.sqrt(n_rows) if n_rows > 1 else None
     return Importances(
         tuple(explanation.feature_names), sizes.mean(axis=0), errors, "shap",
         "mean |SHAP value|", tuple(explanation.output_names),
@@ -169,7 +174,7 @@ def permutation_importance(
     model: Model,
     X: Any,
     y: Any,
-    columns: Columns = None,
+    columns: bg.Columns = None,
     *,
     metric: MetricChoice = None,
     n_repeats: int = 5,
@@ -228,8 +233,8 @@ def permutation_importance(
         raise ParameterError(
             f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
         )
-    chosen = positions_of(columns, model)
-    background = read_background(model, X, "raw", sample_weight, offset, n_jobs)
+    chosen = bg.positions_of(columns, model)
+    background = bg.read_background(model, X, "raw", sample_weight, offset, n_jobs)
     judge, target = _metric(background, metric, qid), _target(background, y, classes)
 
     def score(raw: FloatArray) -> float:
@@ -239,7 +244,7 @@ def permutation_importance(
     baseline = score(background.raw)
     samples, sign = np.zeros((len(chosen), n_repeats)), -1.0 if judge.higher_is_better else 1.0
     for place, column in enumerate(chosen):
-        rescorer = Rescorer(background, column)
+        rescorer = bg.Rescorer(background, column)
         if rescorer.n_rounds == 0:
             continue
         for repeat in range(n_repeats):
@@ -247,9 +252,7 @@ def permutation_importance(
             order = rng.permutation(background.n_rows)
             permuted = score(rescorer.scores(background.values[order, column]))
             samples[place, repeat] = sign * (permuted - baseline)
-    errors = None
-    if n_repeats > 1:
-        errors = samples.std(axis=1, ddof=1) / np.sqrt(n_repeats)
+    errors = samples.std(axis=1, ddof=1) / np.sqrt(n_repeats) if n_repeats > 1 else None
     names = tuple(model.schema.names[j] for j in chosen)
     verb = "lost" if judge.higher_is_better else "added"
     return Importances(
@@ -258,7 +261,7 @@ def permutation_importance(
     )  # fmt: skip
 
 
-def _target(background: Background, y: Any, classes: AnyArray | None) -> FloatArray:
+def _target(background: bg.Background, y: Any, classes: AnyArray | None) -> FloatArray:
     """Read the targets of the rows: labels if there are classes."""
     n_rows, objective = background.n_rows, background.objective
     if classes is None or isinstance(objective, SeveralTargets):
@@ -269,7 +272,7 @@ def _target(background: Background, y: Any, classes: AnyArray | None) -> FloatAr
     return indices_of(labels, np.asarray(classes), "y", "the model")
 
 
-def _metric(background: Background, metric: MetricChoice, qid: Any) -> Metric:
+def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric:
     """Return the metric of the rows; for a ranking, of their queries."""
     objective, n_rows = background.objective, background.n_rows
     metrics: Sequence[Metric] = make_metrics(metric, objective)

@@ -1,12 +1,18 @@
-"""Partial dependence: the mean prediction as a function of one or two columns.
+"""Partial dependence: the mean prediction as a function of one or two columns; interactions.
 
 Friedman (2001), section 8.2: the mean prediction over the rows of a background, with a column set
 to a value.  The trees that use the column score the background again for each value of a grid.
+
+Friedman and Popescu (2008), section 8.1: with centred partial dependences ``F`` of columns ``j``
+and ``k``, at the values of some rows and as means over these rows::
+
+    H(j, k)^2 = mean (F_jk - F_j - F_k)^2  /  mean F_jk^2
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,18 +20,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.errors import ParameterError, brief
-from hedgerow.inspection.background import (
-    Background,
-    Columns,
-    Kind,
-    check_kind,
-    check_points,
-    positions_of,
-    read_background,
-)
-from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
-from hedgerow.inspection.grids import Grid, grid_of
-from hedgerow.inspection.rescoring import Rescorer, inputs_of_column, is_plain
+from hedgerow.inspection import background as bg
+from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
+from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.model import Model
 
@@ -34,6 +31,9 @@ N_POINTS = 100
 
 MAX_ROWS = 1000
 """Number of rows over which a prediction is averaged."""
+
+MAX_PAIR_ROWS = 200
+"""Rows over which and at which joint effects are evaluated: the work grows quadratically."""
 
 _TREES_AT_ONCE = 64
 
@@ -108,19 +108,19 @@ def partial_dependence(
     >>> effect.at([0.0, 3.5]).round(6).tolist()
     [0.0, 3.0]
     """
-    chosen = positions_of(columns, model)
-    check_points(n_points)
+    chosen = bg.positions_of(columns, model)
+    bg.check_points(n_points)
     if X is None:
         if sample_weight is not None or offset is not None:
             raise ParameterError("sample_weight and offset belong to rows of X: pass X as well.")
         return _expected_dependence(model, chosen, kind, n_points, output_names)
-    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
     mean = some.means([some.raw])[0]
     names = named_outputs(output_names, len(mean))
     effects = []
     for column in chosen:
-        grid = grid_of(background, column, n_points)
+        grid = bg.grid_of(background, column, n_points)
         curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
         effects.append(effect_of_grid(background, column, grid, curve))
     return PartialDependence(tuple(effects), background.kind, np.squeeze(mean), names)
@@ -164,15 +164,15 @@ def joint_dependence(
     >>> joint_dependence(booster.model, X, ["x0", "x1"]).present.round(6).tolist()
     [[0.0, 0.5], [1.0, 3.0]]
     """
-    chosen = positions_of(columns, model)
-    check_points(n_points)
+    chosen = bg.positions_of(columns, model)
+    bg.check_points(n_points)
     if len(set(chosen)) != 2 or len(chosen) != 2:
         raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
-    background = read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
     grids, effects, places = [], [], []
     for column in chosen:
-        grid = grid_of(background, column, n_points)
+        grid = bg.grid_of(background, column, n_points)
         alone = some.means(Rescorer(some, column).grid_scores(grid.encoded))
         grids.append(grid.encoded)
         effects.append(effect_of_grid(background, column, grid, alone))
@@ -184,6 +184,81 @@ def joint_dependence(
     np.add.at(rows, tuple(places), 1.0 if background.weight is None else background.weight)
     values = single_output(means.reshape(*shape, -1))
     return JointEffect(effects[0], effects[1], values, rows[:-1, :-1], background.kind)
+
+
+def interactions(
+    model: Model,
+    X: Any,
+    columns: Columns = None,
+    *,
+    kind: Kind = "raw",
+    sample_weight: Any = None,
+    offset: Any = None,
+    max_rows: int | None = MAX_PAIR_ROWS,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> Interactions:
+    """Return Friedman's H of all pairs of columns.
+
+    Parameters
+    ----------
+    columns : names or positions, optional
+        All by default.
+    max_rows : int or None, default=200
+        Maximum number of rows, drawn from X if it has more; the work for each pair grows with
+        their square.
+
+    The other parameters and errors are the same as for
+    :func:`hedgerow.inspection.partial_dependence`.
+
+    Returns
+    -------
+    Interactions
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import interactions
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
+    ...           "reg_lambda": 0.0, "early_stopping": False}
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> booster = train(params, Dataset(X, [0.0, 0.0, 0.0, 4.0]))
+    >>> found = interactions(booster.model, X)
+    >>> float(found.strength[0, 1]), float(found.h[0, 1].round(6))
+    (1.0, 0.57735)
+    """
+    chosen = bg.positions_of(columns, model)
+    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = background.sample(max_rows, random_state)
+    values, forest = background.values, model.forest
+    if values.dtype == np.float32:
+        values = values.astype(np.float64)
+
+    def dependence(*places: int) -> FloatArray:
+        """Return the partial dependence at the values of each row."""
+        scores = Rescorer(background, *places).grid_scores(*(values[:, j] for j in places))
+        return background.means(scores)
+
+    alone = [dependence(j) for j in chosen]
+    asks = [bg.rounds_with(forest, bg.inputs_of_column(model, j)) for j in chosen]
+    n, n_outputs = len(chosen), alone[0].shape[1]
+    own, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
+    for a, b in combinations(range(n), 2):
+        if background.kind == "raw" and not (asks[a] & asks[b]).any():
+            continue  # no tree has both: a sum of the two effects
+        joint = dependence(chosen[a], chosen[b])
+        own[a, b] = own[b, a] = _variance(joint - alone[a] - alone[b], background.weight)
+        both[a, b] = both[b, a] = _variance(joint, background.weight)
+    ratio = np.divide(own, both, out=np.zeros_like(own), where=both > 0.0)
+    h, strength = single_output(np.sqrt(ratio)), single_output(np.sqrt(own))
+    names = tuple(model.schema.names[j] for j in chosen)
+    return Interactions(names, h, strength, background.n_rows)
+
+
+def _variance(values: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """Return the weighted variance of each column."""
+    mean = np.average(values, axis=0, weights=weight)
+    return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weight))
 
 
 def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
@@ -218,31 +293,23 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
         levels = tuple(level for k, level in enumerate(described.levels) if k in kept)
         left_out = tuple(level for k, level in enumerate(described.levels) if k not in kept)
     return Effect(
-        name=described.name,
-        kind=described.kind,
-        positions=positions,
-        levels=levels,
-        values=curve[:n],
-        missing=np.asarray(curve[n]),
+        described.name, described.kind, positions, levels,
+        values=curve[:n], missing=np.asarray(curve[n]),
         unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
-        rows=rows[:n],
-        missing_rows=float(rows[n]),
+        rows=rows[:n], missing_rows=float(rows[n]),
         unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
-        quantiles=grid.quantiles,
-        is_exact=grid.is_exact,
-        temporal=described.temporal,
-        zero_missing_up_to=background.schema.zero_missing_up_to,
-        rounding=described.rounding,
+        quantiles=grid.quantiles, is_exact=grid.is_exact, temporal=described.temporal,
+        zero_missing_up_to=background.schema.zero_missing_up_to, rounding=described.rounding,
         left_out=left_out,
-    )
+    )  # fmt: skip
 
 
 def _expected_dependence(
     model: Model, chosen: Sequence[int], kind: object, n_points: int, output_names: Sequence[str]
 ) -> PartialDependence:
     """Return effects with the shares of training rows in place of a background."""
-    forest, checked = model.forest, check_kind(kind, model)
-    plain = all(is_plain(model, column) for column in chosen)
+    forest, checked = model.forest, bg.check_kind(kind, model)
+    plain = all(bg.is_plain(model, column) for column in chosen)
     counted = forest.count.any() or forest.cover.any() or not (forest.feature >= 0).any()
     if checked != "raw" or forest.slopes is not None or not plain or not counted:
         raise ParameterError(
@@ -254,11 +321,11 @@ def _expected_dependence(
     background = Background(model, checked, no_rows, None, None, 1)
     effects = []
     for column in chosen:
-        grid = grid_of(background, column, n_points)
-        inputs = inputs_of_column(model, column)
+        grid = bg.grid_of(background, column, n_points)
+        inputs = bg.inputs_of_column(model, column)
         curve = _expected_curve(model, int(inputs[0]) if len(inputs) > 0 else -1, grid)
         effects.append(effect_of_grid(background, column, grid, curve))
-    nowhere = grid_of(background, chosen[0], 2)
+    nowhere = bg.grid_of(background, chosen[0], 2)
     mean = _expected_curve(model, -1, nowhere)[0]
     names = named_outputs(output_names, forest.n_outputs)
     return PartialDependence(tuple(effects), checked, np.squeeze(mean), names)

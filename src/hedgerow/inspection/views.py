@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
     from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.curves import IndividualCurves
-    from hedgerow.inspection.effects import JointEffect, PartialDependence
-    from hedgerow.inspection.friedman import Interactions
+    from hedgerow.inspection.effects import Interactions, JointEffect, PartialDependence
     from hedgerow.inspection.importance import AnyImportance, Importances
 
 

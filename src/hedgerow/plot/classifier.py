@@ -11,23 +11,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, distinct
 from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.plot.importance import checked_most
-from hedgerow.plot.style import (
-    COLOURS,
-    DASHES,
-    INK,
-    LINE,
-    MARKS,
-    MEDIUM,
-    MOST_LINES,
-    PALE,
-    draw_cells,
-    finish,
-    literal_legend,
-    new_axes,
-    short,
-    short_names,
-)
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,25 +21,14 @@ _Z = 1.96
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predicted and observed shares of a class, in bins with about equally many rows.
+    """Predicted and observed shares of a class, in bins with about equally many rows."""
 
-    Attributes
-    ----------
-    predicted, observed : float64 (n_bins,)
-        Mean probability of the rows of a bin, and share of these rows that are of the class.
-    low, high : float64 (n_bins,)
-        95% interval of the observed share (Wilson 1927).
-    rows : int64 (n_bins,)
-    weights : float64 (n_bins,)
-        Sums of the weights of the rows.
-    """
-
-    predicted: FloatArray
-    observed: FloatArray
+    predicted: FloatArray  # mean probability of the rows of a bin
+    observed: FloatArray  # share of these rows that are of the class
     low: FloatArray
-    high: FloatArray
+    high: FloatArray  # ends of the 95% interval of the observed share
     rows: Any
-    weights: FloatArray
+    weights: FloatArray  # of the rows
 
     @property
     def error(self) -> float:
@@ -74,7 +47,7 @@ def calibration_of(
     weight = check_weight(sample_weight, len(p))
     weight = np.ones(len(p)) if weight is None else weight
     truth, p, weight = truth[weight > 0.0], p[weight > 0.0], weight[weight > 0.0]
-    inner = np.quantile(p, np.linspace(0, 1, checked_most(n_bins, "n_bins") + 1)[1:-1])
+    inner = np.quantile(p, np.linspace(0, 1, s.checked_most(n_bins, "n_bins") + 1)[1:-1])
     place = np.searchsorted(distinct(inner), p, side="left")
     rows = np.bincount(place)
     used = rows > 0
@@ -127,8 +100,6 @@ def plot_calibration(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     DataError, ParameterError
         If the shapes do not fit.
     """
@@ -142,28 +113,27 @@ def plot_calibration(
             f"there are {table.shape[1]} columns of probabilities for {len(known)} classes: "
             "pass classes, the labels in the order of the columns."
         )
-    shown = [1] if len(known) == 2 else list(range(min(len(known), MOST_LINES)))
-    ax = new_axes("plot_calibration", ax, 4.4, 4.2)
-    ax.plot([0, 1], [0, 1], color=LINE, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    shown = [1] if len(known) == 2 else list(range(min(len(known), s.MOST_LINES)))
+    ax = s.new_axes("plot_calibration", ax, 4.4, 4.2)
+    ax.plot([0, 1], [0, 1], color=s.LINE, lw=0.9, ls=(0, (2, 2)), zorder=1)
     for line, k in enumerate(shown):
         found = calibration_of(labels == known[k], table[:, k], n_bins, sample_weight)
-        label = f"{short(known[k], 20)}: off by {found.error:.3f}"
+        label = f"{s.short(known[k], 20)}: off by {found.error:.3f}"
         spans = [found.observed - found.low, found.high - found.observed]
         ax.errorbar(
-            found.predicted, found.observed, yerr=np.maximum(spans, 0.0), color=COLOURS[line],
-            ls=DASHES[line], marker=MARKS[line], ms=4.5, lw=1.2, elinewidth=0.8, capsize=2,
+            found.predicted, found.observed, yerr=np.maximum(spans, 0.0), color=s.COLOURS[line],
+            ls=s.DASHES[line], marker=s.MARKS[line], ms=4.5, lw=1.2, elinewidth=0.8, capsize=2,
             label=label, zorder=3,
         )  # fmt: skip
     mass = None if sample_weight is None else np.repeat(np.asarray(sample_weight), len(shown))
     drawn = table[:, shown].reshape(-1)
     counts, edges = np.histogram(drawn, bins=20, range=(0.0, 1.0), weights=mass)
     heights = 0.12 * counts / counts.max()
-    ax.bar(edges[:-1], heights, np.diff(edges), align="edge", color=PALE, lw=0, zorder=0.5)
-    finish(ax, "y")
+    ax.bar(edges[:-1], heights, np.diff(edges), align="edge", color=s.PALE, lw=0, zorder=0.5)
+    s.finish(ax, "y")
     ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
-    ax.set_xlabel("predicted probability", color=INK, fontsize=MEDIUM)
-    ax.set_ylabel("share that came true", color=INK, fontsize=MEDIUM)
-    literal_legend(ax, loc="upper left")
+    s.name_axes(ax, "predicted probability", "share that came true")
+    s.literal_legend(ax, loc="upper left")
     return ax
 
 
@@ -190,8 +160,6 @@ def plot_confusion(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     DataError
         If the numbers of true and predicted classes differ.
     """
@@ -200,18 +168,24 @@ def plot_confusion(
         raise DataError(f"y has shape {truth.shape}, predicted {guess.shape}.")
     known = list(distinct(np.concatenate((truth, guess)))) if classes is None else list(classes)
     table = _confusion(truth, guess, known)
-    names = short_names(known, 18)
-    most = checked_most(most)
-    if len(known) > most:
-        table, names = _with_others(table, names, most)
+    names = s.short_names(known, 18)
+    most = s.checked_most(most)
+    if len(known) > most:  # keep the classes with the most rows, and merge all others
+        size = table.sum(axis=0) + table.sum(axis=1)
+        kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
+        group = np.full(len(names), len(kept))
+        group[kept] = np.arange(len(kept))
+        merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
+        np.add.at(merged, (group[:, None], group[None, :]), table)
+        table = merged
+        names = [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]
     n = len(names)
-    ax = new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
+    ax = s.new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
     shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
     letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
     texts = np.where(table > 0, [[f"{rows:,}" for rows in line] for line in table.tolist()], "")
-    draw_cells(ax, shares, texts, names, letters, 1.0)
-    ax.set_xlabel("predicted class", color=INK, fontsize=MEDIUM)
-    ax.set_ylabel("true class", color=INK, fontsize=MEDIUM)
+    s.draw_cells(ax, shares, texts, names, letters, 1.0)
+    s.name_axes(ax, "predicted class", "true class")
     return ax
 
 
@@ -224,14 +198,3 @@ def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
     except KeyError as error:
         raise DataError(f"{brief(error.args[0])} is not among the classes.") from None
     return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
-
-
-def _with_others(table: Any, names: list[str], most: int) -> tuple[Any, list[str]]:
-    """Keep the classes with the most rows, and merge all others."""
-    size = table.sum(axis=0) + table.sum(axis=1)
-    kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
-    group = np.full(len(names), len(kept))
-    group[kept] = np.arange(len(kept))
-    merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
-    np.add.at(merged, (group[:, None], group[None, :]), table)
-    return merged, [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]

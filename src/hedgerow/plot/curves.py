@@ -18,38 +18,13 @@ from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.model import Model, check_model
-from hedgerow.plot.style import (
-    COLOURS,
-    DASHES,
-    FAINT,
-    INK,
-    MOST_LINES,
-    finish,
-    literal_legend,
-    new_axes,
-)
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OF_FOLDS = "cv"
 """Name of the curves of folds."""
-
-
-def history_columns(model: Model) -> dict[str, list[Any]]:
-    """Return one entry for each round, set of rows, and metric; see ``history_frame``."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("round", "seconds", "rows", "metric", "value")
-    }
-    for rows, metric, scores in _history(model):
-        known = () if rows == OF_FOLDS else model.seconds
-        seconds = (*known, *(len(scores) * [math.nan]))
-        columns["round"] += _rounds(model, rows, len(scores))
-        columns["seconds"] += seconds[: len(scores)]
-        columns["rows"] += len(scores) * [rows]
-        columns["metric"] += len(scores) * [metric]
-        columns["value"] += scores
-    return columns
 
 
 def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
@@ -59,28 +34,28 @@ def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
     return [first + round(stride * number) for number in range(1, n_scores + 1)]
 
 
-def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
-    """Return rows, metric and scores of each curve, with the one of early stopping first.
-
-    A file stores curves sorted by name, so this function restores their order.
-    """
+def _sets(model: Model) -> dict[str, Mapping[str, Sequence[float]]]:
+    """Return the curves of each set of rows: validation sets first, in the user's order."""
     check_model(model)
+    history = model.training.get("history", {})
+    order = [*model.training.get("validation_sets", ()), "validation", "train", "out_of_bag"]
+    place = {rows: place for place, rows in enumerate(dict.fromkeys(order))}
+    return {
+        rows: history[rows]
+        for rows in sorted(history, key=lambda rows: place.get(rows, len(place)))
+    }
+
+
+def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
+    """Return rows, metric and scores of each curve, with the metric of early stopping first."""
+    sets = _sets(model)
     watched = model.training.get("watched")
-    parts = _places(model)
     found = [
         (rows, metric, scores)
-        for rows, curves in model.training.get("history", {}).items()
-        for metric, scores in curves.items()
+        for rows, curves in sets.items()
+        for metric, scores in sorted(curves.items())  # files store them by name
     ]
-    return sorted(
-        found, key=lambda curve: (curve[1] != watched, parts.get(curve[0], len(parts)), curve[1])
-    )
-
-
-def _places(model: Model) -> dict[str, int]:
-    """Return the rank of each set of rows: validation sets first, in the user's order."""
-    order = [*model.training.get("validation_sets", ()), "validation", "train", "out_of_bag"]
-    return {rows: place for place, rows in enumerate(dict.fromkeys(order))}
+    return sorted(found, key=lambda curve: curve[1] != watched)
 
 
 def plot_history(
@@ -109,8 +84,6 @@ def plot_history(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If nothing was evaluated, or the metric was not.
     OSError
@@ -130,17 +103,16 @@ def plot_history(
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
     name, curves = _curves_of(model, metric)
-    ax = new_axes("plot_history", ax, 7.0, 4.2)
+    ax = s.new_axes("plot_history", ax, 7.0, 4.2)
     for line, (rows, scores) in enumerate(curves.items()):
         rounds = _rounds(model, rows, len(scores))
-        style: dict[str, Any] = {"color": COLOURS[line % MOST_LINES], "lw": 1.8}
-        style["ls"] = DASHES[line % MOST_LINES]
-        ax.plot(rounds, scores, label=rows.replace("_", " "), **style)
+        k = line % s.MOST_LINES
+        label = rows.replace("_", " ")
+        ax.plot(rounds, scores, label=label, color=s.COLOURS[k], ls=s.DASHES[k], lw=1.8)
     _mark_best(ax, model, name, *next(iter(curves.items())))
-    ax.set_xlabel("round", color=INK)
-    ax.set_ylabel(name, color=INK)
-    finish(ax, "y")
-    literal_legend(ax)
+    s.name_axes(ax, "round", name)
+    s.finish(ax, "y")
+    s.literal_legend(ax)
     if path is not None:
         ax.figure.canvas.print_figure(os.fspath(path))
     return ax
@@ -148,7 +120,8 @@ def plot_history(
 
 def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequence[float]]]:
     """Return the name of the metric, and its scores by set of rows."""
-    known = list(dict.fromkeys(name for _, name, _ in _history(model)))
+    curves = _history(model)
+    known = list(dict.fromkeys(name for _, name, _ in curves))
     if not known:
         raise ParameterError(
             "the model has no learning curves: nothing was evaluated. Train it with validation "
@@ -160,14 +133,14 @@ def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequenc
             f"metric {brief(chosen)} was not evaluated, but {', '.join(map(repr, known))}."
             f"{did_you_mean(chosen, known)}"
         )
-    return chosen, {rows: scores for rows, name, scores in _history(model) if name == chosen}
+    return chosen, {rows: scores for rows, name, scores in curves if name == chosen}
 
 
 def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[float]) -> None:
     best = model.training.get("best_round")
     if best is None:
         return
-    line = ax.axvline(best, color=FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    line = ax.axvline(best, color=s.FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
     if "folds" in model.training:  # the curves are from the folds, not from the final model
         line.set_label(f"on all rows: {best} rounds")
         return
@@ -177,7 +150,7 @@ def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[
         return
     # The text is in the legend, which covers no curve.
     label = f"best: round {best}, {score:.5g}"
-    ax.plot([best], [score], "o", ms=7, mfc="white", mec=INK, mew=1.6, zorder=4, label=label)
+    ax.plot([best], [score], "o", ms=7, mfc="white", mec=s.INK, mew=1.6, zorder=4, label=label)
 
 
 def score_at(
@@ -226,12 +199,9 @@ class CurveViews(BoosterPart):
         several rounds of the model, as in ``history_frame``.  The dict is empty if nothing was
         evaluated.
         """
-        history: Mapping[str, Mapping[str, Sequence[float]]]
-        history = self.model.training.get("history", {})
-        places = _places(self.model)
         return {
-            rows: {name: list(scores) for name, scores in history[rows].items()}
-            for rows in sorted(history, key=lambda rows: places.get(rows, len(places)))
+            rows: {name: list(scores) for name, scores in curves.items()}
+            for rows, curves in _sets(self.model).items()
         }
 
     def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
@@ -262,7 +232,17 @@ class CurveViews(BoosterPart):
         0      1  train    mae
         1      2  train    mae
         """
-        return make_frame(history_columns(self.model), backend)
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("round", "seconds", "rows", "metric", "value")
+        }
+        for rows, metric, scores in _history(self.model):
+            n, known = len(scores), () if rows == OF_FOLDS else self.model.seconds
+            columns["round"] += _rounds(self.model, rows, n)
+            columns["seconds"] += [*known, *(n * [math.nan])][:n]
+            columns["rows"] += n * [rows]
+            columns["metric"] += n * [metric]
+            columns["value"] += scores
+        return make_frame(columns, backend)
 
     def plot_history(
         self,

@@ -11,37 +11,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.errors import ParameterError
 from hedgerow.inspection.curves import IndividualCurves
 from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
-from hedgerow.plot.importance import checked_most
-from hedgerow.plot.style import (
-    COLOURS,
-    DASHES,
-    FAINT,
-    INK,
-    LINE,
-    MEDIUM,
-    MOST_LINES,
-    PALE,
-    SMALL,
-    density,
-    finish,
-    new_axes,
-    note,
-    pyplot,
-    shade_bar,
-    short,
-    short_names,
-    show_temporal_ticks,
-)
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-MOST_CATEGORIES = 12
+_MOST_CATEGORIES = 12
 _STRIP = 0.13
 """Height of the strip of rows, as a share of a panel."""
 
@@ -53,31 +32,19 @@ _UNITS = {"raw": "raw score", "value": "prediction", "probability": "probability
 
 @overload
 def plot_partial_dependence(
-    found: PartialDependence,
-    ax: None = None,
-    *,
-    most: int = 12,
-    output: int | str | None = None,
-) -> Figure: ...
-
-
+    found: Effect, ax: Axes | None = None, *, most: int = 12, output: int | str | None = None
+) -> Axes: ...
 @overload
 def plot_partial_dependence(
-    found: Effect,
-    ax: Axes | None = None,
-    *,
-    most: int = 12,
-    output: int | str | None = None,
-) -> Axes: ...
-
-
+    found: PartialDependence, ax: None = None, *, most: int = 12, output: int | str | None = None
+) -> AnyArray: ...
 def plot_partial_dependence(
     found: PartialDependence | Effect,
     ax: Axes | None = None,
     *,
     most: int = 12,
     output: int | str | None = None,
-) -> Figure | Axes:
+) -> Axes | AnyArray:
     """Plot effects on a common scale, one panel for each column.
 
     Parameters
@@ -92,15 +59,14 @@ def plot_partial_dependence(
 
     Returns
     -------
-    matplotlib.figure.Figure
-        For an Effect, the axes.  Numbers range from the first to the last percentile of the
-        background.  The diamond on the right is the effect of missing values.  If there are many
-        categories, those with the most rows are shown.
+    ndarray of matplotlib.axes.Axes
+        A panel for each column, ``panels[0].figure`` being their figure; for an Effect, its axes.
+        Numbers range from the first to the last percentile of the background.  The diamond on the
+        right is the effect of missing values.  If there are many categories, those with the most
+        rows are shown.
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or ``ax`` is passed for several effects.
 
@@ -111,69 +77,51 @@ def plot_partial_dependence(
     >>> from hedgerow.plot import plot_partial_dependence
     >>> X, y, names, _ = load_pima()
     >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
-    >>> figure = plot_partial_dependence(booster.partial_dependence(X), most=4)
-    >>> [axes.get_xlabel() for axes in figure.axes][:2]
+    >>> panels = plot_partial_dependence(booster.partial_dependence(X), most=4)
+    >>> [panel.get_xlabel() for panel in panels][:2]
     ['Glucose', 'BMI']
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     if isinstance(found, Effect):
-        chosen = checked_output(output, found.n_outputs, found.output_names)
-        own = new_axes("plot_partial_dependence", ax, 4.4, 3.2)
+        chosen = s.checked_output(output, found.n_outputs, found.output_names)
+        own = s.new_axes("plot_partial_dependence", ax, 4.4, 3.2)
         draw_effect(own, found, chosen)
-        own.set_ylabel("effect", color=INK, fontsize=MEDIUM)
+        s.name_axes(own, y="effect")
         return own
     if ax is not None:
         raise ParameterError("ax is for a single effect: pass found[name], or leave ax out.")
-    plt = pyplot("plot_partial_dependence")
+    plt = s.pyplot("plot_partial_dependence")
     shown = found.strongest(most) if len(found) > most else found
     n_outputs = shown.effects[0].n_outputs if len(shown) else 1
-    chosen = checked_output(output, n_outputs, shown.output_names)
+    chosen = s.checked_output(output, n_outputs, shown.output_names)
     n_columns = min(len(shown), 3)
     n_rows = -(-len(shown) // n_columns)
-    figure, panels = plt.subplots(
+    figure, grid = plt.subplots(
         n_rows, n_columns, figsize=(0.6 + 3.1 * n_columns, 0.5 + 2.7 * n_rows), squeeze=False,
         sharey=True, layout="constrained",
     )  # fmt: skip
+    panels: AnyArray = grid.reshape(-1)[: len(shown)]
+    for unused in grid.reshape(-1)[len(shown) :]:
+        unused.remove()
     limits = _limits([_drawn_values(effect, chosen) for effect in shown])
-    column_names = short_names(effect.name for effect in shown)
-    for place, panel in enumerate(panels.flat):
-        if place >= len(shown):
-            panel.remove()
-            continue
-        draw_effect(panel, shown.effects[place], chosen, limits, column_names[place])
+    what = "accumulated effect on" if found.is_accumulated else "mean"
+    names = s.short_names(effect.name for effect in shown)
+    for place, (panel, effect) in enumerate(zip(panels, shown, strict=True)):
+        draw_effect(panel, effect, chosen, limits, names[place])
         if place % n_columns == 0:
-            what = "accumulated effect on" if found.is_accumulated else "mean"
-            panel.set_ylabel(f"{what} {_UNITS[found.kind]}", color=INK, fontsize=MEDIUM)
+            s.name_axes(panel, y=f"{what} {_UNITS[found.kind]}")
     if found.output_names and len(chosen) > 1:
-        handles, _ = panels.flat[0].get_legend_handles_labels()
-        names = [short(found.output_names[k], 20) for k in chosen]
+        handles, _ = panels[0].get_legend_handles_labels()
         figure.legend(
-            handles[: len(names)], names, loc="outside upper left", ncols=4, frameon=False,
-            fontsize=SMALL,
+            handles[: len(chosen)], [s.short(found.output_names[k], 20) for k in chosen],
+            loc="outside upper left", ncols=4, frameon=False, fontsize=s.SMALL,
         )  # fmt: skip
-    return figure
-
-
-def checked_output(output: int | str | None, n_outputs: int, names: Sequence[str]) -> list[int]:
-    """Return the outputs to draw: one of them, by number or name, or the first eight."""
-    if output is None:
-        return list(range(min(n_outputs, MOST_LINES)))
-    if isinstance(output, str) and output in names:
-        return [list(names).index(output)]
-    is_number = isinstance(output, int | np.integer) and not isinstance(output, bool)
-    if not is_number or not 0 <= int(output) < n_outputs:
-        known = f", or one of {', '.join(map(repr, names[:8]))}" if names else ""
-        raise ParameterError(
-            f"output must be a whole number from 0 to {n_outputs - 1}{known}; got {brief(output)}."
-            f"{did_you_mean(output, names)}"
-        )
-    return [int(output)]
+    return panels
 
 
 def _table(effect: Effect) -> tuple[FloatArray, FloatArray]:
     """Return the values (n, n_outputs), and the value for missing values."""
-    n = len(effect.positions)
-    return effect.values.reshape(n, -1), np.atleast_1d(effect.missing)
+    return effect.values.reshape(len(effect.positions), -1), np.atleast_1d(effect.missing)
 
 
 def _drawn_values(effect: Effect, chosen: Sequence[int]) -> FloatArray:
@@ -185,17 +133,24 @@ def _drawn_values(effect: Effect, chosen: Sequence[int]) -> FloatArray:
 def _drawn(effect: Effect) -> IntArray:
     """Return the positions to draw: categories with the most rows, numbers in range."""
     if effect.kind == "category":
-        order = np.argsort(-effect.rows, kind="stable")[:MOST_CATEGORIES]
-        return np.sort(order)
+        return np.sort(np.argsort(-effect.rows, kind="stable")[:_MOST_CATEGORIES])
     low, high = range_of(effect)
     x = effect.positions.astype(np.float64)
-    if not effect.is_exact:
-        first = int(np.searchsorted(x, low, side="right")) - 1
-        last = int(np.searchsorted(x, high, side="left"))
-        return np.arange(max(first, 0), min(last, len(x) - 1) + 1)
-    first = int(np.searchsorted(x, low, side="left"))
+    first = int(np.searchsorted(x, low, side="left" if effect.is_exact else "right"))
     last = int(np.searchsorted(x, high, side="left"))
-    return np.arange(first, min(last, len(x) - 1) + 1)
+    return np.arange(first if effect.is_exact else max(first - 1, 0), min(last, len(x) - 1) + 1)
+
+
+def _corners(effect: Effect) -> tuple[FloatArray, IntArray]:
+    """Return x and position of each corner of the line of an effect: a step has two corners."""
+    places = _drawn(effect)
+    if effect.kind == "category":
+        return np.arange(len(places), dtype=np.float64), places
+    x = effect.positions.astype(np.float64)[places]
+    if not effect.is_exact:
+        return x, places
+    low, high = range_of(effect)
+    return np.repeat(np.append(low, np.minimum(x, high)), 2)[1:-1], np.repeat(places, 2)
 
 
 def range_of(effect: Effect) -> tuple[float, float]:
@@ -229,55 +184,47 @@ def draw_effect(
     name: str | None = None,
 ) -> None:
     """Draw one effect with the rows at the bottom; ``name`` is the label of its column."""
-    low, high = _limits([_drawn_values(effect, chosen)]) if limits is None else limits
-    ax.set_ylim(low, high)
-    finish(ax, "y")
-    if effect.kind == "category":
-        _draw_categories(ax, effect, chosen)
-    else:
-        _draw_numbers(ax, effect, chosen)
-    shown = short(effect.name) if name is None else name
-    ax.set_xlabel(shown, color=INK, fontsize=MEDIUM, parse_math=False)
+    ax.set_ylim(*(_limits([_drawn_values(effect, chosen)]) if limits is None else limits))
+    s.finish(ax, "y")
+    (_draw_categories if effect.kind == "category" else _draw_numbers)(ax, effect, chosen)
+    s.name_axes(ax, s.short(effect.name) if name is None else name)
 
 
 def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
-    low, high = range_of(effect)
     values, missing = _table(effect)
-    x = effect.positions.astype(np.float64)
-    positions = _drawn(effect)
+    x, places = _corners(effect)
     for line, output in enumerate(chosen):
-        style: dict[str, Any] = {"color": COLOURS[line], "ls": DASHES[line], "lw": 1.8}
-        own = values[positions, output]
-        if effect.is_exact:
-            edges = np.concatenate(([low], np.minimum(x[positions], high)))
-            ax.stairs(own, edges, baseline=None, label=str(output), **style)
-        else:
-            ax.plot(x[positions], own, label=str(output), **style)
-    _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
+        style: dict[str, Any] = {"color": s.COLOURS[line], "ls": s.DASHES[line], "lw": 1.8}
+        ax.plot(x, values[places, output], label=str(output), **style)
+    low, high = range_of(effect)
     span = high - low
-    right = high + 0.03 * span
     if effect.missing_rows > 0.0:
         at = high + 0.1 * span
         for line, output in enumerate(chosen):
-            ax.plot(at, missing[output], "D", color=COLOURS[line], ms=5, mec="white", mew=0.6)
-        note(ax, "missing", at, data=True)
-        ax.axvline(high + 0.05 * span, color=PALE, lw=0.8)
-        right = high + 0.16 * span
-    ax.set_xlim(low - 0.03 * span, right)
+            ax.plot(at, missing[output], "D", color=s.COLOURS[line], ms=5, mec="white", mew=0.6)
+        s.note(ax, "missing", at, data=True)
+        ax.axvline(high + 0.05 * span, color=s.PALE, lw=0.8)
+    _finish_numbers(ax, effect, high + (0.16 if effect.missing_rows > 0.0 else 0.03) * span)
+
+
+def _finish_numbers(ax: Axes, effect: Effect, right: float) -> None:
+    """Draw the strip of rows, and ticks only where numbers are."""
+    low, high = range_of(effect)
+    margin = 0.03 * (high - low)
+    _draw_strip(ax, np.linspace(low, high, 31), s.density(effect.quantiles, low, high))
+    ax.set_xlim(low - margin, right)
     if effect.temporal is not None:
-        show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
+        s.show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
         return
     ax.locator_params(axis="x", nbins=5)
-    if effect.missing_rows > 0.0:
-        ticks = ax.get_xticks()
-        ax.set_xticks([tick for tick in ticks if low - 0.03 * span <= tick <= high + 0.02 * span])
-        ax.set_xlim(low - 0.03 * span, right)
+    ax.set_xticks([tick for tick in ax.get_xticks() if low - margin <= tick <= high + margin])
+    ax.set_xlim(low - margin, right)
 
 
 def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     values, missing = _table(effect)
     positions = _drawn(effect)
-    names = short_names((effect.levels[k] for k in positions), 14)
+    names = s.short_names((effect.levels[k] for k in positions), 14)
     drawn, rows = values[positions], effect.rows[positions]
     if effect.missing_rows > 0.0:
         names.append("missing")
@@ -286,23 +233,15 @@ def _draw_categories(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
     total = effect.rows.sum() + effect.missing_rows + effect.unknown_rows
     mean = np.average(values, axis=0, weights=effect.rows if effect.rows.any() else None)
     for line, output in enumerate(chosen):
-        shift = 0.0 if len(chosen) == 1 else 0.5 * (line / (len(chosen) - 1) - 0.5)
-        own = drawn[:, output]
-        ax.vlines(x + shift, mean[output], own, color=COLOURS[line], lw=2.4 - 0.15 * len(chosen))
-        ax.plot(x + shift, own, "o", color=COLOURS[line], ms=5, mec="white", mew=0.6,
-                label=str(output))  # fmt: skip
-        ax.axhline(mean[output], color=COLOURS[line], lw=0.7, ls=(0, (2, 2)))
+        at = x if len(chosen) == 1 else x + 0.5 * (line / (len(chosen) - 1) - 0.5)
+        own, colour = drawn[:, output], s.COLOURS[line]
+        ax.vlines(at, mean[output], own, color=colour, lw=2.4 - 0.15 * len(chosen))
+        ax.plot(at, own, "o", color=colour, ms=5, mec="white", mew=0.6, label=str(output))
+        ax.axhline(mean[output], color=colour, lw=0.7, ls=(0, (2, 2)))
     shares = rows / total if total > 0.0 else np.zeros(len(rows))
     _draw_strip(ax, np.append(x - 0.4, x[-1] + 0.4) if len(x) else np.zeros(1), shares, gap=True)
-    steep = max(map(len, names), default=0) > 3 and len(names) > 2
-    ax.set_xticks(
-        x, names, rotation=90 if steep and len(names) > 5 else 35 if steep else 0, parse_math=False,
-        ha="right" if steep and len(names) <= 5 else "center", fontsize=SMALL,
-    )  # fmt: skip
+    s.name_categories(ax, names, len(effect.levels) - len(positions))
     ax.set_xlim(-0.6, max(len(names) - 0.4, 0.6))
-    left_out = len(effect.levels) - len(positions)
-    if left_out > 0:
-        note(ax, f"{left_out:,} of {len(effect.levels):,} categories not shown")
 
 
 def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = False) -> None:
@@ -311,10 +250,8 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
         return
     low, high = ax.get_ylim()
     heights = shares / shares.max() * _STRIP * (high - low)
-    left, width = edges[:-1], np.diff(edges)
-    if gap:
-        width = np.full(len(left), 0.8)
-    ax.bar(left, heights, width, bottom=low, align="edge", color=PALE, lw=0, zorder=0.8)
+    width = 0.8 if gap else np.diff(edges)
+    ax.bar(edges[:-1], heights, width, bottom=low, align="edge", color=s.PALE, lw=0, zorder=0.8)
 
 
 def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int | str = 0) -> Axes:
@@ -333,7 +270,7 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
 
     Raises
     ------
-    ImportError, ParameterError
+    ParameterError
 
     Examples
     --------
@@ -345,56 +282,33 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
     >>> plot_curves(booster.individual_curves(X[:50], "BMI")).get_xlabel()
     'BMI'
     """
-    (chosen,) = checked_output(output, curves.effect.n_outputs, curves.effect.output_names)
-    ax = new_axes("plot_curves", ax, 5.2, 3.8)
+    (chosen,) = s.checked_output(output, curves.effect.n_outputs, curves.effect.output_names)
+    ax = s.new_axes("plot_curves", ax, 5.2, 3.8)
     effect = curves.effect.output(chosen)
     values = curves.values if curves.values.ndim == 2 else curves.values[..., chosen]
-    places = _drawn(effect)
-    x = effect.positions.astype(np.float64)
-    low, high = (0.0, 0.0) if effect.kind == "category" else range_of(effect)
-    if effect.kind != "category" and effect.is_exact:
-        edges = np.concatenate(([low], np.minimum(x[places], high)))
-        xs, ys = np.repeat(edges, 2)[1:-1], np.repeat(values[:, places], 2, axis=1)
-    else:
-        xs, ys = (
-            x[places] if effect.kind != "category" else np.arange(len(places)),
-            values[:, places],
-        )
-    ax.set_ylim(*_limits([ys.reshape(-1)]))
-    finish(ax, "y")
+    x, places = _corners(effect)
+    ax.set_ylim(*_limits([values[:, places].reshape(-1)]))
+    s.finish(ax, "y")
     faint = float(np.clip(12.0 / max(1, len(values)), 0.05, 0.5))
-    ax.plot(xs, ys.T, color=LINE, lw=0.8, alpha=faint, rasterized=len(values) > 200)
+    many = len(values) > 200
+    ax.plot(x, values[:, places].T, color=s.LINE, lw=0.8, alpha=faint, rasterized=many)
     if effect.kind == "category":
-        names = short_names((effect.levels[k] for k in places), 14)
-        ax.set_xticks(xs, names, rotation=35, ha="right", parse_math=False, fontsize=SMALL)
-        mean = effect.values[places]
+        s.name_categories(ax, s.short_names((effect.levels[k] for k in places), 14))
     else:
-        _draw_own(ax, curves, values, (low, high))
-        _draw_strip(ax, np.linspace(low, high, 31), density(effect.quantiles, low, high))
-        ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
-        if effect.temporal is not None:
-            show_temporal_ticks(ax.xaxis, effect.temporal, low, high)
-        mean = np.repeat(effect.values[places], 2) if effect.is_exact else effect.values[places]
-    ax.plot(xs, mean, color=COLOURS[0], lw=2.2, label="mean")
-    ax.legend(frameon=False, fontsize=SMALL)
-    ax.set_xlabel(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
-    ax.set_ylabel(_UNITS[curves.kind], color=INK, fontsize=MEDIUM)
+        low, high = range_of(effect)
+        own = np.asarray(curves.own, dtype=np.float64)
+        inside = np.flatnonzero((own >= low) & (own <= high))
+        cuts = effect.positions.astype(np.float64)
+        if effect.is_exact:
+            at = values[inside, np.searchsorted(cuts[:-1], own[inside], side="left")]
+        else:
+            at = np.array([np.interp(own[row], cuts, values[row]) for row in inside])
+        ax.plot(own[inside], at, "o", ms=2.6, color=s.FAINT, mew=0, alpha=0.7)
+        _finish_numbers(ax, effect, high + 0.03 * (high - low))
+    ax.plot(x, effect.values[places], color=s.COLOURS[0], lw=2.2, label="mean")
+    s.literal_legend(ax)
+    s.name_axes(ax, s.short(effect.name), _UNITS[curves.kind])
     return ax
-
-
-def _draw_own(
-    ax: Axes, curves: IndividualCurves, values: FloatArray, ends: tuple[float, float]
-) -> None:
-    """Draw a dot on each curve, at the row's own value."""
-    own = np.asarray(curves.own, dtype=np.float64)
-    x = curves.effect.positions.astype(np.float64)
-    inside = np.flatnonzero((own >= ends[0]) & (own <= ends[1]))
-    if curves.effect.is_exact:
-        cells = np.searchsorted(x[:-1], own[inside], side="left")
-        at = values[inside, cells]
-    else:
-        at = np.array([np.interp(own[row], x, values[row]) for row in inside])
-    ax.plot(own[inside], at, "o", ms=2.6, color=FAINT, mew=0, alpha=0.7)
 
 
 def plot_joint_dependence(
@@ -416,32 +330,29 @@ def plot_joint_dependence(
 
     Raises
     ------
-    ImportError, ParameterError
+    ParameterError
     """
-    values = joint.present
-    n_outputs = 1 if values.ndim == 2 else values.shape[2]
-    (chosen,) = checked_output(output, n_outputs, joint.first.output_names)
-    values = values if values.ndim == 2 else values[..., chosen]
-    ax = new_axes("plot_joint_dependence", ax, 5.6, 4.4)
+    values = joint.present.reshape(*joint.present.shape[:2], -1)
+    (chosen,) = s.checked_output(output, values.shape[2], joint.first.output_names)
+    ax = s.new_axes("plot_joint_dependence", ax, 5.6, 4.4)
     first, at_first = _edges(joint.first)
     second, at_second = _edges(joint.second)
-    mesh = ax.pcolormesh(
-        first, second, values[at_first][:, at_second].T, cmap="cividis", rasterized=True
-    )
-    shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
-    finish(ax)
+    shown = values[at_first][:, at_second, chosen].T
+    mesh = ax.pcolormesh(first, second, shown, cmap=s.SHADES, rasterized=True)
+    s.shade_bar(ax, mesh, f"mean {_UNITS[joint.kind]}")
+    s.finish(ax)
     for effect, axis, places, edges in (
         (joint.first, ax.xaxis, at_first, first),
         (joint.second, ax.yaxis, at_second, second),
     ):
-        axis.set_label_text(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
         if effect.kind == "category":
-            names = short_names((effect.levels[k] for k in places), 14)
-            axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=SMALL)
+            names = s.short_names((effect.levels[k] for k in places), 14)
+            axis.set_ticks(range(len(names)), names, parse_math=False, fontsize=s.SMALL)
         elif effect.temporal is not None:
-            show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
+            s.show_temporal_ticks(axis, effect.temporal, float(edges[0]), float(edges[-1]))
     if joint.first.kind == "category":
         ax.tick_params(axis="x", rotation=90)
+    s.name_axes(ax, s.short(joint.first.name), s.short(joint.second.name))
     return ax
 
 
@@ -453,9 +364,7 @@ def _edges(effect: Effect) -> tuple[FloatArray, IntArray]:
     low, high = range_of(effect)
     x = effect.positions.astype(np.float64)[positions]
     if effect.is_exact:
-        edges: FloatArray = np.concatenate((np.array([low]), np.minimum(x, high)))
-        return edges, positions
+        return np.append(low, np.minimum(x, high)), positions
     if len(x) < 2:
         return np.array([low, high]), positions
-    between: FloatArray = np.concatenate((x[:1], (x[1:] + x[:-1]) / 2, x[-1:]))
-    return between, positions
+    return np.concatenate((x[:1], (x[1:] + x[:-1]) / 2, x[-1:])), positions

@@ -13,37 +13,16 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataTypeError, ParameterError, brief
-from hedgerow.inspection.friedman import Interactions
-from hedgerow.plot.effects import checked_output
-from hedgerow.plot.importance import checked_most
-from hedgerow.plot.style import (
-    INK,
-    LINE,
-    LOWERS,
-    MEDIUM,
-    RAISES,
-    SHADES,
-    SMALL,
-    cell_text,
-    draw_cells,
-    finish,
-    in_numbers,
-    named_rows,
-    new_axes,
-    rounded,
-    shade_bar,
-    short,
-    short_names,
-    signed,
-    table_columns,
-    title,
-)
+from hedgerow.inspection.effects import Interactions, place_of_name
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BAR: dict[str, Any] = {"aspect": 40, "pad": 0.02, "fraction": 0.03}
+_BAR: dict[str, Any] = {"aspect": 40, "pad": 0.02, "fraction": 0.03}
 """Size and place of a colour bar beside points."""
+
+_MOST_CATEGORIES = 12
 
 _BINS = 120
 """Number of parts of the axis within which a beeswarm stacks points."""
@@ -64,19 +43,10 @@ def values_of_output(
     if output is None:
         raise ParameterError(
             f"this explanation has {len(names)} outputs: choose one with output, by number or "
-            f"name ({', '.join(map(short, names[:8]))}{', ...' if len(names) > 8 else ''})."
+            f"name ({', '.join(map(s.short, names[:8]))}{', ...' if len(names) > 8 else ''})."
         )
-    (chosen,) = checked_output(output, len(names), names)
+    (chosen,) = s.checked_output(output, len(names), names)
     return values[..., chosen], np.broadcast_to(base[..., chosen], len(values)), names[chosen]
-
-
-def check_explanation(explanation: object) -> None:
-    """Raise ``DataTypeError`` unless an object has the attributes of an explanation."""
-    if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
-        raise DataTypeError(
-            "explanation must be the result of explain, such as booster.explain(X); got "
-            f"{brief(explanation)}."
-        )
 
 
 def plain_values(
@@ -90,6 +60,15 @@ def plain_values(
             "plot_interactions, or explain without interactions=True."
         )
     return values_of_output(explanation, output)
+
+
+def check_explanation(explanation: object) -> None:
+    """Raise ``DataTypeError`` unless an object has the attributes of an explanation."""
+    if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
+        raise DataTypeError(
+            "explanation must be the result of explain, such as booster.explain(X); got "
+            f"{brief(explanation)}."
+        )
 
 
 def plot_beeswarm(
@@ -115,33 +94,30 @@ def plot_beeswarm(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or the explanation has interactions.
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     values, _, output_name = plain_values(explanation, output, "plot_beeswarm")
-    columns = table_columns(explanation.data, explanation.feature_names)
+    columns = s.table_columns(explanation.data, explanation.feature_names)
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:most]
-    ax = new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
+    ax = s.new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
     low, high = min(0.0, float(values[:, order].min())), max(0.0, float(values[:, order].max()))
-    ax.axvline(0.0, color=LINE, lw=0.8)
+    ax.axvline(0.0, color=s.LINE, lw=0.8)
     points = None
     for place, column in enumerate(order.tolist()):
         own = values[:, column]
         y = place + _stacked(own, low, high)
-        points = _draw_points(ax, (own, y), in_numbers(columns[column])) or points
-    named_rows(ax, short_names(explanation.feature_names[k] for k in order.tolist()))
-    finish(ax, "x")
-    ax.spines["left"].set_visible(False)
+        points = _draw_points(ax, (own, y), s.in_numbers(columns[column])) or points
+    s.named_rows(ax, s.short_names(explanation.feature_names[k] for k in order.tolist()))
+    s.finish(ax, "x")
     span = (high - low) or 1.0
     ax.set_xlim(low - 0.04 * span, high + 0.04 * span)
-    ax.set_xlabel("SHAP value: effect on the raw score", color=INK, fontsize=MEDIUM)
+    s.name_axes(ax, "SHAP value: effect on the raw score")
     if output_name:
-        title(ax, short(output_name))
+        s.title(ax, s.short(output_name))
     if points is not None and len(values) > 1:  # one row has no rank
-        shade_bar(ax, points, "value of the column", ("low", "high"), **BAR)
+        s.shade_bar(ax, points, "value of the column", ends=("low", "high"), **_BAR)
     return ax
 
 
@@ -167,18 +143,24 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
     many = len(x) > 500
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=np.bool_)
-        ax.scatter(x[~missing], y[~missing], s=size, color=LINE, lw=0, rasterized=many)
+        ax.scatter(x[~missing], y[~missing], s=size, color=s.LINE, lw=0, rasterized=many)
         ranks = None
     else:
         missing = np.isnan(column)
         ranks = ranks_of(column[~missing])
     ax.scatter(
-        x[missing], y[missing], s=size, facecolors="none", edgecolors=LINE, lw=0.7, rasterized=many
+        x[missing],
+        y[missing],
+        s=size,
+        facecolors="none",
+        edgecolors=s.LINE,
+        lw=0.7,
+        rasterized=many,
     )
     if ranks is None or len(ranks) == 0:
         return None
     return ax.scatter(
-        x[~missing], y[~missing], s=size, c=ranks, cmap=SHADES, vmin=0.0, vmax=1.0, lw=0,
+        x[~missing], y[~missing], s=size, c=ranks, cmap=s.SHADES, vmin=0.0, vmax=1.0, lw=0,
         rasterized=many,
     )  # fmt: skip
 
@@ -219,76 +201,231 @@ def plot_waterfall(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If there is no such row or output, or the explanation has interactions.
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     values, bases, output_name = plain_values(explanation, output, "plot_waterfall")
     is_whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
     if not is_whole or not -len(values) <= row < len(values):
         raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {brief(row)}.")
     row = int(row) % len(values)
     base = float(bases[row])
-    names, steps = _steps(explanation, values[row], row, most)
-    ax = new_axes("plot_waterfall", ax, 7.0, 1.3 + 0.34 * len(steps))
+    order = np.argsort(-np.abs(values[row]), kind="stable")
+    kept, others = order[:most].tolist(), order[most:]
+    columns = s.table_columns(explanation.data, explanation.feature_names)
+    shown = s.short_names((explanation.feature_names[k] for k in kept), 24)
+    names = [
+        f"{name} = {s.cell_text(columns[k][row])}" for name, k in zip(shown, kept, strict=True)
+    ]
+    steps = values[row, kept]
+    if len(others) > 0:
+        names.append(f"{len(others)} other column{'s' if len(others) > 1 else ''}")
+        steps = np.append(steps, values[row, others].sum())
+    ax = s.new_axes("plot_waterfall", ax, 7.0, 1.3 + 0.34 * len(steps))
     ends = base + np.cumsum(steps[::-1])[::-1]  # the last step is added first
     starts = ends - steps
     low, high = float(min(ends.min(), starts.min())), float(max(ends.max(), starts.max()))
     span = (high - low) or max(1e-12, abs(high)) * 0.1
-    for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
-        _draw_step(ax, place, (float(start), float(step)), span)
+    for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        _draw_arrow(ax, place, start, end, 0.018 * span)
         if place > 0:  # line to the step above
-            ax.plot([start + step] * 2, [place - 0.66, place], color=LINE, lw=0.7, zorder=1)
+            ax.plot([end] * 2, [place - 0.66, place], color=s.LINE, lw=0.7, zorder=1)
     ax.set_xlim(low - 0.18 * span, high + 0.18 * span)
-    named_rows(ax, names)
-    finish(ax, "x")
-    ax.spines["left"].set_visible(False)
-    ax.axvline(base, color=LINE, lw=0.8, ls=(0, (2, 2)), zorder=0)
-    ax.set_xlabel(f"raw score; without any column {rounded(base)}", color=INK, fontsize=MEDIUM)
-    of = f" of {short(output_name)}" if output_name else ""
-    title(ax, f"row {row}: raw score{of} {rounded(float(ends[0]))}")
+    s.named_rows(ax, names)
+    s.finish(ax, "x")
+    ax.axvline(base, color=s.LINE, lw=0.8, ls=(0, (2, 2)), zorder=0)
+    s.name_axes(ax, f"raw score; without any column {s.rounded(base)}")
+    of = f" of {s.short(output_name)}" if output_name else ""
+    s.title(ax, f"row {row}: raw score{of} {s.rounded(float(ends[0]))}")
     return ax
 
 
-def _steps(
-    explanation: Any, values: FloatArray, row: int, most: int
-) -> tuple[list[str], FloatArray]:
-    """Return names and sizes of the steps, the largest on top, others last."""
-    order = np.argsort(-np.abs(values), kind="stable")
-    kept, others = order[:most], order[most:]
-    columns = table_columns(explanation.data, explanation.feature_names)
-    shown = short_names((explanation.feature_names[k] for k in kept.tolist()), 24)
-    names = [
-        f"{name} = {cell_text(columns[k][row])}"
-        for name, k in zip(shown, kept.tolist(), strict=True)
-    ]
-    steps = values[kept]
-    if len(others) > 0:
-        names.append(f"{len(others)} other column{'s' if len(others) > 1 else ''}")
-        steps = np.append(steps, values[others].sum())
-    return names, steps
-
-
-def _draw_step(ax: Axes, place: int, step: tuple[float, float], span: float) -> None:
-    """Draw an arrow for a step, with its size next to its point."""
+def _draw_arrow(ax: Axes, place: int, start: float, end: float, head: float) -> None:
+    """Draw a step as an arrow whose head has at most a length, and its size next to its point."""
     from matplotlib.patches import Polygon
 
-    start, size = step
-    end, half = start + size, 0.32
-    head = min(abs(size), 0.018 * span) * (1.0 if size >= 0 else -1.0)
+    size, half = end - start, 0.32
+    sign = 1 if size >= 0 else -1
+    neck = end - sign * min(abs(size), head)
     corners = [
-        (start, place - half), (end - head, place - half), (end, place),
-        (end - head, place + half), (start, place + half),
+        (start, place - half), (neck, place - half), (end, place), (neck, place + half),
+        (start, place + half),
     ]  # fmt: skip
-    colour = RAISES if size >= 0 else LOWERS
+    colour = s.RAISES if size >= 0 else s.LOWERS
     ax.add_patch(Polygon(corners, closed=True, fc=colour, ec=colour, lw=0.5, zorder=2))
     ax.annotate(
-        signed(size), (end, place), xytext=(4 if size >= 0 else -4, 0),
-        textcoords="offset points", ha="left" if size >= 0 else "right", va="center",
-        fontsize=SMALL, color=INK, zorder=3,
+        s.signed(size), (end, place), xytext=(4 * sign, 0), textcoords="offset points",
+        ha="left" if size >= 0 else "right", va="center", fontsize=s.SMALL, color=s.INK, zorder=3,
     )  # fmt: skip
+
+
+def plot_dependence(
+    explanation: Any,
+    column: str | int,
+    ax: Axes | None = None,
+    *,
+    partner: str | int | None = "auto",
+    output: int | str | None = None,
+) -> Axes:
+    """Plot the SHAP values of one column against its values, shaded by a second column.
+
+    Parameters
+    ----------
+    explanation : hedgerow.explain.Explanation
+    column : str or int
+    ax : matplotlib Axes, optional
+    partner : str, int or None, default="auto"
+        Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
+        ranks the SHAP values depend most, among rows with similar values of ``column``.
+    output : int or str, optional
+        Number or name of the output, if there are several.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ParameterError
+        If there is no such column or output, or the explanation has interactions.
+    """
+    values, _, output_name = plain_values(explanation, output, "plot_dependence")
+    names = tuple(explanation.feature_names)
+    place = _checked_place(column, names)
+    given = s.table_columns(explanation.data, names)
+    columns = [s.in_numbers(column) for column in given]
+    own, shap = columns[place], values[:, place]
+    chosen = strongest_partner(columns, shap, place) if partner == "auto" else partner
+    other = None if chosen is None else _checked_place(chosen, names)
+    ax = s.new_axes("plot_dependence", ax, 5.6, 3.8)
+    s.finish(ax, "y")
+    ax.axhline(0.0, color=s.LINE, lw=0.8)
+    x, kept = _positions(ax, own)
+    if (temporal := s.held_temporal(given[place])) is not None:
+        s.show_temporal_ticks(ax.xaxis, temporal, float(np.nanmin(own)), float(np.nanmax(own)))
+    points = _shade_points(ax, x, shap[kept], None if other is None else columns[other][kept])
+    s.name_axes(ax, s.short(names[place]), "SHAP value")
+    if output_name:
+        s.title(ax, s.short(output_name))
+    if other is not None:
+        label = s.short(names[other])
+        if points is None:
+            s.literal_legend(ax, title=label, markerscale=2.0)
+        else:
+            s.shade_bar(ax, points, label, temporal=s.held_temporal(given[other]), **_BAR)
+    return ax
+
+
+def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
+    place = place_of_name(column, names)
+    is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
+    if not is_whole or not 0 <= place < len(names):
+        raise ParameterError(
+            f"columns are numbered from 0 to {len(names) - 1}; got {brief(column)}."
+        )
+    return int(place)
+
+
+def strongest_partner(columns: list[AnyArray], shap: FloatArray, place: int) -> int | None:
+    """Return the column with the largest influence on another's SHAP values.
+
+    Rows are sorted by the column, and divided into parts of about 50.  Within a part the values
+    of the column hardly differ, so the remaining variation is due to another column.
+    """
+    n_rows = len(shap)
+    order = np.argsort(_codes(columns[place]), kind="stable")
+    n_parts = max(1, n_rows // 50)
+    parts = np.array_split(order, n_parts)
+    if n_rows < 3:
+        return None
+    best, found = 0.0, None
+    for other, column in enumerate(columns):
+        if other == place:
+            continue
+        codes = ranks_of(_codes(column))
+        strength = sum(_dependence(codes[part], shap[part]) for part in parts)
+        if strength > best * (1 + 1e-9):
+            best, found = strength, other
+    return found
+
+
+def _codes(column: AnyArray) -> FloatArray:
+    """Return numbers that sort a column: categories by their text, missing values first."""
+    if column.dtype != object:
+        low = np.nanmin(column) - 1.0 if not np.isnan(column).all() else 0.0
+        return np.where(np.isnan(column), low, column)
+    texts = np.array(["" if value is None else f"_{value}" for value in column])
+    return np.unique(texts, return_inverse=True)[1].reshape(-1).astype(np.float64)
+
+
+def _dependence(codes: FloatArray, shap: FloatArray) -> float:
+    """Return the absolute covariance with standardised codes."""
+    spread = codes.std()
+    if len(codes) < 3 or spread < 1e-12:
+        return 0.0
+    return float(abs(np.sum((codes - codes.mean()) / spread * (shap - shap.mean()))))
+
+
+def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
+    """Return the x positions of rows, and which rows are shown."""
+    rng = np.random.default_rng(0)
+    if own.dtype != object:
+        present = ~np.isnan(own)
+        if present.all() or not present.any():
+            return np.where(present, own, 0.0), np.arange(len(own))
+        low, high = float(own[present].min()), float(own[present].max())
+        span = (high - low) or 1.0
+        at = high + 0.08 * span
+        jitter = rng.uniform(-0.02, 0.02, len(own)) * span
+        ax.axvline(high + 0.04 * span, color=s.PALE, lw=0.8)
+        s.note(ax, "missing", at, data=True)
+        return np.where(present, own, at + jitter), np.arange(len(own))
+    levels, codes, counts = np.unique(_texts(own), return_inverse=True, return_counts=True)
+    codes = codes.reshape(-1)
+    shown = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
+    kept = np.flatnonzero(np.isin(codes, shown))
+    names = s.short_names(levels[shown].tolist(), 14)
+    s.name_categories(ax, names, len(levels) - len(shown))
+    return np.searchsorted(shown, codes[kept]) + rng.uniform(-0.25, 0.25, len(kept)), kept
+
+
+def _texts(column: AnyArray) -> AnyArray:
+    return np.array(["missing" if value is None else str(value) for value in column])
+
+
+def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | None) -> Any:
+    """Draw points, shaded by numbers or marked by categories; return the points with shades."""
+    size = float(np.clip(6000.0 / max(1, len(x)), 5.0, 20.0))
+    style: dict[str, Any] = {"s": size, "lw": 0, "rasterized": len(x) > 500}
+    if shades is None:
+        ax.scatter(x, y, color=s.COLOURS[0], **style)
+        return None
+    if shades.dtype == object:
+        texts = _texts(shades)
+        levels, counts = np.unique(texts, return_counts=True)
+        frequent = levels[np.argsort(-counts, kind="stable")[: s.MOST_LINES - 1]]
+        others = ~np.isin(texts, frequent)
+        for k, level in enumerate(frequent):
+            at = texts == level
+            ax.scatter(
+                x[at],
+                y[at],
+                color=s.COLOURS[k],
+                marker=s.MARKS[k],
+                label=s.short(level, 14),
+                **style,
+            )
+        if others.any():
+            ax.scatter(x[others], y[others], color=s.PALE, label="others", **style)
+        return None
+    missing = np.isnan(shades)
+    ax.scatter(x[missing], y[missing], color=s.PALE, **style)
+    present = shades[~missing]
+    low, high = np.percentile(present, [2, 98]) if len(present) else (0.0, 1.0)
+    return ax.scatter(
+        x[~missing], y[~missing], c=present, cmap=s.SHADES, vmin=low, vmax=high, **style
+    )
 
 
 def plot_interactions(
@@ -314,25 +451,23 @@ def plot_interactions(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` or ``output`` is out of range, or there are no interactions.
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     table, names, unit = _table_of_pairs(found, output)
     np.fill_diagonal(table, 0.0)
     order = np.argsort(-table.max(axis=1), kind="stable")[:most]
-    table, shown = table[np.ix_(order, order)], short_names((names[k] for k in order), 24)
+    table, shown = table[np.ix_(order, order)], s.short_names((names[k] for k in order), 24)
     n = len(order)
-    ax = new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
+    ax = s.new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
     below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
     texts = np.where(below, [[f"{size:.2g}" for size in row] for row in table], "")
     shades = np.ma.masked_where(~below, table)
-    mesh = draw_cells(ax, shades, texts, shown, SMALL - 1.5, float(table.max()) or 1.0)
+    mesh = s.draw_cells(ax, shades, texts, shown, s.SMALL - 1.5, float(table.max()) or 1.0)
     ax.set_xlim(-0.5, max(n - 1.5, 0.5))
     ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
+    s.shade_bar(ax, mesh, unit, aspect=30, pad=0.02, shrink=0.8)
     return ax
 
 
@@ -343,10 +478,11 @@ def _table_of_pairs(
         n = len(found.names)
         strength = found.strength.reshape(n, n, -1)
         n_outputs = strength.shape[2]
-        (chosen,) = checked_output(
+        (chosen,) = s.checked_output(
             0 if n_outputs == 1 else output or 0, n_outputs, found.output_names
         )
         return strength[..., chosen].copy(), found.names, "strength of the interaction"
+    check_explanation(found)
     if not found.interactions:
         raise ParameterError(
             "this explanation has no interactions: explain with interactions=True, or pass the "

@@ -7,37 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataTypeError, ParameterError, brief
+from hedgerow.errors import DataTypeError, brief
 from hedgerow.inspection.importance import Importances
 from hedgerow.inspection.views import Inspections
-from hedgerow.plot.style import (
-    COLOURS,
-    FAINT,
-    INK,
-    LINE,
-    MEDIUM,
-    MOST_LINES,
-    SMALL,
-    finish,
-    named_rows,
-    new_axes,
-    rounded,
-    short,
-    short_names,
-)
+from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HATCHES = ("", "///", "\\\\\\", "...", "xxx", "---", "ooo", "|||")
-
-
-def checked_most(most: object, name: str = "most") -> int:
-    """Return a maximum number of rows to draw; raise ``ParameterError`` unless it is above 0."""
-    is_whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
-    if not is_whole or int(most) < 1:  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")
-    return int(most)  # type: ignore[call-overload]
 
 
 def plot_importance(
@@ -65,8 +43,6 @@ def plot_importance(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ParameterError
         If ``most`` is not a whole number >= 1.
     DataTypeError
@@ -83,7 +59,7 @@ def plot_importance(
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['Glucose', 'BMI', 'Age', '5 other columns']
     """
-    most = checked_most(most)
+    most = s.checked_most(most)
     if isinstance(importances, Inspections):
         importances = importances.importance()
     if not isinstance(importances, Importances):
@@ -92,43 +68,38 @@ def plot_importance(
             f"{brief(importances)}."
         )
     shown = importances.top(most)
-    names = short_names(shown.names)
+    names = s.short_names(shown.names)
     values = shown.values.reshape(len(names), -1)
     n_others = len(importances.names) - len(names)
     if n_others > 0:
         sums_up = importances.kind != "permutation"
         names.append(f"{n_others} other column{'s' if n_others > 1 else ''}")
-        others = _of_others(importances, most) if sums_up else np.full(values.shape[1], np.nan)
-        values = np.vstack((values, others))
-    ax = new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
+        every = importances.values.reshape(len(importances.names), -1)
+        others = every[list(importances.order[most:])].sum(axis=0)
+        values = np.vstack((values, others if sums_up else np.full(values.shape[1], np.nan)))
+    ax = s.new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
     _draw_bars(ax, values, shown.output_names)
     _write_values(ax, values.sum(axis=1), _draw_errors(ax, shown))
-    named_rows(ax, names)
-    finish(ax, "x")
-    ax.spines["left"].set_visible(False)
-    ax.axvline(0.0, color=LINE, lw=0.8)
-    ax.set_xlabel(importances.unit, color=INK, fontsize=MEDIUM)
+    s.named_rows(ax, names)
+    s.finish(ax, "x")
+    ax.axvline(0.0, color=s.LINE, lw=0.8)
+    s.name_axes(ax, importances.unit)
     if shown.output_names:
-        ax.legend(frameon=False, fontsize=SMALL, loc="lower right")
+        s.literal_legend(ax, loc="lower right")
     return ax
-
-
-def _of_others(importances: Importances, most: int) -> FloatArray:
-    others = list(importances.order[most:])
-    return np.asarray(importances.values.reshape(len(importances.names), -1)[others].sum(axis=0))
 
 
 def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> None:
     y, start = np.arange(len(values)), np.zeros(len(values))
     for output in range(values.shape[1]):
-        style = output % MOST_LINES
-        label = short(output_names[output], 20) if output_names else None
-        if output == MOST_LINES and output_names:
-            label = f"{values.shape[1] - MOST_LINES} others"
-        elif output > MOST_LINES:
+        style = output % s.MOST_LINES
+        label = s.short(output_names[output], 20) if output_names else None
+        if output == s.MOST_LINES and output_names:
+            label = f"{values.shape[1] - s.MOST_LINES} others"
+        elif output > s.MOST_LINES:
             label = None
         ax.barh(
-            y, values[:, output], left=start, height=0.66, color=COLOURS[style],
+            y, values[:, output], left=start, height=0.66, color=s.COLOURS[style],
             hatch=_HATCHES[style], edgecolor="white", lw=0.5, label=label,
         )  # fmt: skip
         start = start + np.nan_to_num(values[:, output])
@@ -141,7 +112,7 @@ def _draw_errors(ax: Axes, shown: Importances) -> FloatArray:
         return total
     reach = 1.96 * shown.errors.reshape(len(total), -1)[:, 0]
     ax.errorbar(
-        total, np.arange(len(total)), xerr=reach, fmt="none", ecolor=INK, elinewidth=1.0,
+        total, np.arange(len(total)), xerr=reach, fmt="none", ecolor=s.INK, elinewidth=1.0,
         capsize=2.5, zorder=3,
     )  # fmt: skip
     return np.asarray(total + reach)
@@ -158,6 +129,6 @@ def _write_values(ax: Axes, values: FloatArray, ends: FloatArray) -> None:
         if np.isnan(value):
             continue
         ax.annotate(
-            rounded(float(value)), (max(float(end), 0.0), place), xytext=(4, 0),
-            textcoords="offset points", va="center", fontsize=SMALL, color=FAINT,
+            s.rounded(float(value)), (max(float(end), 0.0), place), xytext=(4, 0),
+            textcoords="offset points", va="center", fontsize=s.SMALL, color=s.FAINT,
         )  # fmt: skip

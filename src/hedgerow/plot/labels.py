@@ -19,6 +19,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
+from hedgerow.arrays import IntArray
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
@@ -61,24 +62,13 @@ _LONGEST_CUT, _FEWEST_DIGITS = 12, 6
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One tree with the names of its columns.
-
-    Attributes
-    ----------
-    nodes : Forest
-        The tree as a separate forest.
-    schema : Schema
-    index, n_trees, output, n_outputs : int
-        Position of the tree in the forest, and the raw score that it adds to; 0 of 1 for
-        vector leaves.  ``n_trees`` is 0 for the leaf that stands for a model without trees: its
-        value is the base score.
-    """
+    """One tree as a forest of its own, with the names of its columns."""
 
     nodes: Forest
     schema: Schema
     index: int
-    n_trees: int
-    output: int
+    n_trees: int  # 0: a leaf with the base score stands for a model without trees
+    output: int  # the raw score that the tree adds to; 0 of 1 for vector leaves
     n_outputs: int
     labelled: Labelled | None = None
 
@@ -87,50 +77,33 @@ class Tree:
         if self.labelled is not None and self.labelled.values is not None:
             return self.labelled.values[node]
         vectors = self.nodes.vectors
-        if vectors is None:
-            value = float(self.nodes.value[node])
-            return (repr(value) if exact else short_number(value)) + self._terms_text(node, exact)
-        values = vectors[node].tolist()
-        if exact:
-            terms = [self._terms_text(node, exact, output) for output in range(len(values))]
-            texts = [f"{value!r}{more}" for value, more in zip(values, terms, strict=True)]
-            return f"[{', '.join(texts)}]"
-        shown = [
-            short_number(value) + self._terms_text(node, exact, output)
-            for output, value in enumerate(values[:_FEW_VALUES])
+        values = self.nodes.value[node : node + 1] if vectors is None else vectors[node]
+        shown = (values if exact else values[:_FEW_VALUES]).tolist()
+        number = repr if exact else short_number
+        texts = [
+            number(value) + self._terms_text(node, exact, output)
+            for output, value in enumerate(shown)
         ]
-        more = len(values) - _FEW_VALUES
-        return f"[{', '.join(shown)}{f', … {more} more' if more > 0 else ''}]"
+        if vectors is None:
+            return texts[0]
+        more = len(values) - len(shown)
+        return f"[{', '.join(texts)}{f', … {more} more' if more > 0 else ''}]"
 
-    def terms(self, node: int, output: int = 0) -> list[tuple[str, float, float]]:
-        """Return column, slope and center of the terms of a leaf, of an output of its vector."""
-        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
-        if slopes is None:
-            return []
-        part = slice(int(slopes.start[line]), int(slopes.start[line + 1]))
-        names = [self.schema.names[j] for j in slopes.column[part].tolist()]
-        return list(
-            zip(names, slopes.slope[part].tolist(), slopes.center[part].tolist(), strict=True)
-        )
-
-    def _terms_text(self, node: int, exact: bool, output: int = 0) -> str:
+    def _terms_text(self, node: int, exact: bool, output: int) -> str:
         """Return ``+ 0.3 (age - 41)`` for each term; exact, with the bounds of their sum."""
-        terms = self.terms(node, output)
-        if not terms:
+        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
+        if slopes is None or slopes.start[line] == slopes.start[line + 1]:
             return ""
         number = repr if exact else short_number
-        shown = [
-            f" {'+' if slope >= 0.0 else '-'} {number(abs(slope))} "
-            f"({shown_name(name)} {'-' if center >= 0.0 else '+'} {number(abs(center))})"
-            for name, slope, center in terms
-        ]
-        text = "".join(shown)
+        text = ""
+        for term in range(int(slopes.start[line]), int(slopes.start[line + 1])):
+            slope, center = float(slopes.slope[term]), float(slopes.center[term])
+            name = shown_name(self.schema.names[slopes.column[term]])
+            text += f" {'+' if slope >= 0.0 else '-'} {number(abs(slope))} "
+            text += f"({name} {'-' if center >= 0.0 else '+'} {number(abs(center))})"
         if not exact:
             return text
-        slopes, line = self.nodes.slopes, self.nodes.lines_of_node * node + output
-        assert slopes is not None
-        low, high = float(slopes.low[line]), float(slopes.high[line])
-        return f"{text} within [{low!r}, {high!r}]"
+        return f"{text} within [{float(slopes.low[line])!r}, {float(slopes.high[line])!r}]"
 
     def size_text(self, node: int, form: str = "cover={} n={}") -> str:
         """Return cover and number of rows; of a base score, which has neither, its name."""
@@ -155,12 +128,8 @@ class Tree:
         return self.schema.columns[self.nodes.feature[node]]
 
     def depths(self) -> list[int]:
-        """Return the depth of each node; one pass, because children come after their parent."""
-        depths = [0] * len(self.nodes.feature)
-        for node in np.flatnonzero(self.nodes.feature >= 0).tolist():
-            for child in self.children(node):
-                depths[child] = depths[node] + 1
-        return depths
+        """Return the depth of each node."""
+        return depths_of(self.nodes).tolist()
 
     def leaves_below(self) -> list[int]:
         """Return the number of leaves below each node, from the last node to the root."""
@@ -176,6 +145,20 @@ class Tree:
             return "no trees"
         text = f"tree {self.index} of {self.n_trees}"
         return f"{text}, output {self.output}" if self.n_outputs > 1 else text
+
+
+def depths_of(forest: Forest) -> IntArray:
+    """Return the depth of every node of all trees, computed level by level."""
+    depth = np.zeros(len(forest.feature), dtype=np.int64)
+    first = np.repeat(forest.tree_start[:-1], np.diff(forest.tree_start))
+    level = forest.tree_start[:-1]
+    while len(level):
+        inner = level[forest.feature[level] >= 0]
+        below = [first[inner] + forest.left[inner], first[inner] + forest.right[inner]]
+        for children in below:
+            depth[children] = depth[inner] + 1
+        level = np.concatenate(below)
+    return depth
 
 
 def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
@@ -205,15 +188,9 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
             )
         return Tree(_base_leaf(forest), schema, 0, 0, 0, 1)
     index %= forest.n_trees
-    return Tree(
-        forest.tree(index),
-        schema,
-        index,
-        forest.n_trees,
-        index % forest.outputs_in_turn,
-        forest.outputs_in_turn,
-        model if isinstance(model, Labelled) else None,
-    )
+    n_outputs, labelled = forest.outputs_in_turn, model if isinstance(model, Labelled) else None
+    nodes, output = forest.tree(index), index % n_outputs
+    return Tree(nodes, schema, index, forest.n_trees, output, n_outputs, labelled)
 
 
 def _base_leaf(forest: Forest) -> Forest:
@@ -222,14 +199,9 @@ def _base_leaf(forest: Forest) -> Forest:
     arrays = node_arrays(forest)
     node: dict[str, Any] = {name: np.zeros(1, each.dtype) for name, each in arrays.items()}
     node |= {"feature": np.full(1, -1, np.int32), "value": base[:1]}
-    vectors = base[np.newaxis] if len(base) > 1 else None
-    return Forest(
-        **node,
-        tree_start=np.array([0, 1]),
-        base_score=base,
-        n_features=forest.n_features,
-        vectors=vectors,
-    )
+    node["vectors"] = base[np.newaxis] if len(base) > 1 else None
+    start, n_features = np.array([0, 1]), forest.n_features
+    return Forest(**node, tree_start=start, base_score=base, n_features=n_features)
 
 
 def checked_depth(max_depth: SupportsIndex | None) -> int | None:

@@ -18,18 +18,9 @@ import numpy as np
 
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
+from hedgerow.plot import layout as lay
+from hedgerow.plot import style as s
 from hedgerow.plot.labels import ModelLike, Tree, checked_depth, pick_tree
-from hedgerow.plot.layout import (
-    FONT_SIZE,
-    PADDING,
-    ROW,
-    SMALL_ROW,
-    SMALL_SIZE,
-    Box,
-    Layout,
-    lay_out,
-)
-from hedgerow.plot.style import FAINT, INK, LINE, check_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +29,9 @@ _BOX = "#f5f7fa"
 
 _HEAD = 0.6
 """Height in inches above the axes, for title and legend."""
+
+_ON_CURVE = np.array([0.28**3, 3 * 0.72 * 0.28**2, 3 * 0.72**2 * 0.28, 0.72**3])
+"""Weights of the four points of a cubic Bezier curve at 72% of its way, where the dot is."""
 
 _TALLEST = 600.0
 """Largest height in inches: 60,000 pixels at 100 dots per inch; many programs stop at 65,535."""
@@ -86,8 +80,6 @@ def plot_tree(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     IndexError
         If there is no such tree.
     ParameterError
@@ -106,11 +98,11 @@ def plot_tree(
     'tree 1 of 2'
     >>> axes.figure.savefig("tree.png")  # doctest: +SKIP
     """
-    plt = pyplot("plot_tree (unlike tree_text and tree_dot)")
+    plt = s.pyplot("plot_tree (unlike tree_text and tree_dot)")
     chosen = pick_tree(model, schema, tree)
-    layout = lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
+    layout = lay.lay_out(chosen, functools.cache(_text_width), checked_depth(max_depth))
     width, height, scale = layout.width, layout.height, 1.0
-    check_axes(ax)
+    s.check_axes(ax)
     if ax is None:
         if height > _TALLEST:
             raise ParameterError(
@@ -128,7 +120,16 @@ def plot_tree(
     ax.set_axis_off()
     _draw_edges(ax, chosen, layout, scale)
     _draw_boxes(ax, chosen, layout, scale)
-    _write_head(ax, chosen, layout)
+    ax.set_title(
+        chosen.title(), loc="left", fontsize=lay.FONT_SIZE + 2, color=s.INK, pad=20, x=0.005
+    )
+    legend = "condition true: upper branch    ● missing values    line width: rows"
+    if layout.n_panels > 1:
+        legend += "    → A: continued at A"
+    ax.annotate(
+        legend, (0.005, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
+        fontsize=lay.SMALL_SIZE, color=s.FAINT,
+    )  # fmt: skip
     return ax
 
 
@@ -141,23 +142,7 @@ def _text_width(text: str, size: float) -> float:
     return 1.06 * float(width) / 72
 
 
-def _write_head(ax: Axes, tree: Tree, layout: Layout) -> None:
-    ax.set_title(tree.title(), loc="left", fontsize=FONT_SIZE + 2, color=INK, pad=20, x=0.005)
-    legend = "condition true: upper branch    ● missing values    line width: rows"
-    if layout.n_panels > 1:
-        legend += "    → A: continued at A"
-    ax.annotate(
-        legend,
-        xy=(0.005, 1),
-        xycoords="axes fraction",
-        xytext=(0, 6),
-        textcoords="offset points",
-        fontsize=SMALL_SIZE,
-        color=FAINT,
-    )
-
-
-def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
+def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
     """Draw an S-shaped line from each split to each child; its width is the share of rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -171,20 +156,20 @@ def _draw_edges(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
         points = [(start, parent.y), (middle, parent.y), (middle, child.y), (end, child.y)]
         share = min(1.0, int(tree.nodes.count[child.node]) / total)
         width = (0.8 + 4.2 * share**0.5) * scale
-        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=LINE))
+        ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=s.LINE))
         if edge.takes_missing:
-            at = _bezier(points, 0.72)
-            ax.plot(*at, "o", ms=5.5 * scale, mfc=INK, mec="white", mew=0.8 * scale, zorder=3)
+            ax.plot(
+                *_ON_CURVE @ np.array(points),
+                "o",
+                ms=5.5 * scale,
+                mfc=s.INK,
+                mec="white",
+                mew=0.8 * scale,
+                zorder=3,
+            )
 
 
-def _bezier(points: list[tuple[float, float]], t: float) -> tuple[float, float]:
-    """Return a point of a cubic Bezier curve."""
-    weights = np.array([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3])
-    x, y = weights @ np.array(points)
-    return float(x), float(y)
-
-
-def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
+def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
     from matplotlib import colormaps
     from matplotlib.patches import FancyBboxPatch
 
@@ -197,33 +182,35 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: Layout, scale: float) -> None:
             # The middle of the colour map is pale enough for dark letters, also in grey.
             fill = colours(0.5 + 0.2 * float(tree.nodes.value[box.node]) / largest)
         patch = FancyBboxPatch(
-            (box.x, box.y - box.height / 2),
-            box.width,
-            box.height,
-            boxstyle="round,pad=0,rounding_size=0.06",
-            lw=0.8 * scale,
-            ls="--" if box.kind in ("cut", "stub") else "-",
-            fc=fill,
-            ec=LINE,
-            zorder=2,
-        )
+            (box.x, box.y - box.height / 2), box.width, box.height,
+            boxstyle="round,pad=0,rounding_size=0.06", lw=0.8 * scale,
+            ls="--" if box.kind in ("cut", "stub") else "-", fc=fill, ec=s.LINE, zorder=2,
+        )  # fmt: skip
         ax.add_patch(patch)
         _write(ax, box, scale)
 
 
-def _write(ax: Axes, box: Box, scale: float) -> None:
+def _write(ax: Axes, box: lay.Box, scale: float) -> None:
     """Write the heading of a box in ink, its facts smaller, and a panel's letter before a root."""
     common: dict[str, Any] = {"va": "center", "zorder": 4, "parse_math": False}
-    x, y = box.x + PADDING, box.y - box.height / 2 + PADDING / 2
+    x, y = box.x + lay.PADDING, box.y - box.height / 2 + lay.PADDING / 2
     for row in box.heading:
-        ax.text(x, y + ROW / 2, row, fontsize=FONT_SIZE * scale, color=INK, ha="left", **common)
-        y += ROW
-    colour = INK if box.kind == "leaf" else FAINT
+        ax.text(
+            x,
+            y + lay.ROW / 2,
+            row,
+            fontsize=lay.FONT_SIZE * scale,
+            color=s.INK,
+            ha="left",
+            **common,
+        )
+        y += lay.ROW
+    colour = s.INK if box.kind == "leaf" else s.FAINT
     for row in box.facts:
-        at = (x, y + SMALL_ROW / 2)
-        ax.text(*at, row, fontsize=SMALL_SIZE * scale, color=colour, ha="left", **common)
-        y += SMALL_ROW
+        at = (x, y + lay.SMALL_ROW / 2)
+        ax.text(*at, row, fontsize=lay.SMALL_SIZE * scale, color=colour, ha="left", **common)
+        y += lay.SMALL_ROW
     if box.mark:
-        size = (FONT_SIZE + 2) * scale
-        at = (box.x - PADDING, box.y)
-        ax.text(*at, f"{box.mark}:", fontsize=size, color=INK, ha="right", **common)
+        size = (lay.FONT_SIZE + 2) * scale
+        at = (box.x - lay.PADDING, box.y)
+        ax.text(*at, f"{box.mark}:", fontsize=size, color=s.INK, ha="right", **common)

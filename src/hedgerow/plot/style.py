@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.categories.columns import plain_of
+from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.objects import has_zone, read_objects, sort_of
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Temporal
-from hedgerow.errors import ParameterError, brief, shown_name
+from hedgerow.errors import ParameterError, brief, did_you_mean, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +59,29 @@ def pyplot(what: str) -> Any:
     return plt
 
 
+def checked_most(most: object, name: str = "most") -> int:
+    """Return a maximum number of things to draw; raise unless it is a whole number above 0."""
+    if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
+        raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")
+    return int(most)
+
+
+def checked_output(output: Any, n_outputs: int, names: Sequence[str]) -> list[int]:
+    """Return the outputs to draw: one of them, by number or name, or the first eight."""
+    if output is None:
+        return list(range(min(n_outputs, MOST_LINES)))
+    if isinstance(output, str) and output in names:
+        return [list(names).index(output)]
+    is_number = isinstance(output, int | np.integer) and not isinstance(output, bool)
+    if is_number and 0 <= int(output) < n_outputs:
+        return [int(output)]
+    known = f", or one of {', '.join(map(repr, names[:8]))}" if names else ""
+    raise ParameterError(
+        f"output must be a whole number from 0 to {n_outputs - 1}{known}; got {brief(output)}."
+        f"{did_you_mean(output, names)}"
+    )
+
+
 def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
     """Return ``ax``, or the axes of a new figure of a size in inches."""
     plt = pyplot(what)
@@ -87,6 +111,26 @@ def finish(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:
     ax.set_axisbelow(True)
 
 
+def name_axes(ax: Axes, x: str | None = None, y: str | None = None) -> None:
+    """Write what the x axis and the y axis show."""
+    for axis, text in ((ax.xaxis, x), (ax.yaxis, y)):
+        if text is not None:
+            axis.set_label_text(text, color=INK, fontsize=MEDIUM, parse_math=False)
+
+
+def name_categories(ax: Axes, names: Sequence[str], n_left_out: int = 0) -> None:
+    """Put names at 0, 1, ... of the x axis, steep if they are long; note how many are not shown."""
+    steep = len(names) > 2 and max(map(len, names)) > 3
+    slanted = steep and len(names) <= 5
+    ax.set_xticks(
+        range(len(names)), names, rotation=35 if slanted else 90 if steep else 0, parse_math=False,
+        ha="right" if slanted else "center", fontsize=SMALL,
+    )  # fmt: skip
+    if n_left_out > 0:
+        n_shown = len(names) - ("missing" in names)
+        note(ax, f"{n_left_out:,} of {n_shown + n_left_out:,} categories not shown")
+
+
 def title(ax: Axes, text: str) -> None:
     """Write a title above the left edge."""
     ax.set_title(text, loc="left", fontsize=TITLE, color=INK, parse_math=False)
@@ -109,15 +153,18 @@ def literal_legend(ax: Axes, **options: Any) -> None:
 
 
 def shade_bar(
-    ax: Axes, shades: Any, label: str, ends: tuple[str, str] | None = None, **options: Any
-) -> None:
-    """Draw a colour bar, with numbers or with words at its ends."""
+    ax: Axes, shades: Any, label: str, *, ends: Sequence[str] = (),
+    temporal: Temporal | None = None, **options: Any,
+) -> None:  # fmt: skip
+    """Draw a colour bar, with numbers, with dates, or with words at its ends."""
     bar = ax.figure.colorbar(shades, ax=ax, **options)
     bar.outline.set_visible(False)
     bar.set_label(label, color=INK, fontsize=SMALL, labelpad=0 if ends else 4, parse_math=False)
     bar.ax.tick_params(colors=FAINT, labelsize=SMALL, length=0)
-    if ends is not None:
+    if ends:
         bar.set_ticks([0.0, 1.0], labels=list(ends))
+    if temporal is not None:
+        show_temporal_ticks(bar.ax.yaxis, temporal, *shades.get_clim())
 
 
 def draw_cells(
@@ -246,29 +293,29 @@ def density(quantiles: FloatArray, low: float, high: float, n_bars: int = 30) ->
 
 def table_columns(data: Any, names: Sequence[str]) -> list[Any]:
     """Return the columns of a table as arrays: numbers as float64, others as objects."""
-    return [_as_plain(_column(data, place, name)) for place, name in enumerate(names)]
-
-
-def _column(data: Any, place: int, name: str) -> Any:
-    if isinstance(data, dict):
-        return data[name]
     if hasattr(data, "toarray"):  # sparse
-        return data[:, [place]].toarray()[:, 0]
-    if isinstance(data, np.ndarray | list | tuple):
-        return np.asarray(data, dtype=None if isinstance(data, np.ndarray) else object)[:, place]
-    import narwhals as nw
+        data = data.toarray()
+    elif isinstance(data, list | tuple):
+        data = np.array(data, dtype=object)
+    known = columns_by_name(data, names)
+    every = list(known.values())
+    return [
+        _as_plain(known[name] if name in known else every[place])
+        for place, name in enumerate(names)
+    ]
 
-    frame = nw.from_native(data, eager_only=True)
-    return frame[name if name in frame.columns else frame.columns[place]].to_list()
 
-
-def _as_plain(column: Any) -> Any:
+def _as_plain(column: AnyArray) -> AnyArray:
     """Return float64 if all values are numbers or missing, else objects with None."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+    if column.dtype.kind in "biuf":
         return column.astype(np.float64)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "Mm":
+    if column.dtype.kind in "Mm":
         column = column.astype(f"{column.dtype.kind}8[us]").astype(object)
-    values = [None if _is_missing(value) else value for value in column]
+    absent = ("NAType", "NaTType")
+    values = [
+        None if value is None or type(value).__name__ in absent or bool(value != value) else value
+        for value in column
+    ]
     if all(value is None or sort_of(type(value)) == "numbers" for value in values):
         return np.array([np.nan if value is None else float(value) for value in values])
     return np.array(values, dtype=object)
@@ -292,10 +339,6 @@ def held_temporal(column: Any) -> Temporal | None:
     }
     known = [temporal for temporal in get_args(Temporal) if sorts == {temporal}]
     return known[0] if known else None
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def show_temporal_ticks(axis: Axis, temporal: Temporal, low: float, high: float) -> None:

@@ -1,4 +1,4 @@
-"""Trees as text: an indented drawing, rules, and the columns of a table.
+"""Trees as text: an indented drawing, Graphviz, rules, and the columns of a table.
 
 ::
 
@@ -12,14 +12,13 @@ All walks use a list of open nodes instead of recursion, so a tree may have any 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
 from hedgerow.data.schema import Schema, Temporal
 from hedgerow.errors import shown_name
 from hedgerow.kernels.prediction.slopes import Slopes
@@ -34,6 +33,7 @@ from hedgerow.plot.labels import (
     as_forest,
     checked_depth,
     condition,
+    depths_of,
     pick_tree,
     short_number,
     threshold_text,
@@ -46,10 +46,13 @@ _EXACT_INTEGERS = 2**53
 """Limit up to which float64 holds every integer."""
 
 _DEEPEST_INDENT = 100
-"""Depth of the largest indent.
+"""Depth of the largest indent; without a limit, the text of a chain has quadratic length."""
 
-Without a limit, the text of a chain would have quadratic length.
-"""
+
+_DOT_HEAD = """digraph tree {
+  graph [rankdir=LR, ordering=out, nodesep=0.1, ranksep=0.4, fontname="Helvetica"]
+  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10]
+  edge [fontname="Helvetica", fontsize=9]"""
 
 
 def tree_text(
@@ -125,6 +128,103 @@ def tree_text(
             todo.append((right, f"{indent}└─ {at}no:  ", indent if deep else f"{indent}   "))
             todo.append((left, f"{indent}├─ {at}yes: ", indent if deep else f"{indent}│  "))
     return "\n".join(lines)
+
+
+def tree_dot(
+    model: ModelLike,
+    tree: SupportsIndex = 0,
+    max_depth: SupportsIndex | None = None,
+    *,
+    schema: Schema | None = None,
+) -> str:
+    r"""Return a tree in the DOT language of Graphviz.
+
+    Parameters
+    ----------
+    model : Model or Forest
+    tree : int, default=0
+        Number of the tree; negative numbers count from the end.
+    max_depth : int, optional
+        Deeper splits are summarised in one dashed box.
+    schema : Schema, optional
+        Columns; needed only with a forest.
+
+    Returns
+    -------
+    str
+        Text for ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A split shows
+        its condition (exact, but long sets of categories are shortened), gain, cover and
+        number of rows.  A leaf shows its value, cover and number of rows.  The upper branch is
+        for a true condition.  Missing values follow the bold edge, whose label says so.
+
+    Raises
+    ------
+    IndexError
+        If there is no such tree.
+    ParameterError
+        If ``max_depth`` is not a whole number >= 0.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.plot import tree_dot
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1}
+    >>> params |= {"reg_lambda": 0.0, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> for line in tree_dot(booster.model).splitlines()[5:8]:
+    ...     print(line)
+      0 [label="x0 <= 3.0\ngain=3\ncover=3 n=3"]
+      0 -> 1 [label="yes, missing", style=bold]
+      0 -> 2 [label="no"]
+    """
+    chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
+    lines = [_DOT_HEAD, f"  label={_quoted(chosen.title())}"]
+    depths, below = chosen.depths(), chosen.leaves_below()
+    for node in range(len(chosen.nodes.feature)):
+        if max_depth is not None and depths[node] > max_depth:
+            continue
+        size, value = chosen.size_text(node), chosen.value_text(node)
+        if chosen.is_leaf(node):
+            colour = "#fbe3d9" if chosen.nodes.value[node] > 0 else "#dbe9f6"
+            label = _quoted(f"{value}\n{size}")
+            lines.append(f'  {node} [label={label}, fillcolor="{colour}"]')
+        elif depths[node] == max_depth:
+            label = _quoted(f"… {below[node]} leaves: {value}\n{size}")
+            lines.append(f'  {node} [label={label}, style="rounded,dashed"]')
+        else:
+            gain = short_number(chosen.nodes.gain[node])
+            what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
+            label = _quoted(f"{what}\ngain={gain}\n{size}")
+            lines.append(f"  {node} [label={label}]")
+            lines += _edges(chosen, node)
+    return "\n".join([*lines, "}", ""])
+
+
+def _edges(tree: Tree, node: int) -> list[str]:
+    """Return the two edges of a split; the edge of missing values is bold and labelled.
+
+    The label also names values that are not a level if they follow the other edge.
+    """
+    missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
+    other = "" if division is None else division.other_way(missing_left)
+    edges = []
+    for child, side, answer in zip(
+        tree.children(node), ("left", "right"), ("yes", "no"), strict=True
+    ):
+        takes_missing = (side == "left") == missing_left
+        words = [answer, *["missing"] * takes_missing, *["other"] * (other == side)]
+        style = ", style=bold" * takes_missing
+        edges.append(f'  {node} -> {child} [label="{", ".join(words)}"{style}]')
+    return edges
+
+
+def _quoted(text: str) -> str:
+    """Return a DOT string that shows ``text`` literally.
+
+    Backslashes start escapes in labels, and ``&`` starts an HTML entity.
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped.replace("&", "&amp;")}"'
 
 
 def tree_rules(
@@ -248,8 +348,8 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     frame: Frame = {
         "tree": tree,
         "node": np.arange(len(leaf)) - forest.tree_start[tree],
-        "depth": _all_depths(forest, tree),
-        "output": _outputs(forest, tree),
+        "depth": depths_of(forest),
+        "output": tree % forest.n_outputs if forest.vectors is None else np.full(len(tree), -1),
         "feature": [names[j] for j in forest.feature.tolist()],
         "threshold": threshold,
         "missing": [("left", "right", None)[s] for s in side.tolist()],
@@ -270,26 +370,18 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
 
 def _terms(forest: Forest, slopes: Slopes, schema: Schema) -> Frame:
     """Return the terms of linear leaves, and the bounds of their sums."""
-    n_nodes = len(forest.feature)
     names = [schema.names[j] for j in slopes.column.tolist()]
     every = list(zip(names, slopes.slope.tolist(), slopes.center.tolist(), strict=True))
-    start = slopes.start.tolist()
-    lines = [every[first:stop] for first, stop in itertools.pairwise(start)]
-    n_lines, leaf = forest.lines_of_node, (forest.feature < 0).tolist()
-    if forest.vectors is None:
-        return {
-            "terms": [line if is_leaf else None for line, is_leaf in zip(lines, leaf, strict=True)],
-            "terms_low": slopes.low.copy(),
-            "terms_high": slopes.high.copy(),
-        }
-    return {
-        "terms": [
-            lines[n_lines * node : n_lines * (node + 1)] if is_leaf else None
-            for node, is_leaf in enumerate(leaf)
-        ],
-        "terms_low": slopes.low.reshape(n_nodes, -1).tolist(),
-        "terms_high": slopes.high.reshape(n_nodes, -1).tolist(),
-    }
+    lines: list[Any] = [every[first:stop] for first, stop in pairwise(slopes.start.tolist())]
+    low: Any = slopes.low.copy()
+    high: Any = slopes.high.copy()
+    if forest.vectors is not None:
+        n = forest.lines_of_node
+        lines = [lines[first : first + n] for first in range(0, len(lines), n)]
+        low, high = low.reshape(-1, n).tolist(), high.reshape(-1, n).tolist()
+    leaf = (forest.feature < 0).tolist()
+    terms = [own if is_leaf else None for own, is_leaf in zip(lines, leaf, strict=True)]
+    return {"terms": terms, "terms_low": low, "terms_high": high}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,27 +479,6 @@ def _ways(tree: Tree, node: int) -> str:
 
 def _leaf_text(tree: Tree, node: int) -> str:
     return f"value={tree.value_text(node)}  {tree.size_text(node)}"
-
-
-def _outputs(forest: Forest, tree: IntArray) -> IntArray:
-    """Return the output that each node adds to; -1 means all outputs."""
-    if forest.vectors is not None:
-        return np.full(len(tree), -1, dtype=np.int64)
-    return tree % forest.n_outputs
-
-
-def _all_depths(forest: Forest, tree: IntArray) -> IntArray:
-    """Return the depth of every node of all trees, computed level by level."""
-    depth = np.zeros(len(forest.feature), dtype=np.int64)
-    level = forest.tree_start[:-1]
-    while len(level):
-        inner = level[forest.feature[level] >= 0]
-        root = forest.tree_start[tree[inner]]
-        below = [root + forest.left[inner], root + forest.right[inner]]
-        for children in below:
-            depth[children] = depth[inner] + 1
-        level = np.concatenate(below)
-    return depth
 
 
 def _thresholds(forest: Forest, schema: Schema, divisions: Mapping[int, Division]) -> np.ndarray:

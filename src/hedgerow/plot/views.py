@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.inspection.views import Inspections
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.notebook import html_table, most_used
+from hedgerow.notebook import Viewed, most_used
 from hedgerow.peer_arguments import OF_IMPORTANCE, advised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from hedgerow.inspection.background import Columns, Kind
     from hedgerow.inspection.importance import AnyImportance
 
 
-class TreeViews(BoosterPart):
+class TreeViews(BoosterPart, Viewed):
     """Mixin of the booster that shows trees as tables, text and pictures."""
 
-    def _repr_html_(self) -> str:
-        # Notebooks show this text instead of the repr.
-        facts = {
+    def _facts(self) -> dict[str, object]:
+        return {
             "objective": self.model.objective,
             "rounds": f"{self.model.forest.n_rounds:,}",
             "trees": f"{self.model.forest.n_trees:,}",
             "columns": f"{self._schema.n_features:,}",
             "most used": most_used(self._schema.names, feature_importance(self.model, "split")),
         }
-        return html_table(type(self).__name__, facts)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """Return all nodes of all trees as a data frame, one row for each node.
@@ -192,8 +189,8 @@ class InspectionPictures(Inspections):
         most: int = 12,
         output: int | str | None = None,
         sample_weight: Any = None,
-    ) -> Figure:
-        """Plot partial dependence, one panel for each column.
+    ) -> AnyArray:
+        """Plot partial dependence, one panel for each column; return the axes of the panels.
 
         ``most`` and ``output`` are described in :func:`hedgerow.plot.plot_partial_dependence`, the
         other parameters in :meth:`partial_dependence`.

@@ -10,8 +10,8 @@ shift     difference between test rows and training rows at the splits of a colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.inspection import Importances, PartialDependence
+from hedgerow.inspection import Importances, PartialDependence, permutation_importance
 from hedgerow.metrics import scored_as
 from hedgerow.objectives import Objective
 from hedgerow.plot.classifier import calibration_of
@@ -177,7 +177,13 @@ def find(
     raw = booster.raw_scores(columns, n_jobs=n_jobs)
     n_rows = raw.shape[1]
     labels, target = _read_targets(objective, y, known, n_rows)
-    weight, query = check_weight(sample_weight, n_rows), _query(task, qid, n_rows)
+    if (task == "ranking") != (qid is not None):
+        raise ParameterError(
+            "a ranking model needs qid, the query of each row: pass qid."
+            if task == "ranking"
+            else "qid is for rankings: leave it out."
+        )
+    weight, query = check_weight(sample_weight, n_rows), read_qid(qid, n_rows)
     unseen = booster.unseen_categories
     has_chances = known is not None or task == "labels"
     probability = booster.from_raw(raw, "probability") if has_chances else None
@@ -186,7 +192,10 @@ def find(
     rows = sampled(n_rows, query)
     part = {name: column[rows] for name, column in columns.items()}
     some = Rows(target[rows], part_of(weight, rows), part_of(query, rows))
-    importance = _permutation(booster, part, labels[rows], known, some, n_jobs)
+    importance = permutation_importance(
+        booster.model, part, labels[rows], classes=known, sample_weight=some.weight,
+        qid=some.query, n_jobs=n_jobs,
+    )  # fmt: skip
     kind: Any = "probability" if has_chances else "value"
     kind = "raw" if task in ("ranking", "survival") else kind
     effects = booster.partial_dependence(
@@ -195,49 +204,29 @@ def find(
     corrected = partial(true_probabilities, booster.model)
     scored = Rows(target, weight, query)
     scores = tuple(scores_of(objective, _SCORES[task], scored, raw, corrected))
-    surprises = _surprising(objective, target, raw, (labels, predicted), n_surprises)
-    shifts = shifts_of(booster, part)
-    order = np.array([surprise.row for surprise in surprises], dtype=np.int64)
-    explanation, overview = _explained(booster, columns, part, order)
+    surprises: tuple[Surprise, ...] = ()
+    if objective.name not in _NO_LOSS_OF_ROWS and task != "ranking":
+        losses = objective.losses(target, raw)
+        surprises = tuple(
+            Surprise(row, _plain(labels[row]), _plain(predicted[row]), float(losses[row]))
+            for row in np.argsort(-losses, kind="stable")[:n_surprises].tolist()
+        )
+    explanation = overview = None
+    if booster.num_trees > 0:
+        overview = booster.explain(part)
+        if surprises:
+            at = [surprise.row for surprise in surprises]
+            explanation = booster.explain({name: column[at] for name, column in columns.items()})
     found = Findings(
         booster, task, columns, labels, known, probability, predicted, weight, query, scores,
-        importance, effects, shifts, unseen, surprises, (), explanation, overview,
+        importance, effects, shifts_of(booster, part), unseen, surprises, (), explanation, overview,
     )  # fmt: skip
-    return _with_warnings(found)
+    return replace(found, warnings=tuple(_warnings_of(found)))
 
 
 def part_of(values: AnyArray | None, rows: AnyArray) -> AnyArray | None:
     """Return some rows of an array that may be absent."""
     return None if values is None else values[rows]
-
-
-def _query(task: str, qid: Any, n_rows: int) -> IntArray | None:
-    if (task == "ranking") != (qid is not None):
-        raise ParameterError(
-            "a ranking model needs qid, the query of each row: pass qid."
-            if task == "ranking"
-            else "qid is for rankings: leave it out."
-        )
-    return read_qid(qid, n_rows)
-
-
-def _surprising(
-    objective: Objective,
-    target: FloatArray,
-    raw: FloatArray,
-    shown: tuple[AnyArray, AnyArray],
-    most: int,
-) -> tuple[Surprise, ...]:
-    """Return the rows with the largest losses; none if a row's loss depends on other rows."""
-    if objective.name in _NO_LOSS_OF_ROWS or scored_as(objective) == "ranking":
-        return ()
-    losses = objective.losses(target, raw)
-    order = np.argsort(-losses, kind="stable")[:most]
-    labels, predicted = shown
-    return tuple(
-        Surprise(int(row), _plain(labels[row]), _plain(predicted[row]), float(losses[row]))
-        for row in order
-    )
 
 
 def _plain(value: Any) -> Any:
@@ -278,22 +267,6 @@ def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
     return np.flatnonzero(np.isin(number, chosen))
 
 
-def _permutation(
-    booster: Booster,
-    X: Mapping[str, AnyArray],
-    y: AnyArray,
-    classes: AnyArray | None,
-    rows: Rows,
-    n_jobs: int | None,
-) -> Importances:
-    from hedgerow.inspection import permutation_importance
-
-    return permutation_importance(
-        booster.model, X, y, n_repeats=5, classes=classes, n_jobs=n_jobs,
-        sample_weight=rows.weight, qid=rows.query,
-    )  # fmt: skip
-
-
 def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
     """Return the shift of each column: how its splits divide these rows and training rows.
 
@@ -332,89 +305,44 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _explained(
-    booster: Booster, X: Mapping[str, AnyArray], part: Mapping[str, AnyArray], rows: IntArray
-) -> tuple[Any, Any]:
-    """Return SHAP values of the surprising rows, and of the sample."""
-    explain = getattr(booster, "explain", None)
-    if explain is None or booster.num_trees == 0:
-        return None, None
-    overview = explain(part)
-    if len(rows) == 0:
-        return None, overview
-    return explain({name: column[rows] for name, column in X.items()}), overview
-
-
-def _with_warnings(found: Findings) -> Findings:
-    """Add warnings to the findings."""
-    from dataclasses import replace
-
-    texts = [*_leaks(found), *_unseen(found), *_shifted(found), *_doubts(found)]
-    return replace(found, warnings=tuple(texts))
-
-
-def _leaks(found: Findings) -> list[str]:
-    gain = found.booster.importance("gain")
-    if len(gain.names) < 2 or not gain.values.any():
-        return []
+def _warnings_of(found: Findings) -> Iterator[str]:
+    """Yield what to look at before the model is used."""
+    n_rows, gain = len(found.y), found.booster.importance("gain")
     first = gain.order[0]
-    share = float(gain.values[first])
-    if share < STRONG_SHARE:
-        return []
-    text = (
-        f"Leakage? Column {gain.names[first]!r} alone has {share:.0%} of the gain. Make sure that "
-        "it is known at prediction time, and is not derived from the target."
-    )
-    return [text]
-
-
-def _unseen(found: Findings) -> list[str]:
-    n_rows = len(found.y)
-    return [
-        f"Unseen categories: {count:,} of {n_rows:,} rows ({count / n_rows:.1%}) hold a value of "
-        f"column {name!r} that no training row had."
-        for name, count in found.unseen.items()
-    ]
-
-
-def _shifted(found: Findings) -> list[str]:
-    return [
-        f"Drift: the splits of column {name!r} divide these rows differently than the training "
-        f"rows (shift {shift:.2f}; 0 is none, above {STRONG_SHIFT} is large)."
-        for name, shift in list(found.shifts.items())[:5]
-        if shift > STRONG_SHIFT
-    ]
-
-
-def _doubts(found: Findings) -> list[str]:
-    texts = []
-    if len(found.y) < _FEWEST:
-        texts.append(f"Few rows: {len(found.y)}. The intervals show how uncertain the scores are.")
-    first = found.scores[0]
-    better = first.low > first.constant if first.higher_is_better else first.high < first.constant
+    if len(gain.names) > 1 and gain.values[first] >= STRONG_SHARE:
+        yield (
+            f"Leakage? Column {gain.names[first]!r} alone has {gain.values[first]:.0%} of the "
+            "gain. Make sure that it is known at prediction time, and not derived from the target."
+        )
+    for name, count in found.unseen.items():
+        yield (
+            f"Unseen categories: {count:,} of {n_rows:,} rows ({count / n_rows:.1%}) hold a value "
+            f"of column {name!r} that no training row had."
+        )
+    for name, shift in list(found.shifts.items())[:5]:
+        if shift > STRONG_SHIFT:
+            yield (
+                f"Drift: the splits of column {name!r} divide these rows differently than the "
+                f"training rows (shift {shift:.2f}; 0 is none, above {STRONG_SHIFT} is large)."
+            )
+    if n_rows < _FEWEST:
+        yield f"Few rows: {n_rows}. The intervals show how uncertain the scores are."
+    score = found.scores[0]
+    better = score.low > score.constant if score.higher_is_better else score.high < score.constant
     if not better:
-        texts.append(
-            f"No better than a constant: the interval of {first.name} includes "
-            f"{first.constant:.4g}, the score of one prediction for all rows."
+        yield (
+            f"No better than a constant: the interval of {score.name} includes "
+            f"{score.constant:.4g}, the score of one prediction for all rows."
         )
-    return [*texts, *_miscalibrated(found)]
-
-
-def _miscalibrated(found: Findings) -> list[str]:
-    if found.probability is None or found.classes is None or len(found.y) < _FEWEST:
-        return []
-    labels = list(enumerate(found.classes.tolist()))
-    errors = [
-        (
-            label,
-            calibration_of(
-                found.y == label, found.probability[:, k], sample_weight=found.weight
-            ).error,
-        )
-        for k, label in (labels[1:] if len(labels) == 2 else labels)
-    ]
-    return [
-        f"Probabilities of class {label!r} are off by {error:.3f} on average: see the calibration."
-        for label, error in errors
-        if error > _STRONG_ERROR
-    ]
+    if found.probability is None or found.classes is None or n_rows < _FEWEST:
+        return
+    for k, label in enumerate(found.classes.tolist()):
+        if len(found.classes) == 2 and k == 0:
+            continue
+        own = found.probability[:, k]
+        error = calibration_of(found.y == label, own, sample_weight=found.weight).error
+        if error > _STRONG_ERROR:
+            yield (
+                f"Probabilities of class {label!r} are off by {error:.3f} on average: see the "
+                "calibration."
+            )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hedgerow.errors import printable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STYLE = """
@@ -21,7 +22,7 @@ p.lead, caption, td.what { color: #52606d; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; }
 th:first-child, td:first-child, th.what, td.what { text-align: left; }
-td.best { font-weight: 700; }
+td.best { font-weight: 700; } .scroll { overflow-x: auto; margin: .8rem 0; }
 figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: #52606d; overflow-wrap: anywhere; }
 """
@@ -35,6 +36,15 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def inline_plot(
+    size: tuple[float, float], draw: Callable[[Axes], object], caption: str, kind: str = ""
+) -> str:
+    """Return a new figure of some width and height on whose axes ``draw`` draws, as inline SVG."""
+    figure = new_figure(*size)
+    draw(figure.add_subplot())
+    return inline_figure(figure, caption, kind)
 
 
 def inline_figure(figure: Figure, caption: str, kind: str = "") -> str:
@@ -60,16 +70,22 @@ def escaped(text: object) -> str:
 
 
 def table_html(
-    head: Sequence[str], rows: Sequence[Sequence[object]], words: Sequence[int] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    words: Sequence[int] = (),
+    best: Collection[tuple[int, int]] = (),
 ) -> str:
-    """Return a table that scrolls if it is too wide; the first column and ``words`` hold text."""
-    kinds = [' class="what"' if k in words else "" for k in range(len(head))]
-    top = "".join(f"<th{kind}>{escaped(text)}</th>" for kind, text in zip(kinds, head, strict=True))
+    """Return a table that scrolls if it is too wide, with columns of words and the best cells."""
+
+    def cell(tag: str, row: int, column: int, text: object) -> str:
+        kind = "what" if column in words else "best" if (row, column) in best else ""
+        named = f' class="{kind}"' if kind else ""
+        return f"<{tag}{named}>{escaped(text)}</{tag}>"
+
+    top = "".join(cell("th", -1, k, text) for k, text in enumerate(head))
     body = "\n".join(
-        "<tr>"
-        + "".join(f"<td{kind}>{escaped(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
-        + "</tr>"
-        for row in rows
+        f"<tr>{''.join(cell('td', place, k, text) for k, text in enumerate(row))}</tr>"
+        for place, row in enumerate(rows)
     )
     return (
         f'<div class="scroll"><table><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody>'

@@ -251,16 +251,8 @@ def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]
         seconds = time.perf_counter() - start
         train_score, train_loss = _scores(estimator, split, split.X_train, split.y_train)
         test_score, test_loss = _scores(estimator, split, split.X_test, split.y_test)
-        yield Result(
-            rung,
-            estimator,
-            train_score,
-            test_score,
-            train_loss,
-            test_loss,
-            seconds,
-            *_size(estimator),
-        )
+        scores = (train_score, test_score, train_loss, test_loss)
+        yield Result(rung, estimator, *scores, seconds, *_size(estimator))
 
 
 def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[float, float]:
@@ -309,14 +301,9 @@ def score_names(task: str) -> tuple[str, str]:
 def ladder_header(task: str) -> str:
     """Return the two lines above the table."""
     score, loss = score_names(task)
-    above = f"{'':22}{score:^18}  {loss:^18}"
-    return (
-        above.rstrip()
-        + "\n"
-        + f"{'rung':22}"
-        + "  ".join([f"{'train':>9}{'test':>9}"] * 2)
-        + (f"{'time':>10}{'trees':>7}{'leaves':>8}")
-    )
+    parts = "  ".join([f"{'train':>9}{'test':>9}"] * 2)
+    below = f"{'rung':22}{parts}{'time':>10}{'trees':>7}{'leaves':>8}"
+    return f"{'':22}{score:^18}  {loss:^18}".rstrip() + f"\n{below}"
 
 
 def ladder_row(result: Result) -> str:

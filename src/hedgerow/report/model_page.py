@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hedgerow import __version__
-from hedgerow.arrays import distinct
+from hedgerow.arrays import AnyArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.data.crosses import brief_value
-from hedgerow.inspection import Effect, Importances, explained_importance
+from hedgerow.data.reading.temporal import text_of_ticks
+from hedgerow.data.schema import Column
+from hedgerow.inspection import explained_importance
+from hedgerow.plot import style as s
 from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
 from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
 from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.style import COLOURS, INK, MEDIUM, cell_text, rounded, short, short_names
-from hedgerow.report.findings import STRONG_SHIFT, Findings, Surprise
-from hedgerow.report.html import STYLE, escaped, inline_figure, new_figure, page_html, table_html
+from hedgerow.report.findings import STRONG_SHIFT, Findings
+from hedgerow.report.html import (
+    STYLE,
+    escaped,
+    inline_figure,
+    inline_plot,
+    new_figure,
+    page_html,
+    table_html,
+)
 from hedgerow.report.predictions import predictions_html
 
 _PANELS = 9
@@ -56,7 +67,6 @@ _SHOWN_RAW = ("ranking", "survival")
 _STYLE = (
     STYLE
     + """
-.scroll { overflow-x: auto; margin: .8rem 0; }
 .warnings { background: #fff4e5; border-left: 4px solid #d55e00; padding: .6rem 1rem;
             margin: 1rem 0; overflow-wrap: anywhere; }
 .warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
@@ -148,9 +158,9 @@ def _scores(found: Findings) -> str:
     rows = [
         (
             f"{score.name} {'↑' if score.higher_is_better else '↓'}",
-            rounded(score.value),
-            f"{rounded(score.low)} … {rounded(score.high)}",
-            rounded(score.constant),
+            s.rounded(score.value),
+            f"{s.rounded(score.low)} … {s.rounded(score.high)}",
+            s.rounded(score.constant),
         )
         for score in found.scores
     ]
@@ -161,13 +171,12 @@ def _scores(found: Findings) -> str:
 def _curve(booster: Booster) -> list[str]:
     if not any(scores for curves in booster.evals_result.values() for scores in curves.values()):
         return []
-    figure = new_figure(7.0, 3.6)
-    plot_history(booster.model, ax=figure.add_subplot())
     ended = booster.stopped_by
     caption = "Score after each round of training."
     if ended is not None:
         caption += f" It ended by: {ended.replace('_', ' ')}."
-    return ["<h2>Learning curve</h2>", inline_figure(figure, caption, "wide")]
+    drawn = inline_plot((7.0, 3.6), lambda ax: plot_history(booster.model, ax=ax), caption, "wide")
+    return ["<h2>Learning curve</h2>", drawn]
 
 
 def _importances(found: Findings) -> list[str]:
@@ -178,8 +187,10 @@ def _importances(found: Findings) -> list[str]:
     if found.overview is not None:
         shap = explained_importance(found.overview)
         known.insert(1, (shap, "Mean absolute SHAP value, with 95% intervals."))
+    most = 15
+    size = (6.0, 1.0 + 0.28 * min(len(found.permutation.names), most + 1))
     drawn = [
-        inline_figure(_importance_figure(own), caption)
+        inline_plot(size, partial(plot_importance, own, most=most), caption)
         for own, caption in known
         if own.values.any()
     ]
@@ -189,23 +200,15 @@ def _importances(found: Findings) -> list[str]:
     return parts + _beeswarm(found)
 
 
-def _importance_figure(found: Importances) -> Any:
-    most = 15
-    n_bars = min(len(found.names), most + 1)
-    figure = new_figure(6.0, 1.0 + 0.28 * n_bars)
-    plot_importance(found, figure.add_subplot(), most=most)
-    return figure
-
-
 def _beeswarm(found: Findings) -> list[str]:
     explanation = found.overview
     if explanation is None or (explanation.output_names and found.classes is not None):
         return []
     output, named = _shown_output(found)
-    figure = new_figure(7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
-    plot_beeswarm(explanation, figure.add_subplot(), output=output)
+    size = (7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
+    draw = partial(plot_beeswarm, explanation, output=output)
     caption = f"SHAP values of the rows{named}, by the value of the column."
-    return [inline_figure(figure, caption, "wide")]
+    return [inline_plot(size, draw, caption, "wide")]
 
 
 def _shown_output(found: Findings) -> tuple[int | None, str]:
@@ -218,27 +221,25 @@ def _shown_output(found: Findings) -> tuple[int | None, str]:
         return None, ""
     place = len(names) // 2 if found.task == "quantiles" else 0
     what = "level" if found.task == "quantiles" else "output"
-    return place, f" for {what} {short(names[place], 40)}"
+    return place, f" for {what} {s.short(names[place], 40)}"
 
 
 def _dependence(found: Findings) -> list[str]:
-    order = [found.permutation.names[k] for k in found.permutation.order]
-    used = [
-        name for name in order
-        if found.permutation.total[found.permutation.names.index(name)] != 0.0
-    ]  # fmt: skip
-    chosen = used[:_PANELS]
-    if not chosen:
+    importances = found.permutation
+    used = [importances.names[k] for k in importances.order if importances.total[k] != 0.0]
+    if not used:
         return []
     outputs, note = _outputs(found)
+    label = _axis_label(found)
     drawn = []
-    for name in chosen:
+    for effect in (found.effects[name] for name in used[:_PANELS]):
         figure = new_figure(4.4, 3.0)
         axes = figure.add_subplot()
-        effect = found.effects[name]
         draw_effect(axes, effect, outputs)
-        axes.set_ylabel(_axis_label(found), color=INK, fontsize=MEDIUM)
-        drawn.append(inline_figure(figure, _caption(effect, found, outputs)))
+        s.name_axes(axes, y=label)
+        values = effect.values.reshape(len(effect.positions), -1)[:, outputs]
+        ends = f"from {s.rounded(values.min())} to {s.rounded(values.max())}"
+        drawn.append(inline_figure(figure, f"{effect.name}: {label} {ends}"))
     return [
         "<h2>Effects of the strongest columns</h2>",
         f'<p class="lead">{note} Grey bars show where the rows are.</p>',
@@ -256,14 +257,14 @@ def _outputs(found: Findings) -> tuple[list[int], str]:
         what = what if found.probability is None else "Mean probability"
         return _lines_of(n_outputs, found.booster.output_names, f"{what} of each output")
     if n_outputs == 2:
-        label = escaped(short(found.classes.tolist()[1]))
+        label = escaped(s.short(found.classes.tolist()[1]))
         return [1], f"Mean probability of class {label}, with the column set to each value in turn."
     return _lines_of(n_outputs, found.classes.tolist(), "Mean probability of each class")
 
 
 def _lines_of(n_outputs: int, names: Sequence[object], what: str) -> tuple[list[int], str]:
-    shown = list(range(min(n_outputs, len(COLOURS))))
-    own = [escaped(short(names[k], 20)) for k in shown]
+    shown = list(range(min(n_outputs, len(s.COLOURS))))
+    own = [escaped(s.short(names[k], 20)) for k in shown]
     named = ", ".join(f"{name} ({line})" for name, line in zip(own, _LINES, strict=False))
     return shown, f"{what}, with the column set to each value in turn: {named}."
 
@@ -274,71 +275,44 @@ def _axis_label(found: Findings) -> str:
     return "mean prediction" if found.probability is None else "mean probability"
 
 
-def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
-    values = effect.values.reshape(len(effect.positions), -1)[:, list(outputs)]
-    ends = f"from {rounded(values.min())} to {rounded(values.max())}"
-    return f"{effect.name}: {_axis_label(found)} {ends}"
-
-
 def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
         return [_NO_SURPRISES] if found.task in _SHOWN_RAW else []
-    names = _strongest_names(found)
-    head = ("row", "true", "predicted", "loss", *short_names(names, 24))
-    rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
-    parts = [
-        "<h2>The most surprising rows</h2>",
-        _OF_SURPRISES,
-        table_html(head, rows),
-    ]
+    strongest = [found.permutation.names[k] for k in found.permutation.order[:5]]
+    names = [name for name in strongest if name in found.X]
+    head = ("row", "true", "predicted", "loss", *s.short_names(names, 24))
+    rows = []
+    for surprise in found.surprises:
+        shown = _shown(surprise.predicted)
+        if found.probability is not None and found.classes is not None:
+            shown = f"{shown} ({found.probability[surprise.row].max():.2f})"
+        values = [s.cell_text(_python(found.X[name][surprise.row])) for name in names]
+        true, loss = _shown(surprise.target), s.rounded(surprise.loss)
+        rows.append((surprise.row, true, shown, loss, *values))
+    parts = ["<h2>The most surprising rows</h2>", _OF_SURPRISES, table_html(head, rows)]
     if found.explanation is None:
         return parts
     drawn = []
+    outputs, size = found.explanation.output_names, len(found.explanation.feature_names)
     for place, surprise in enumerate(found.surprises):
-        figure = new_figure(6.6, 1.3 + 0.34 * min(11, len(found.explanation.feature_names)))
+        figure = new_figure(6.6, 1.3 + 0.34 * min(11, size))
         axes = figure.add_subplot()
-        output = _output_of(found, surprise)
+        output, named = _shown_output(found)
+        if outputs and found.classes is not None:  # the predicted class
+            output = found.classes.tolist().index(surprise.predicted)
         plot_waterfall(found.explanation, place, axes, output=output)
         axes.set_title("", loc="left")
         true, predicted = _shown(surprise.target), _shown(surprise.predicted)
         caption = f"Row {surprise.row}: true {true}, predicted {predicted}"
-        caption += "" if found.classes is not None else _shown_output(found)[1]
+        caption += "" if found.classes is not None else named
         drawn.append(inline_figure(figure, caption, "wide"))
     return [*parts, *drawn]
-
-
-def _output_of(found: Findings, surprise: Surprise) -> int | None:
-    """Return the output of the predicted class."""
-    names = tuple(found.explanation.output_names)
-    if not names or found.classes is None:
-        return _shown_output(found)[0]
-    return found.classes.tolist().index(surprise.predicted)
-
-
-def _strongest_names(found: Findings) -> list[str]:
-    names = [found.permutation.names[k] for k in found.permutation.order[:5]]
-    return [name for name in names if name in found.X]
-
-
-def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> list[object]:
-    shown = _shown(surprise.predicted)
-    if found.probability is not None and found.classes is not None:
-        p = float(found.probability[surprise.row].max())
-        shown = f"{shown} ({p:.2f})"
-    values = [cell_text(_python(found.X[name][surprise.row])) for name in names]
-    return [
-        surprise.row,
-        _shown(surprise.target),
-        shown,
-        rounded(surprise.loss),
-        *values,
-    ]
 
 
 def _shown(value: object) -> str:
     """Return text for a target or a prediction; several values with commas."""
     parts = value if isinstance(value, tuple) else (value,)
-    return ", ".join(cell_text(_python(part)) for part in parts[:6])
+    return ", ".join(s.cell_text(_python(part)) for part in parts[:6])
 
 
 def _python(value: Any) -> Any:
@@ -349,7 +323,7 @@ def _drift(found: Findings) -> list[str]:
     shown = [(name, shift) for name, shift in found.shifts.items() if shift > 0.0][:10]
     if not shown:
         return []
-    names = short_names(name for name, _ in shown)
+    names = s.short_names(name for name, _ in shown)
     rows = [
         (name, f"{shift:.3f}", "much" if shift > STRONG_SHIFT else "little")
         for name, (_, shift) in zip(names, shown, strict=True)
@@ -415,32 +389,35 @@ def _columns(found: Findings) -> list[str]:
     columns = found.booster.model.schema.columns
     rows = []
     listed = columns[:_COLUMNS_LISTED]
-    for name, column in zip(short_names(column.name for column in listed), listed, strict=True):
+    for name, column in zip(s.short_names(column.name for column in listed), listed, strict=True):
         values = found.X.get(column.name)
-        rows.append((name, column.kind, *_facts_of(column, values)))
+        facts = ("", "") if values is None else _facts_of(column, values)
+        rows.append((name, column.temporal or column.kind, *facts))
     more = len(columns) - _COLUMNS_LISTED
     note = f"<p>{more} more columns are not listed.</p>" if more > 0 else ""
     table = table_html(("column", "kind", "missing", "values"), rows, words=(1, 3))
     return ["<h2>The data</h2>", table, note]
 
 
-def _facts_of(column: Any, values: Any) -> tuple[str, str]:
-    if values is None:
-        return "", ""
-    if values.dtype == object or values.dtype.kind in "UT":
-        texts = [value for value in values.tolist() if value is not None and value == value]
-        missing = len(values) - len(texts)
+def _facts_of(column: Column, values: AnyArray) -> tuple[str, str]:
+    """Return the share of missing values, and the range or the most frequent of the others."""
+    (known,) = s.table_columns({column.name: values}, (column.name,))
+    numbers = s.in_numbers(known)
+    if numbers.dtype == object:
+        texts = [str(value) for value in known if value is not None]
         different, counts = np.unique(np.array(texts, dtype=str), return_counts=True)
         most = different[np.argsort(-counts, kind="stable")[:3]]
-        shown = ", ".join(short(text, 16) for text in most.tolist())
         more = f" … ({len(different)} in all)" if len(different) > 3 else ""
-        return f"{missing / len(values):.1%}", f"{shown}{more}"
-    numbers = values.astype(np.float64)
-    present = numbers[np.isfinite(numbers)]
-    share = f"{np.isnan(numbers).mean():.1%}"
+        shown = ", ".join(s.short(text, 16) for text in most.tolist())
+        return f"{1.0 - len(texts) / len(known):.1%}", f"{shown}{more}"
+    share, present = f"{np.isnan(numbers).mean():.1%}", numbers[np.isfinite(numbers)]
     if len(present) == 0:
         return share, "none"
     if column.kind == "category":
         return share, f"{len(distinct(present))} different"
-    low, middle, high = np.percentile(present, [0, 50, 100])
-    return share, f"{rounded(low)} … {rounded(middle)} … {rounded(high)}"
+    temporal = s.held_temporal(known)
+    ends = np.percentile(present, [0, 50, 100]).tolist()
+    texts = [
+        s.rounded(end) if temporal is None else text_of_ticks(round(end), temporal) for end in ends
+    ]
+    return share, " … ".join(texts)

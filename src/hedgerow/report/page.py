@@ -13,11 +13,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.data import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
-from hedgerow.report.html import inline_figure, new_figure, page_html
+from hedgerow.report.html import inline_figure, inline_plot, page_html, table_html
 from hedgerow.report.ladder import Result, Split, score_names, squared_errors
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
@@ -48,16 +48,20 @@ def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
         f'<p class="lead">{lead}</p>',
         _table(results, score, loss),
         "<h2>Train and test score</h2>",
-        inline_figure(
-            _draw_scores(results, score), f"{score} of each rung; further right is better."
+        inline_plot(
+            (9.0, 0.5 + 0.34 * len(results)), lambda axes: _draw_scores(axes, results, score),
+            f"{score} of each rung; further right is better.",
         ),
-    ]
+    ]  # fmt: skip
     curves = _curves(results, split)
     if curves:
         parts += [
             "<h2>Test loss, tree by tree</h2>",
-            inline_figure(_draw_curves(curves, loss), f"{loss} on the test rows after each round."),
-        ]
+            inline_plot(
+                (9.0, 4.6), lambda axes: _draw_curves(axes, curves, loss),
+                f"{loss} on the test rows after each round.",
+            ),
+        ]  # fmt: skip
     parts += _trees(results, split)
     return page_html(f"The ladder on {title}", parts)
 
@@ -65,39 +69,20 @@ def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
 def _table(results: Sequence[Result], score: str, loss: str) -> str:
     best_score = max(result.test_score for result in results)
     best_loss = min(result.test_loss for result in results)
-    head = "".join(
-        f"<th>{text}</th>"
-        for text in ("rung", f"train {score}", f"test {score}", f"train {loss}", f"test {loss}",
-                     "seconds", "trees", "leaves")
-    )  # fmt: skip
-    rows = []
-    for result in results:
-        cells = [
-            f"<td>{html.escape(result.rung.name)}</td>",
-            f"<td>{result.train_score:.3f}</td>",
-            _cell(result.test_score, best_score),
-            f"<td>{result.train_loss:.3f}</td>",
-            _cell(result.test_loss, best_loss),
-            f"<td>{result.seconds:.2f}</td>",
-            f"<td>{result.n_trees:,}</td>",
-            f"<td>{result.n_leaves:,}</td>",
-            f'<td class="what">{html.escape(result.rung.what)}</td>',
-        ]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        f'<table><thead><tr>{head}<th class="what">what is new</th></tr></thead>\n'
-        f"<tbody>{chr(10).join(rows)}</tbody></table>"
-    )
+    scores = (f"train {score}", f"test {score}", f"train {loss}", f"test {loss}")
+    rows, best = [], set()
+    for place, result in enumerate(results):
+        numbers = (result.train_score, result.test_score, result.train_loss, result.test_loss)
+        size = (f"{result.seconds:.2f}", f"{result.n_trees:,}", f"{result.n_leaves:,}")
+        texts = [f"{number:.3f}" for number in numbers]
+        rows.append((result.rung.name, *texts, *size, result.rung.what))
+        best |= {(place, 2)} if result.test_score == best_score else set()
+        best |= {(place, 4)} if result.test_loss == best_loss else set()
+    head = ("rung", *scores, "seconds", "trees", "leaves", "what is new")
+    return table_html(head, rows, (8,), best)
 
 
-def _cell(value: float, best: float) -> str:
-    kind = ' class="best"' if value == best else ""
-    return f"<td{kind}>{value:.3f}</td>"
-
-
-def _draw_scores(results: Sequence[Result], score: str) -> Figure:
-    figure = new_figure(9.0, 0.5 + 0.34 * len(results))
-    axes = figure.add_subplot()
+def _draw_scores(axes: Axes, results: Sequence[Result], score: str) -> None:
     places = np.arange(len(results))[::-1]
     train = [result.train_score for result in results]
     test = [result.test_score for result in results]
@@ -111,7 +96,6 @@ def _draw_scores(results: Sequence[Result], score: str) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#e4e7eb")
     axes.set_axisbelow(True)
-    return figure
 
 
 def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
@@ -141,11 +125,9 @@ def _staged_loss(estimator: Any, split: Split) -> FloatArray:
     return np.array(losses)
 
 
-def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
+def _draw_curves(axes: Axes, curves: dict[str, FloatArray], loss: str) -> None:
     from matplotlib import colormaps
 
-    figure = new_figure(9.0, 4.6)
-    axes = figure.add_subplot()
     colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(curves)))
     styles = ("-", "--", "-.", ":")
     for number, (name, curve) in enumerate(curves.items()):
@@ -160,7 +142,6 @@ def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#e4e7eb")
-    return figure
 
 
 def _trees(results: Sequence[Result], split: Split) -> list[str]:

@@ -13,17 +13,21 @@ rankings            mean grade of the rows by their predicted position in the qu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
 from hedgerow.objectives.distributions.losses import DistributionLoss
+from hedgerow.plot import style as s
 from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
-from hedgerow.plot.style import COLOURS, DASHES, INK, LINE, MEDIUM, SMALL, finish, short
 from hedgerow.report.findings import SAMPLE, Findings, part_of
-from hedgerow.report.html import inline_figure, new_figure, table_html
+from hedgerow.report.html import inline_figure, inline_plot, new_figure, table_html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST_PANELS = 6
 _PLACES = 15
@@ -56,43 +60,49 @@ def _panels(drawn: Sequence[str]) -> str:
 def _of_classes(found: Findings) -> list[str]:
     assert found.classes is not None
     labels = found.classes.tolist()
-    calibration = new_figure(4.6, 4.4)
-    axes = calibration.add_subplot()
-    plot_calibration(found.y, found.probability, labels, axes, sample_weight=found.weight)
     n = min(len(labels), 20)
-    confusion = new_figure(max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n))
-    plot_confusion(found.y, found.predicted, labels, confusion.add_subplot())
     drawn = [
-        inline_figure(
-            calibration, "Share that came true by predicted probability, with 95% intervals."
+        inline_plot(
+            (4.6, 4.4),
+            lambda ax: plot_calibration(
+                found.y, found.probability, labels, ax, sample_weight=found.weight
+            ),
+            "Share that came true by predicted probability, with 95% intervals.",
         ),
-        inline_figure(confusion, "Rows by true and predicted class; shades are shares of a row."),
+        inline_plot(
+            (max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n)),
+            lambda ax: plot_confusion(found.y, found.predicted, labels, ax),
+            "Rows by true and predicted class; shades are shares of a row.",
+        ),
     ]
     return ["<h2>Calibration and confusion</h2>", _panels(drawn)]
 
 
 def _of_labels(found: Findings) -> list[str]:
-    assert found.probability is not None
-    drawn = []
-    for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]:
-        figure = new_figure(4.6, 4.4)
-        plot_calibration(
-            found.y[:, k], found.probability[:, k], [0.0, 1.0], figure.add_subplot(),
-            sample_weight=found.weight,
-        )  # fmt: skip
-        caption = f"Label {short(name, 40)}: share that came true by predicted probability."
-        drawn.append(inline_figure(figure, caption))
+    chances = found.probability
+    assert chances is not None
+
+    def draw(ax: Axes, k: int) -> None:
+        plot_calibration(found.y[:, k], chances[:, k], [0, 1], ax, sample_weight=found.weight)
+
+    drawn = [
+        inline_plot(
+            (4.6, 4.4), partial(draw, k=k),
+            f"Label {s.short(name, 40)}: share that came true by predicted probability.",
+        )
+        for k, name in enumerate(found.booster.output_names[:_MOST_PANELS])
+    ]  # fmt: skip
     return ["<h2>Calibration</h2>", _panels(drawn)]
 
 
 def _of_numbers(found: Findings) -> list[str]:
+    true, predicted = (np.atleast_2d(values.T) for values in (found.y, found.predicted))
+    captions = [f"Target {s.short(name, 40)}" for name in found.booster.output_names]
     if found.y.ndim == 1:
-        drawn = [_agreement(found.y, found.predicted, "True values against predictions")]
-    else:
-        drawn = [
-            _agreement(found.y[:, k], found.predicted[:, k], f"Target {short(name, 40)}")
-            for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]
-        ]
+        captions = ["True values against predictions"]
+    drawn = [
+        _agreement(*own) for own in zip(true, predicted, captions[:_MOST_PANELS], strict=False)
+    ]
     return ["<h2>Predictions</h2>", _panels(drawn)]
 
 
@@ -138,8 +148,6 @@ def effective_rows(weight: FloatArray | None, n_rows: int) -> float:
 
 def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
     """Plot true values against predictions."""
-    figure = new_figure(4.6, 4.2)
-    ax = figure.add_subplot()
     predicted = np.asarray(predicted, dtype=np.float64)
     rows = np.arange(len(true))
     if len(rows) > SAMPLE:
@@ -148,20 +156,16 @@ def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
     low, high = (float(edge) for edge in np.percentile(both, [0.5, 99.5]))
     span = (high - low) or 1.0
     ends = low - 0.03 * span, high + 0.03 * span
-    ax.plot(ends, ends, color=LINE, lw=0.9, ls=(0, (2, 2)))
-    ax.plot(
-        predicted[rows], true[rows], "o", ms=3, mew=0, color=COLOURS[0], alpha=0.35,
-        rasterized=len(rows) > 500,
-    )  # fmt: skip
-    finish(ax, "y")
-    ax.set(xlim=ends, ylim=ends)
-    _name_axes(ax, "prediction", "true value")
-    return inline_figure(figure, f"{caption}; on the line they are equal.")
 
+    def draw(ax: Axes) -> None:
+        ax.plot(ends, ends, color=s.LINE, lw=0.9, ls=(0, (2, 2)))
+        style: dict[str, Any] = {"color": s.COLOURS[0], "rasterized": len(rows) > 500}
+        ax.plot(predicted[rows], true[rows], "o", ms=3, mew=0, alpha=0.35, **style)
+        s.finish(ax, "y")
+        ax.set(xlim=ends, ylim=ends)
+        s.name_axes(ax, "prediction", "true value")
 
-def _name_axes(ax: Any, x: str, y: str) -> None:
-    ax.set_xlabel(x, color=INK, fontsize=MEDIUM)
-    ax.set_ylabel(y, color=INK, fontsize=MEDIUM)
+    return inline_plot((4.6, 4.2), draw, f"{caption}; on the line they are equal.")
 
 
 def _of_times(found: Findings) -> list[str]:
@@ -174,13 +178,13 @@ def _of_times(found: Findings) -> list[str]:
         own = third == k
         if own.any():
             at, share = survivors(times[own], happened[own], part_of(found.weight, own))
-            style = {"color": COLOURS[k], "ls": DASHES[k]}
+            style = {"color": s.COLOURS[k], "ls": s.DASHES[k]}
             ax.plot(at, share, drawstyle="steps-post", lw=1.8, label=name, **style)
-    finish(ax, "y")
+    s.finish(ax, "y")
     ax.set_ylim(0.0, 1.02)
     ax.set_xlim(0.0, float(np.quantile(times, 0.98)))
-    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    _name_axes(ax, "time", "share without the event")
+    s.literal_legend(ax, labelcolor=s.INK)
+    s.name_axes(ax, "time", "share without the event")
     caption = (
         "Rows without the event by time, in three groups of predicted risk (Kaplan-Meier). The "
         "further apart the curves, the better the model separates the groups."
@@ -220,13 +224,13 @@ def _of_ranking(found: Findings) -> list[str]:
     ):
         mean = _by_place(found, keys, tie)
         at = np.arange(1, len(mean) + 1)
-        style = {"color": COLOURS[k], "ls": DASHES[k]}
+        style = {"color": s.COLOURS[k], "ls": s.DASHES[k]}
         ax.plot(at, mean, "o", ms=4, lw=1.8, label=name, **style)
     every = float(np.average(grades, weights=found.weight))
-    ax.axhline(every, color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
-    finish(ax, "y")
-    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    _name_axes(ax, "position in the query", "mean grade")
+    ax.axhline(every, color=s.LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
+    s.finish(ax, "y")
+    s.literal_legend(ax, labelcolor=s.INK)
+    s.name_axes(ax, "position in the query", "mean grade")
     caption = "Mean grade of the rows at each position of their query, in the order of the model."
     return ["<h2>Order of the rows</h2>", inline_figure(figure, caption)]
 

@@ -7,7 +7,9 @@ drawn, because the rows of a query depend on each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -45,14 +47,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The scored rows.
-
-    Attributes
-    ----------
-    target : float64 (n_rows,) or (n_rows, n_targets)
-    weight : float64 (n_rows,), or None
-    query : int64 (n_rows,), or None
-    """
+    """The scored rows; ``target`` has shape (n_rows,) or (n_rows, n_targets)."""
 
     target: FloatArray
     weight: FloatArray | None
@@ -81,20 +76,29 @@ def scores_of(
     metrics = make_metrics(list(names), objective) if names else ()
     if not _is_among(objective, names):
         metrics = (*metrics, *make_metrics(None, objective))
-    start = _constant(objective, rows)
+    start = np.zeros(objective.n_outputs)  # of rankings, any constant
+    if rows.query is None:
+        start = objective.initial_score(rows.target, rows.weight)
     constant = np.repeat(start[:, None], len(rows.target), axis=1)
-    models = (raw, corrected or _unchanged), (constant, _unchanged)
     rng = np.random.default_rng(0)
     draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
-    found = [_score(metric, objective, rows, models, draws) for metric in metrics]
-    return [score for score in found if score is not None]
-
-
-def _constant(objective: Objective, rows: Rows) -> FloatArray:
-    """Return the raw scores of the best constant; for rankings, of any constant."""
-    if rows.query is not None:
-        return np.zeros(objective.n_outputs)
-    return objective.initial_score(rows.target, rows.weight)
+    every = _Draw(np.arange(len(rows.target)), rows.query)
+    found = []
+    for metric in metrics:
+        score = partial(_score, metric, objective, rows)
+        try:
+            value, base = score(every, raw, corrected), score(every, constant)
+        except DataError:  # rows of one class only
+            continue
+        values = []
+        for draw in draws:
+            with suppress(DataError):
+                values.append(score(draw, raw, corrected))
+        finite = np.array(values)[np.isfinite(values)]
+        low, high = np.percentile(finite, [2.5, 97.5]) if len(finite) else (np.nan, np.nan)
+        better = metric.higher_is_better
+        found.append(Score(metric.name, value, float(low), float(high), base, better))
+    return found
 
 
 def _is_among(objective: Objective, names: Sequence[str]) -> bool:
@@ -118,43 +122,19 @@ def _score(
     metric: Metric,
     objective: Objective,
     rows: Rows,
-    models: tuple[tuple[FloatArray, Link], tuple[FloatArray, Link]],
-    draws: Sequence[_Draw],
-) -> Score | None:
-    every = _Draw(np.arange(len(rows.target)), rows.query)
-
-    def score(model: tuple[FloatArray, Link], draw: _Draw) -> float:
-        raw, corrected = model
-        own = np.ascontiguousarray(raw[:, draw.rows])
-        given = own if metric.from_raw else corrected(objective.predict(own))
-        some = None if rows.weight is None else rows.weight[draw.rows]
-        if some is not None and not some.any():
-            return float("nan")
-        bound = metric
-        if draw.query is not None:
-            queries = query_rows(draw.query, len(draw.rows))
-            bound = metrics_of_queries([metric], objective, queries)[0]
-        return float(bound.function(rows.target[draw.rows], given, some))
-
-    try:
-        value, constant = score(models[0], every), score(models[1], every)
-    except DataError:  # rows of one class only
-        return None
-    values = np.array([_score_or_nan(lambda draw: score(models[0], draw), draw) for draw in draws])
-    values = values[np.isfinite(values)]
-    low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
-    return Score(
-        metric.name, value, float(low), float(high), constant, metric.higher_is_better,
-    )  # fmt: skip
-
-
-def _score_or_nan(score: Callable[[_Draw], float], draw: _Draw) -> float:
-    """Return the score of drawn rows; NaN if it is undefined for them."""
-    try:
-        return score(draw)
-    except DataError:
+    draw: _Draw,
+    raw: FloatArray,
+    corrected: Link | None = None,
+) -> float:
+    """Return the score of drawn rows; raise ``DataError`` if it is undefined for them."""
+    given = np.ascontiguousarray(raw[:, draw.rows])
+    if not metric.from_raw:
+        given = objective.predict(given)
+        given = given if corrected is None else corrected(given)
+    weight = None if rows.weight is None else rows.weight[draw.rows]
+    if weight is not None and not weight.any():
         return float("nan")
-
-
-def _unchanged(prediction: FloatArray) -> FloatArray:
-    return prediction
+    if draw.query is not None:
+        queries = query_rows(draw.query, len(draw.rows))
+        (metric,) = metrics_of_queries([metric], objective, queries)
+    return float(metric.function(rows.target[draw.rows], given, weight))

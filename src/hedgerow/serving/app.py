@@ -36,10 +36,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.serving.bodies import Work, encoded
-from hedgerow.serving.errors import RequestError
 from hedgerow.serving.openapi import docs_page, example_request, openapi
 from hedgerow.serving.records import read_records
+from hedgerow.serving.requests import RequestError, Work, encoded
 from hedgerow.serving.settings import Limits, Settings
 from hedgerow.serving.slot import ModelSlot, ServedModel
 from hedgerow.serving.tensors import model_metadata, read_tensors, server_metadata
@@ -64,13 +63,7 @@ class Answer(NamedTuple):
 
 
 class Service:
-    """A model, and the state that its requests share.
-
-    Parameters
-    ----------
-    settings : Settings
-    slot : ModelSlot
-    """
+    """A model, and the state that its requests share."""
 
     def __init__(self, settings: Settings, slot: ModelSlot) -> None:
         self.settings, self.slot = settings, slot
@@ -114,21 +107,21 @@ class Service:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token)
         if not right or scheme.lower() != "bearer":
-            raise RequestError(401, "send the token: Authorization: Bearer TOKEN.")
+            raise RequestError("send the token: Authorization: Bearer TOKEN.", 401)
 
     async def _body(self, request: Request) -> bytes:
         """Return the body, if it is not too large."""
         most = self.settings.limits.body_bytes
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > most:
-            raise RequestError(413, f"the body has {declared} bytes; at most {most} are allowed.")
+            raise RequestError(f"the body has {declared} bytes; at most {most} are allowed.", 413)
         if "inference-header-content-length" in request.headers:
-            raise RequestError(400, "binary tensors are not supported: send them as JSON.")
+            raise RequestError("binary tensors are not supported: send them as JSON.")
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
             if size > most:
-                raise RequestError(413, f"the body has more than {most} bytes, the limit.")
+                raise RequestError(f"the body has more than {most} bytes, the limit.", 413)
             parts.append(part)
         return b"".join(parts)
 
@@ -139,29 +132,27 @@ class Service:
             async with asyncio.timeout_at(end):
                 body = await self._body(request)
         except TimeoutError:
-            raise RequestError(408, f"the body did not arrive within {limits.seconds} s.") from None
+            raise RequestError(f"the body did not arrive within {limits.seconds} s.", 408) from None
         work = read(model, body, limits) if len(body) <= SMALL_BODY else None
         if work is not None and work.is_small:
             return Answer(work.answer(), work.n_rows)
         future = self.workers.submit(_answered, work, read, model, body, limits)
         if future is None:
-            raise RequestError(503, "too many requests are waiting: try again in a second.")
+            raise RequestError("too many requests are waiting: try again in a second.", 503)
         try:
             async with asyncio.timeout_at(end):
                 return Answer(*await asyncio.wrap_future(future))
         except TimeoutError:
-            raise RequestError(504, f"no answer within {limits.seconds} s.") from None
+            raise RequestError(f"no answer within {limits.seconds} s.", 504) from None
 
     def _named(self, request: Request) -> ServedModel:
         """Return the model that the address names."""
         model = self.slot.model
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != model.name:
-            raise RequestError(404, f"there is no model {name!r}; the model is {model.name!r}.")
+            raise RequestError(f"there is no model {name!r}; the model is {model.name!r}.", 404)
         if version is not None and version != model.version:
-            raise RequestError(
-                404, f"there is no version {version!r}; the version is {model.version!r}."
-            )
+            raise RequestError(f"there is no version {version!r}; it is {model.version!r}.", 404)
         return model
 
     # -- routes ------------------------------------------------------------------------
@@ -182,14 +173,11 @@ class Service:
         self._named(request)
         return Answer(b"")
 
-    def _description(self) -> dict[str, Any]:
-        return openapi(self.slot.model, self.settings.limits, self._token is not None)
-
     async def description(self, request: Request) -> Answer:
-        return Answer(encoded(self._description()))
-
-    async def docs(self, request: Request) -> Answer:
-        page = docs_page(self._description(), example_request(self.slot.model))
+        described = openapi(self.slot.model, self.settings.limits, self._token is not None)
+        if request.url.path == "/openapi.json":
+            return Answer(encoded(described))
+        page = docs_page(described, example_request(self.slot.model))
         return Answer(page, media_type="text/html; charset=utf-8")
 
     async def metrics(self, request: Request) -> Answer:
@@ -209,7 +197,7 @@ class Service:
             Route("/v2", guarded("server", self.about_server)),
             Route("/metrics", guarded("metrics", self.metrics)),
             Route("/openapi.json", guarded("openapi", self.description)),
-            Route("/docs", guarded("docs", self.docs)),
+            Route("/docs", guarded("docs", self.description)),
         ]
         for path in (model, f"{model}/versions/{{version}}"):
             found += [
@@ -314,8 +302,7 @@ class Measures:
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        found: bytes = generate_latest(self._registry)
-        return found
+        return generate_latest(self._registry)
 
 
 class _OfModel:
@@ -335,11 +322,8 @@ class _OfModel:
         reloads.add_metric(["served"], slot.n_reloads)
         reloads.add_metric(["refused"], slot.n_failures)
         yield reloads
-        yield GaugeMetricFamily(
-            "hedgerow_pending",
-            "Requests that threads handle or that wait for a thread.",
-            self._workers.n_pending,
-        )
+        waiting = "Requests that threads handle or that wait for a thread."
+        yield GaugeMetricFamily("hedgerow_pending", waiting, self._workers.n_pending)
         unseen = GaugeMetricFamily(
             "hedgerow_unseen_categories", "Rows with a category that no training row had, for the "
             "model in service.", None, ["column"],

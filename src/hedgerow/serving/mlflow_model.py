@@ -22,25 +22,20 @@ from hedgerow import __version__
 from hedgerow.argument_types import is_one_of
 from hedgerow.booster import Booster, load
 from hedgerow.data.external.scratch import scratch_folder
-from hedgerow.data.schema import Column
 from hedgerow.errors import ParameterError, brief
+from hedgerow.serving.records import KINDS
+from hedgerow.serving.slot import type_of
 
 FILE = "model.hedgerow"
-_TYPES = {"float": "double", "int": "long", "category": "string"}
-_OF_TEMPORAL = {"times": "string", "durations": "long", "zoned dates": "string"}
-_OF_TEMPORAL |= dict.fromkeys(("dates", "any dates"), "datetime")
+_TYPES = {"float": "double", "int": "long", "text": "string", "times": "string"}
+_TYPES |= {"durations": "long", "zoned dates": "string"}
+_TYPES |= dict.fromkeys(("dates", "any dates"), "datetime")
 """MLflow has no durations: they are microseconds.  Times of a day, and dates with a time zone,
 which MLflow would drop, are text of ISO 8601."""
-_KINDS = ("value", "raw", "probability")
 
 
 class PyfuncModel:
-    """The object that ``mlflow.pyfunc`` calls.
-
-    Parameters
-    ----------
-    booster : Booster
-    """
+    """The object that ``mlflow.pyfunc`` calls."""
 
     def __init__(self, booster: Booster) -> None:
         self.booster = booster
@@ -50,8 +45,8 @@ class PyfuncModel:
     ) -> npt.NDArray[Any]:
         """Predict a frame or an array."""
         kind: Any = (params or {}).get("kind", "value")
-        if not is_one_of(kind, _KINDS):
-            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {brief(kind)}.")
+        if not is_one_of(kind, KINDS):
+            raise ParameterError(f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
         return self.booster.predict(self._with_durations(model_input), kind=kind)
 
     def _with_durations(self, model_input: Any) -> Any:
@@ -87,19 +82,12 @@ def signature_of(booster: Booster) -> Any:
         columns: list[Any] = [TensorSpec(np.dtype(np.float64), (-1, schema.n_features))]
     else:
         columns = [
-            ColSpec(_type_of(column), column.name, required=False) for column in schema.columns
+            ColSpec(_TYPES[type_of(column)], column.name, required=False)
+            for column in schema.columns
         ]
         columns += [ColSpec("double", name) for name in booster.offset_columns]
     kind = ParamSchema([ParamSpec("kind", "string", "value")])
     return ModelSignature(inputs=Schema(columns), params=kind)
-
-
-def _type_of(column: Column) -> str:
-    if column.temporal is not None:
-        return _OF_TEMPORAL[column.temporal]
-    if column.kind == "category" and column.levels and not isinstance(column.levels[0], str):
-        return "long" if isinstance(column.levels[0], int) else "double"
-    return _TYPES[column.kind]
 
 
 def save_model(model: Any, path: str, **more: Any) -> None:

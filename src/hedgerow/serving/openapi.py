@@ -10,9 +10,9 @@ from urllib.parse import quote
 from hedgerow.data.schema import Column
 from hedgerow.serving.records import KINDS
 from hedgerow.serving.settings import Limits
-from hedgerow.serving.slot import ServedModel
+from hedgerow.serving.slot import ServedModel, type_of
 
-_TYPES = {"float": "number", "int": "integer", "category": "string"}
+_TYPES = {"float": "number", "int": "integer"}
 _TEXT: dict[str, Any] = {"type": ["string", "null"]}  # lists may have microseconds instead
 _DATES = _TEXT | {"examples": ["2024-02-29T12:00:00"]}
 _OF_TEMPORAL: dict[str, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES} | {
@@ -20,7 +20,7 @@ _OF_TEMPORAL: dict[str, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES}
     "times": _TEXT | {"examples": ["12:00:00"]},
     "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
 }
-_EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1], "category": [None]}
+_EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1]}
 _FEW = 3
 _REFUSALS = {
     "400": "the body or a record is wrong; the message names the column",
@@ -36,11 +36,23 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
     """Return the answer to ``GET /openapi.json``."""
     v2 = f"/v2/models/{quote(model.name, safe='')}"
     tensors = {"type": "object", "description": "as in the Open Inference Protocol, version 2"}
+    record = _object(_columns(model), list(model.columns), closed=True)
+    record["description"] = "A value for each column; null is a missing value."
+    text = {"type": "string"}
+    answer: dict[str, Any] = {
+        "model": text,
+        "version": text,
+        "predictions": {"type": "array", "description": "one for each record"},
+        "explanations": {"type": "array", "description": "with explain, by record"},
+    }
+    if model.has_probabilities:
+        answer["classes"] = {"type": "array", "examples": [model.class_names[:_FEW]]}
+    answered = _object(answer, ["model", "version", "predictions"])
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": f"hedgerow: {model.name}", "version": model.version},
         "paths": {
-            "/predict": {"post": _posted("Predict records", _request(limits), _answer(model))},
+            "/predict": {"post": _posted("Predict records", _request(limits), answered)},
             f"{v2}/infer": {"post": _posted("Predict tensors", tensors, tensors)},
             v2: {"get": _got("Input and output tensors of the model")},
             f"{v2}/ready": {"get": _got("Whether the model answers")},
@@ -49,7 +61,7 @@ def openapi(model: ServedModel, limits: Limits, with_token: bool) -> dict[str, A
             "/v2/health/ready": {"get": _got("Whether a model is in service") | {"security": []}},
             "/metrics": {"get": _got("Counts for Prometheus")},
         },
-        "components": {"schemas": {"Record": _record(model)}},
+        "components": {"schemas": {"Record": record}},
     }
     if with_token:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -106,50 +118,28 @@ def _of_column(column: Column) -> dict[str, Any]:
         return _OF_TEMPORAL[column.temporal]
     if column.kind != "category":
         return {"type": [_TYPES[column.kind], "null"], "examples": _EXAMPLES[column.kind]}
-    levels = list(column.levels[:_FEW])
-    kind = "number" if levels and not isinstance(levels[0], str) else "string"
-    return {"type": [kind, "null"], "examples": levels or [None]}
-
-
-def _record(model: ServedModel) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": "A value for each column; null is a missing value.",
-        "properties": _columns(model),
-        "required": list(model.columns),
-        "additionalProperties": False,
-    }
+    kind = "string" if type_of(column) == "text" else "number"
+    return {"type": [kind, "null"], "examples": list(column.levels[:_FEW]) or [None]}
 
 
 def _request(limits: Limits) -> dict[str, Any]:
     record = {"$ref": "#/components/schemas/Record"}
     listed = {"type": "array", "description": "values in the order of the columns"}
-    return {
-        "type": "object",
-        "properties": {
-            "records": {
-                "type": "array",
-                "items": {"anyOf": [record, listed]},
-                "minItems": 1,
-                "maxItems": int(limits.rows),
-            },
-            "kind": {"enum": list(KINDS), "default": "value"},
-            "explain": {"type": "boolean", "default": False},
-        },
-        "required": ["records"],
-        "additionalProperties": False,
+    records = {"type": "array", "items": {"anyOf": [record, listed]}, "minItems": 1}
+    properties = {
+        "records": records | {"maxItems": int(limits.rows)},
+        "kind": {"enum": list(KINDS), "default": "value"},
+        "explain": {"type": "boolean", "default": False},
     }
+    return _object(properties, ["records"], closed=True)
 
 
-def _answer(model: ServedModel) -> dict[str, Any]:
-    text = {"type": "string"}
-    properties: dict[str, Any] = {"model": text, "version": text}
-    properties["predictions"] = {"type": "array", "description": "one for each record"}
-    properties["explanations"] = {"type": "array", "description": "with explain, by record"}
-    if model.has_probabilities:
-        properties["classes"] = {"type": "array", "examples": [model.class_names[:_FEW]]}
-    required = ["model", "version", "predictions"]
-    return {"type": "object", "properties": properties, "required": required}
+def _object(
+    properties: dict[str, Any], required: list[str], *, closed: bool = False
+) -> dict[str, Any]:
+    """Return the schema of an object; a closed one has no other properties."""
+    more: dict[str, Any] = {"additionalProperties": False} if closed else {}
+    return {"type": "object", "properties": properties, "required": required, **more}
 
 
 def _got(summary: str) -> dict[str, Any]:
@@ -157,7 +147,7 @@ def _got(summary: str) -> dict[str, Any]:
 
 
 def _posted(summary: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+    error = _object({"error": {"type": "string"}}, ["error"])
     refusals = {
         status: {"description": why, "content": _json(error)} for status, why in _REFUSALS.items()
     }

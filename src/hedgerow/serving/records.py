@@ -17,8 +17,7 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, DataTypeError, brief
-from hedgerow.serving.bodies import FEW_ROWS, Work, check_keys, decoded, encoded
-from hedgerow.serving.errors import RequestError
+from hedgerow.serving.requests import FEW_ROWS, RequestError, Work, check_keys, decoded, encoded
 from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel
 
@@ -26,20 +25,16 @@ KINDS = ("value", "raw", "probability")
 
 
 def read_records(model: ServedModel, body: bytes, limits: Limits) -> Work:
-    """Read a body.
-
-    Raise ``RequestError``, ``DataError``, ``DataTypeError`` or ``ParameterError`` for
-    errors of the client.
-    """
+    """Read a body; raise errors of the client."""
     given = decoded(body)
     check_keys(given, ("records", "kind", "explain"), "the body")
     rows = _rows(given.get("records"), model, limits)
     kind = given.get("kind", "value")
     if not is_one_of(kind, KINDS):
-        raise RequestError(400, f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
+        raise RequestError(f"kind must be one of {', '.join(KINDS)}; got {brief(kind)}.")
     explain = given.get("explain", False)
     if not isinstance(explain, bool):
-        raise RequestError(400, f"explain must be true or false; got {brief(explain)}.")
+        raise RequestError(f"explain must be true or false; got {brief(explain)}.")
 
     def answer() -> bytes:
         found: dict[str, Any] = {"model": model.name, "version": model.version}
@@ -55,32 +50,26 @@ def read_records(model: ServedModel, body: bytes, limits: Limits) -> Work:
 
 def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
     if not isinstance(records, list) or not records:
-        raise RequestError(400, "records must be a list with at least one record.")
+        raise RequestError("records must be a list with at least one record.")
     if len(records) > limits.rows:
-        raise RequestError(413, f"{len(records)} records; the limit per request is {limits.rows}.")
+        raise RequestError(f"{len(records)} records; the limit per request is {limits.rows}.", 413)
     kind = type(records[0])
     if kind not in (dict, list):
-        raise RequestError(400, f"a record must be an object or a list; got a {kind.__name__}.")
+        raise RequestError(f"a record must be an object or a list; got a {kind.__name__}.")
     for number, record in enumerate(records):
         if type(record) is not kind:
-            raise RequestError(
-                400,
-                f"record {number} is a {type(record).__name__}, but record 0 a {kind.__name__}.",
-            )
+            other = type(record).__name__
+            raise RequestError(f"record {number} is a {other}, but record 0 a {kind.__name__}.")
     if kind is list and model.booster.offset_columns:
-        raise RequestError(400, "records of a model with offset columns must be objects.")
+        raise RequestError("records of a model with offset columns must be objects.")
     if kind is dict and not model.schema.named:
-        return [in_order(record, model, number) for number, record in enumerate(records)]
+        for number, record in enumerate(records):
+            try:
+                check_same_names(tuple(record), model.columns)
+            except DataError as error:
+                raise RequestError(f"record {number}: {error}") from None
+        return [[record[name] for name in model.columns] for record in records]
     return records
-
-
-def in_order(record: dict[str, Any], model: ServedModel, number: int) -> list[Any]:
-    """Return the values of a record, for a model without column names."""
-    try:
-        check_same_names(tuple(record), model.columns)
-    except DataError as error:
-        raise RequestError(400, f"record {number}: {error}") from None
-    return [record[name] for name in model.columns]
 
 
 def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any]:
@@ -96,7 +85,7 @@ def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any
         except (DataError, DataTypeError) as error:
             if len(rows) == 1:
                 raise
-            raise RequestError(400, f"record {number}: {error}") from None
+            raise RequestError(f"record {number}: {error}") from None
         generic = isinstance(found_one, np.generic | np.ndarray)
         predictions.append(found_one.tolist() if generic else found_one)
     return predictions
@@ -106,23 +95,15 @@ def explain_rows(model: ServedModel, rows: Sequence[Any]) -> list[Any]:
     """Return the contribution of each column to the raw score of each row."""
     found = model.booster.explain(rows, n_jobs=1)
     names, outputs = found.feature_names, found.output_names
-    n_rows = len(found)
     several = found.values.ndim == 3
-    shape = (n_rows, len(outputs)) if several else (n_rows,)
-    base = np.broadcast_to(found.base_values, shape).tolist()
-    values = found.values.tolist()
+    base = np.broadcast_to(found.base_values, (len(found), *found.values.shape[2:])).tolist()
+
+    def described(base_value: float, values: list[float]) -> dict[str, Any]:
+        return {"base_value": base_value, "contributions": dict(zip(names, values, strict=True))}
+
     if not several:
-        return [
-            {"base_value": b, "contributions": dict(zip(names, row, strict=True))}
-            for b, row in zip(base, values, strict=True)
-        ]
+        return list(map(described, base, found.values.tolist()))
     return [
-        {
-            output: {
-                "base_value": bases[k],
-                "contributions": {name: part[k] for name, part in zip(names, row, strict=True)},
-            }
-            for k, output in enumerate(outputs)
-        }
-        for bases, row in zip(base, values, strict=True)
+        dict(zip(outputs, map(described, bases, own), strict=True))
+        for bases, own in zip(base, found.values.swapaxes(1, 2).tolist(), strict=True)
     ]

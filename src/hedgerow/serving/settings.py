@@ -13,31 +13,14 @@ from hedgerow.threads import resolve_threads
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one request, and of all requests together.
+    """Limits of one request, and of all requests together; what is beyond them gets a status."""
 
-    Attributes
-    ----------
-    body_bytes : int, default=4 MiB
-        Limit on the bytes of a body; larger bodies get 413, and are not read to the end.
-    rows : int, default=10,000
-        Limit on the rows of a request; more get 413.
-    seconds : float, default=10
-        Limit from the head of a request to its answer; then 408 if its body has not arrived,
-        else 504.  A connection whose head has not arrived in this time is closed.
-    queue : int, default=64
-        Limit on requests that wait for a thread; more get 503.
-    connections : int, default=1000
-        Limit on simultaneous connections and requests; more get 503.
-    shutdown_seconds : float, default=30
-        Time for which requests may continue after the signal to stop.
-    """
-
-    body_bytes: int = 4 * 2**20
-    rows: int = 10_000
-    seconds: float = 10.0
-    queue: int = 64
-    connections: int = 1000
-    shutdown_seconds: float = 30.0
+    body_bytes: int = 4 * 2**20  # 413; the body is not read to its end
+    rows: int = 10_000  # 413
+    seconds: float = 10.0  # for a head: closed; until the body has arrived: 408; the answer: 504
+    queue: int = 64  # requests that wait for a thread; 503
+    connections: int = 1000  # 503
+    shutdown_seconds: float = 30.0  # for running requests after the signal to stop
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -48,34 +31,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a server.
-
-    Attributes
-    ----------
-    path : str
-        The model file, of any format that :func:`hedgerow.load` reads.
-    name : str
-        Name in the addresses of the Open Inference Protocol; default: name of the file
-        without its suffix.
-    host : str, default="127.0.0.1"
-    port : int, default=8080
-        0 for any free port.
-    token : str, optional
-        Token that clients must send as ``Authorization: Bearer TOKEN``.
-    watch_seconds : float, default=2
-        Interval between checks of the file for a new model.
-    threads : int
-        Threads for large requests and explanations.
-    limits : Limits
-    """
+    """The settings of a server."""
 
     path: str
-    name: str = ""
+    name: str = ""  # in the addresses; default: the name of the file without its suffix
     host: str = "127.0.0.1"
-    port: int = 8080
-    token: str | None = field(default=None, repr=False)
-    watch_seconds: float = 2.0
-    threads: int = field(default_factory=lambda: resolve_threads(None))
+    port: int = 8080  # 0: any free port
+    token: str | None = field(default=None, repr=False)  # of ``Authorization: Bearer TOKEN``
+    watch_seconds: float = 2.0  # between checks of the file for a new model
+    threads: int = field(default_factory=lambda: resolve_threads(None))  # for large requests
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

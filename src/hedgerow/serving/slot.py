@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hedgerow.booster import Booster, load
-from hedgerow.data.schema import Schema
+from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import HedgerowError, ModelFormatError
 from hedgerow.metrics import task_of
 from hedgerow.objectives import objective_of_record
@@ -23,32 +23,19 @@ Signature: TypeAlias = tuple[int, int, int]
 """Identity of a file: its inode, its size and the time of its last change."""
 
 _ATTEMPTS = 5
-_BLOCK = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
-    """A model that is ready.
-
-    Attributes
-    ----------
-    version : str
-        First 12 digits of the file's SHA-256.
-    signature : tuple of int
-    columns : tuple of str
-        Columns that a record must have: features and offsets.
-    has_probabilities : bool
-    class_names : list
-        Classes or labels in the order of the probabilities; empty for regression.
-    """
+    """A model that is ready."""
 
     booster: Booster
     name: str
-    version: str
+    version: str  # the first 12 digits of the file's SHA-256
     signature: Signature
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # that a record must have: features and offsets
     has_probabilities: bool
-    class_names: list[Any]
+    class_names: list[Any]  # in the order of the probabilities; empty for regression
 
     @property
     def schema(self) -> Schema:
@@ -66,11 +53,22 @@ class ServedModel:
         self.booster.reset_unseen_categories()
 
 
+def type_of(column: Column) -> str:
+    """Return "float", "int" or "text" for values or levels of a column, or its kind of times."""
+    if column.temporal is not None:
+        return column.temporal
+    if column.kind != "category":
+        return column.kind
+    level = column.levels[0] if column.levels else ""
+    return "text" if isinstance(level, str) else "int" if isinstance(level, int) else "float"
+
+
 def read_model(path: str, name: str) -> ServedModel:
     """Load a file that may be replaced at the same time."""
     for _ in range(_ATTEMPTS):
         before = signature_of(path)
-        version = _digest(path)
+        with open(path, "rb") as file:
+            version = hashlib.file_digest(file, "sha256").hexdigest()[:12]
         booster = load(path)
         if signature_of(path) == before:
             break
@@ -101,30 +99,8 @@ def signature_of(path: str) -> Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()[:12]
-
-
 class ModelSlot:
-    """Holder of the model in service.
-
-    Parameters
-    ----------
-    path, name : str
-
-    Attributes
-    ----------
-    model : ServedModel
-        The model in service.
-    n_reloads, n_failures : int
-        Number of new models that replaced the model, and of files that could not.
-    failure : str or None
-        The error of the current file.
-    """
+    """The model in service, and how many files replaced it, or could not (with their error)."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path

@@ -46,6 +46,7 @@ from hedgerow.growing.core.setup import has_constant_hessian, most_leaves
 from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
+from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, Objective, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
@@ -68,8 +69,8 @@ _NARROW = (*_ENCODED, "Boolean", "Float32", "Int8", "Int16", "UInt8", "UInt16")
 _OTHERS = ("objective", "eval_metric", "n_jobs", "random_state", *PARAMETERS)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryEstimate(Viewed):
     """Memory in bytes of a fit, besides the program and the user's own table.
 
     Attributes
@@ -120,11 +121,19 @@ class MemoryEstimate:
         later = self.total - self.cuts - self.reading
         return max(self.reading, self.table + self.cuts, later)
 
+    def _facts(self) -> dict[str, object]:
+        size = f"{self.n_rows:,} rows, {self.n_features:,} features"
+        return {"fit of": size, "peak": shown_bytes(self.peak)}
+
+    def _more(self) -> list[tuple[str, str]]:
+        return [(name, shown_bytes(getattr(self, name))) for name in _PARTS]
+
     def __str__(self) -> str:
-        parts = [
-            f"  {name:<10} {shown_bytes(getattr(self, name)):>9}" for name in (*_PARTS, "peak")
-        ]
-        return "\n".join([f"fit of {self.n_rows:,} rows, {self.n_features:,} features", *parts])
+        facts = self._facts()
+        lines = (
+            f"  {name:<10} {size:>9}" for name, size in (*self._more(), ("peak", facts["peak"]))
+        )
+        return "\n".join([f"fit of {facts['fit of']}", *lines])
 
 
 _PARTS = tuple(
@@ -282,21 +291,7 @@ sample has about the same size."""
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """Properties of a table that determine its memory.
-
-    Attributes
-    ----------
-    item : int
-        Bytes of one value.
-    copies : bool
-        Whether reading copies it.
-    reading : int
-        Bytes of a row during reading.
-    entries : float or None
-        Stored entries of a row, if the table is sparse.
-    category : str or None
-        Name of the first column of categories or text.
-    """
+    """Bytes of a value and of a row while it is read; entries of a row if sparse; a text column."""
 
     n_rows: int
     n_features: int

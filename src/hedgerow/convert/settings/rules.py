@@ -24,6 +24,7 @@ from hedgerow.advanced import grouped
 from hedgerow.argument_types import check_bool, check_mapping
 from hedgerow.convert.settings import values as v
 from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.notebook import Viewed
 from hedgerow.objectives import PARAMETERS, RANKING
 
 Values = dict[str, Any]
@@ -68,33 +69,18 @@ _REMARKS: dict[str, tuple[str, Callable[[Any], bool] | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One parameter of another library.
+    """One parameter of another library; ``ours`` is empty if Hedgerow has no such parameter.
 
-    Attributes
-    ----------
-    ours : str
-        Hedgerow's name; empty if there is no such parameter.
-    default : object
-        Default of the library; None if the default needs no translation.
-    note : str
-        Difference to the library, or reason why Hedgerow has no such parameter.
-    convert : callable, optional
-        ``convert(value)`` returns the value for Hedgerow, or a mapping of several parameters.
-        It raises a ``ValueError`` that says what it takes.  Without it, a parameter with a
-        counterpart is a number.
-    harmless : object
-        Values without effect, for a parameter that Hedgerow does not have; other values are an
-        error.  None: no value changes the model.
-    when : callable, optional
-        ``when(value)`` tells whether the note applies to a value.  Without it, it applies to all.
+    ``convert`` returns our value or a mapping of several, or raises a ``ValueError`` that says what
+    it takes; without it the value is a number.
     """
 
     ours: str = ""
-    default: Any = None
+    default: Any = None  # of the library; None: it needs no translation
     note: str = ""
     convert: Callable[[Any], Any] | None = None
-    harmless: tuple[Any, ...] | None = None
-    when: Callable[[Any], bool] | None = None
+    harmless: tuple[Any, ...] | None = None  # values without effect; None: none changes the model
+    when: Callable[[Any], bool] | None = None  # whether the note applies to a value; None: to all
 
     def ignores(self, value: Any) -> bool:
         """Return whether a value has no effect; text counts as the value that it spells."""
@@ -109,8 +95,8 @@ class Rule:
         return str(value).lower() in texts or any(each in self.harmless for each in spelled)
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Translation(Viewed):
     """Parameters of Hedgerow, and the differences to the other library.
 
     Attributes
@@ -123,6 +109,13 @@ class Translation:
 
     params: Values
     differences: tuple[str, ...] = ()
+
+    def _facts(self) -> dict[str, object]:
+        return {"parameters": len(self.params), "differences": len(self.differences)}
+
+    def _more(self) -> list[tuple[str, str]]:
+        params = [(name, repr(value)) for name, value in self.params.items()]
+        return [*params, *(("difference", text) for text in self.differences)]
 
 
 @dataclass(frozen=True, slots=True)

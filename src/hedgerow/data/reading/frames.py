@@ -169,9 +169,13 @@ def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
         return {name: np.asarray(column) for name, column in X.items()}
     frame = as_frame(X)
     if frame is not None:
+        columns = map(frame.native.get_column, frame.native.columns)
         return {
-            name: np.asarray(frame.native.get_column(label).to_numpy())
-            for name, label in zip(frame.names, frame.native.columns, strict=True)
+            # NumPy has no time zones.
+            name: np.array(column.to_list(), dtype=object)
+            if getattr(column.dtype, "time_zone", None)
+            else np.asarray(column.to_numpy())
+            for name, column in zip(frame.names, columns, strict=True)
         }
     array = np.asarray(X)
     if array.ndim != 2 or array.shape[1] != len(names):

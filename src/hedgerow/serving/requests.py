@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: strict JSON in both directions."""
+"""Requests and answers: strict JSON in both directions, and errors that clients receive."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from hedgerow.errors import brief
-from hedgerow.serving.errors import RequestError
+from hedgerow.errors import HedgerowError, brief
 
 FEW_ROWS = 32
 """Number of rows up to which rows are predicted one by one, faster than by a table."""
 
 
-class Work(NamedTuple):
-    """A request that has been read.
+class RequestError(HedgerowError):
+    """A request that cannot be answered, with an HTTP status and what is allowed."""
 
-    Attributes
-    ----------
-    n_rows : int
-    explained : bool
-        Whether it asks for explanations.
-    answer : callable
-        Computes the bytes of the answer.
-    """
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Work(NamedTuple):
+    """A request that has been read, and the function that answers it."""
 
     n_rows: int
     explained: bool
@@ -64,19 +62,15 @@ _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii
 
 
 def decoded(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body.
-
-    Raise ``RequestError`` for a body that is not a JSON object; NaN and infinities are not
-    JSON, numbers beyond float64 and repeated keys are errors.
-    """
+    """Return the JSON object of a body, without NaN, numbers beyond float64 and repeated keys."""
     try:
         found = _decoder.decode(body.decode("utf-8"))
     except RecursionError:
-        raise RequestError(400, "the body is nested too deeply.") from None
+        raise RequestError("the body is nested too deeply.") from None
     except ValueError as error:
-        raise RequestError(400, f"the body is not JSON: {error}.") from None
+        raise RequestError(f"the body is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        raise RequestError(400, f"the body must be a JSON object, not a {type(found).__name__}.")
+        raise RequestError(f"the body must be a JSON object, not a {type(found).__name__}.")
     return found
 
 
@@ -84,9 +78,8 @@ def check_keys(given: dict[str, Any], known: tuple[str, ...], where: str) -> Non
     """Raise for keys that would be ignored."""
     for key in given:
         if key not in known:
-            raise RequestError(
-                400, f"{where} does not take {key!r}: it takes {', '.join(map(repr, known))}."
-            )
+            taken = ", ".join(map(repr, known))
+            raise RequestError(f"{where} does not take {key!r}: it takes {taken}.")
 
 
 def encoded(answer: dict[str, Any]) -> bytes:
