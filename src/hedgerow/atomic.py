@@ -15,14 +15,26 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from hedgerow.argument_types import path_text
-from hedgerow.errors import StorageError
+from hedgerow.errors import ParameterError, StorageError
 
 logger = logging.getLogger("hedgerow")
 
 _CHUNK = 1 << 24
+
+
+def check_place(path: str) -> None:
+    """Raise ``ParameterError``, before a long computation, if its result cannot be written."""
+    file = Path(path)
+    if file.is_dir():
+        raise ParameterError(f"{path} is a folder: give the name of a file to write.")
+    if not file.parent.is_dir():
+        raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
+    if not os.access(file.parent, os.W_OK):
+        raise ParameterError(f"{path}: no permission to write in {file.parent}.")
 
 
 def write_atomically(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import batches, tables
+from hedgerow.cli.reading import tables, way
 from hedgerow.io.table_files import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
@@ -249,7 +249,7 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
 def test_classes_of_a_continuous_target_are_refused(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(batches, "_bytes_in_memory", lambda *_: size)
+    monkeypatch.setattr(way, "_bytes_in_memory", lambda *_: size)
     arguments = ("--target", "value", "--task", "classification", "--drop", "city")
     code, _, err = run("train", str(people), *arguments)
     assert code == 2
@@ -298,7 +298,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "no target": (("train", "people.csv"), "--target"),
     "no file": (("train", "peple.csv", "--target", "value"), "Did you mean 'people.csv'"),
     "folder": (("train", ".", "--target", "value"), "folder"),
-    "ending": (("train", "people.xls", "--target", "value"), "known suffixes"),
+    "ending": (("train", "people.xls", "--target", "value"), "known endings"),
     "no column": (("train", "people.csv", "--target", "valeu"), "Did you mean 'value'"),
     "no drop column": (
         ("train", "people.csv", "--target", "value", "--drop", "citty"),
@@ -458,7 +458,7 @@ def test_unexpected_errors_are_one_line(run: Run, monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", fail)
+    monkeypatch.setattr("hedgerow.atomic.check_place", fail)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 1
     assert err.count("\n") == 1
@@ -472,7 +472,7 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", interrupt)
+    monkeypatch.setattr("hedgerow.atomic.check_place", interrupt)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 130
     assert err == "hedgerow: interrupted\n"

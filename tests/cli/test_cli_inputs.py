@@ -164,7 +164,7 @@ def test_errors_name_standard_input(
 ) -> None:
     for content, words in (
         (b"", "standard input is empty"),
-        (b"a,b\n1,2\n", "standard input: no column 'price'"),
+        (b"a,b\n1,2\n", "standard input has no column 'price'"),
     ):
         standard_input(monkeypatch, content)
         assert main(["train", "-", *TRAIN, "--model", str(tmp_path / "m")]) == 2
@@ -183,7 +183,7 @@ def test_errors_name_the_file_that_was_given(
     file = tmp_path / "rows.csv"
     file.write_bytes(b"a;b\n1;2\n3;4\n")
     assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
-    assert f"{file}: no column 'price'" in capsys.readouterr().err
+    assert f"{file} has no column 'price'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -10,12 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.atomic import write_atomically
+from hedgerow.atomic import check_place, write_atomically
 from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, ParameterError
 
@@ -32,19 +31,12 @@ _TEXT_BYTES = 32
 
 
 def check_output(path: str) -> None:
-    """Check the suffix and the folder of an output.
-
-    Raise ``ParameterError`` if the suffix is unknown, the path is a folder, or its folder
-    does not exist.
-    """
-    name, file = path.lower(), Path(path)
+    """Raise ``ParameterError`` if a table cannot be written to this path."""
+    name = path.lower()
     if not name.endswith(OUTPUT_SUFFIXES):
         known = ", ".join(OUTPUT_SUFFIXES)
         raise ParameterError(f"{path}: the output is written as {known}.")
-    if file.is_dir():
-        raise ParameterError(f"{path} is a folder: give the name of a file to write.")
-    if not file.parent.is_dir():
-        raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
+    check_place(path)
     if not name.endswith((".csv", ".tsv")):
         arrow(path)
 

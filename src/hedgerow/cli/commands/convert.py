@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, readable
+from hedgerow.cli.reading.inputs import add_input_options, check_not_input, readable
+from hedgerow.cli.usage import UsageError, say
 
 _OURS = "hedgerow"
-_NOT_WRITTEN = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
-"""Suffixes of formats of models that only other programs write."""
+_OWN_SUFFIXES = (".hedgerow", ".safetensors", "")
+"""Suffixes of Hedgerow models, which may have none."""
 
 
 def add_command(commands: Any) -> None:
@@ -21,7 +23,7 @@ def add_command(commands: Any) -> None:
         "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
         "an error names it.",
         epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .tl "
-        "treelite, .py Python, .json Hedgerow's JSON; any other suffix is a Hedgerow model.",
+        "treelite, .py Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
@@ -45,21 +47,19 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    import os
-
     from hedgerow.booster import load
-    from hedgerow.cli.usage import UsageError, say
     from hedgerow.convert.exporting import SUFFIXES
 
-    if options.out == options.model:
-        raise UsageError(f"OUT {options.out} would replace the model; name another file")
+    check_not_input("OUT", options.out, options.model)
     suffix = os.path.splitext(options.out)[1].lower()
-    target = options.to or SUFFIXES.get(suffix, _OURS)
-    if options.to is None and suffix in _NOT_WRITTEN:
+    known = dict.fromkeys(_OWN_SUFFIXES, _OURS) | SUFFIXES
+    if options.to is None and suffix not in known:
+        listed = ", ".join(f"{each} {name}" for each, name in known.items() if each)
         raise UsageError(
-            f"{suffix} is the suffix of a format that hedgerow does not write: name a format "
-            "(--to), or another suffix for a Hedgerow model"
+            f"OUT {options.out}: the suffix {suffix} is unknown; use one of these, or name a "
+            f"format (--to): {listed}"
         )
+    target = options.to or known[suffix]
     booster = load(options.model)
     if target == _OURS:
         for name in ("check", "approximate", "raw"):
@@ -90,10 +90,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _rows(path: str, booster: Any) -> Any:
     """Return the columns of the model in a table: by name, or in order without names."""
-    from hedgerow.cli.engine import text_columns
-    from hedgerow.cli.reading.tables import read_table
+    from hedgerow.cli.engine import columns_for, text_columns
+    from hedgerow.cli.reading import tables
+    from hedgerow.data.sources import open_parts
 
-    table = read_table(path, text_columns(booster))
-    if not booster.model.schema.named:
-        return dict(table.columns)
-    return {name: table.feature(name) for name in booster.feature_names}
+    parts = open_parts([path], types_known=True)
+    names = columns_for(booster, tables.names_of(parts), ())
+    return tables.read_parts(parts, names, text_columns(booster)).features(names)

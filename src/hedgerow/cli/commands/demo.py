@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hedgerow.cli.reading.inputs import add_output
 from hedgerow.cli.usage import UsageError, say
 
 N_TEST = 153
@@ -34,13 +35,11 @@ def add_command(commands: Any) -> None:
         description="Train on the included Pima diabetes data, compare the scores with a single "
         "tree and the base rate, and write the model and its first tree.",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
+    add_output(
+        parser,
+        "folder for the model and the tree (default: %(default)s)",
         default="hedgerow-demo",
         metavar="DIR",
-        help="folder for the model and the tree (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, readable
+from hedgerow.cli.reading.inputs import add_input_options, add_output, check_not_input, readable
 from hedgerow.cli.usage import utf8
 
 BATCH_BYTES = 1 << 27
@@ -35,14 +35,7 @@ def add_command(commands: Any) -> None:
         help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
         "for standard input",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
-        required=True,
-        metavar="OUT",
-        help="table to write (.csv, .tsv, .parquet, .arrow)",
-    )
+    add_output(parser, "table to write (.csv, .tsv, .parquet, .arrow)", required=True)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--background",
@@ -79,12 +72,10 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)
-    if options.out in (options.model, options.background, *options.data):
-        raise UsageError(f"-o {options.out} would replace an input; name another file")
+    check_not_input("-o", options.out, options.model, options.background, *options.data)
     with readable(options, "data", "background"):
         _explain(options)
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import STANDARD, add_input_options, announce, readable, writable
-from hedgerow.cli.usage import UsageError, has_output, shows_progress, utf8
+from hedgerow.cli.reading.inputs import (
+    STANDARD,
+    add_input_options,
+    add_output,
+    announce,
+    check_not_input,
+    readable,
+    writable,
+)
+from hedgerow.cli.usage import has_output, shows_progress, utf8
 
 
 def add_command(commands: Any) -> None:
@@ -26,13 +34,10 @@ def add_command(commands: Any) -> None:
         help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
         "for standard input",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
+    add_output(
+        parser,
+        "table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
         required=True,
-        metavar="OUT",
-        help="table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
     )
     parser.add_argument(
         "--kind",
@@ -60,8 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
     if options.out != STANDARD:
         check_output(options.out)
-    if options.out != STANDARD and options.out in (options.model, *options.data):
-        raise UsageError(f"-o {options.out} would replace an input; name another file")
+        check_not_input("-o", options.out, options.model, *options.data)
     with readable(options, "data"):
         with writable(options.out) as path:
             lines = _predict(options, path)
