@@ -34,7 +34,7 @@ FRAME = pd.DataFrame(
 Y = FRAME["size"].to_numpy() + DAYS / 100 + DAYS % 50
 PARAMS = {"n_estimators": 5, "early_stopping": False}
 TEMPORAL = (None, "dates", "durations", "times")
-DATES_FOR_NUMBERS = "'size' holds dates, but held numbers when the model was trained"
+DATES_FOR_NUMBERS = "'size' holds dates, but held numbers, or nothing, when the model was trained"
 NUMBERS_FOR_DATES = "'when' holds numbers, but held dates when the model was trained"
 
 

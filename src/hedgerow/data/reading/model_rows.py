@@ -18,9 +18,10 @@ from typing import Any
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data.reading.columns import LARGEST_INT
 from hedgerow.data.reading.files import TableFile, open_files
-from hedgerow.data.reading.temporal import array_of_ticks
+from hedgerow.data.reading.temporal import NUMBERS, array_of_ticks
 from hedgerow.data.reading.texts import TextKind, first_other, parse
 from hedgerow.data.schema import DATES, Column, Schema
+from hedgerow.data.sources.base import header_hint
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
 
@@ -138,7 +139,7 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
             f"{schema.n_features}: leave out columns that are not features."
         )
     shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-    hint = did_you_mean(missing[0], names)
+    hint = did_you_mean(missing[0], names) + header_hint(names)
     raise DataError(f"{file.path} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
 
 
@@ -177,14 +178,14 @@ class _Texts:
         if kind == "text" and column.temporal == "times":
             return texts
         if kind == "text":
-            had = column.temporal or "numbers"
+            had = column.temporal or NUMBERS
             row = first_other(
                 texts, ("date", "zoned") if had in DATES else ("int", "float"), file.decimal
             )
             raise DataTypeError(
                 f"{file.path}: column {column.name!r} holds text, but held {had} when the model "
                 f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
-                f"of them. Convert it to {had}."
+                f"of them. Convert it to {column.temporal or 'numbers'}."
             )
         if kind != "nothing":
             what = _WORDS[kind]
