@@ -159,8 +159,6 @@ def kernel(
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner)
-    if os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
-        return function
     return Kernel(function, inline, inner)
 
 
@@ -194,6 +192,9 @@ def _check_may_compile(name: str, could_be_built: bool) -> None:
     if policy == "never" or (policy == "strict" and could_be_built):
         reason = f"HEDGEROW_COMPILE is {policy!r}"
         remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
+    elif os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
+        reason = "NUMBA_DISABLE_JIT is set"
+        remedy = "Unset it to let Numba compile."
     elif importlib.util.find_spec("numba") is None:
         reason = "Numba is not installed"
         remedy = "Install it with: pip install 'hedgerow[jit]'"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,10 @@ MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None]
 Task: TypeAlias = Literal[
     "regression", "two classes", "classes", "labels", "quantiles", "survival", "ranking"
 ]
+
+
+UNNAMED = "the metric"
+"""Beginning of errors of functions that several metrics share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,27 @@ class OfCountedRows:
         Raise ``DataError`` if all rows have weight 0.
         """
         if weight is None or np.all(weight):
-            return self.function(y_true, prediction, weight)
+            return self._named(np.arange(len(y_true)), y_true, prediction, weight)
         rows = np.flatnonzero(weight)
         if len(rows) == 0:
             raise DataError(
                 f"metric {self.name!r} needs a row with a weight above 0, but the weights of all "
                 f"{len(weight)} rows are 0."
             )
-        return self.function(y_true[rows], rows_of(prediction, rows, self.from_raw), weight[rows])
+        counted = rows_of(prediction, rows, self.from_raw)
+        return self._named(rows, y_true[rows], counted, weight[rows])
+
+    def _named(self, rows: IntArray, *values: Any) -> float:
+        """Return the score of some rows; errors name the metric and its row of all rows."""
+        try:
+            return self.function(*values)
+        except DataError as error:
+            error.args = (str(error).replace(UNNAMED, f"metric {self.name!r}", 1),)
+            if error.row is not None:
+                row = int(rows[error.row])
+                error.name_row(lambda _: f"row {row}")
+                error.at(row)
+            raise
 
 
 def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArray:

@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import DataError, HedgerowWarning
+from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
@@ -94,11 +95,15 @@ def warn_of_no_split(
     low, high = extent_of(rows)
     if low == high or rows.communicator.rank > 0:
         return
+    advice = "Multiply weights or targets by a factor, or lower min_child_weight (and reg_lambda)."
+    if scored_as(objective) == "ranking":
+        advice = (
+            "Only rows of one query whose targets differ can be ranked: check qid and the targets."
+        )
     warnings.warn(
         "no tree has a split, so the model is a constant: the hessians of objective "
         f"{objective.name!r} add up to {mass:g} over all rows, but each side of a split needs "
-        f"min_child_weight={params.min_child_weight:g}. Multiply weights or targets by a factor, "
-        "or lower min_child_weight (and reg_lambda).",
+        f"min_child_weight={params.min_child_weight:g}. {advice}",
         HedgerowWarning,
         stacklevel=2,
     )
