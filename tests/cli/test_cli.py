@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
+from hedgerow.cli.commands import bench
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables, way
 from hedgerow.io.table_files import write_table
@@ -511,12 +513,31 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_bench_and_warmup(run: Run) -> None:
-    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "1")
+    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "2")
     assert code == 0, err
-    assert "hedgerow" in out
+    first, *fits, _, last = re.findall(
+        r"(?m)^(fits of|fit \d of 2: hedgerow|median|hedgerow )", out
+    )
+    assert (first, fits, last) == (
+        "fits of",
+        [f"fit {k} of 2: hedgerow" for k in "12"],
+        "hedgerow ",
+    )
     code, out, err = run("warmup")
     assert code == 0, err
     assert "kernels ready" in out or "nothing to compile" in out
+
+
+def test_bench_says_when_the_machine_is_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the processors is CPU time over wall time of threads that only compute."""
+    monkeypatch.setattr(bench, "_makers", lambda options: [("hedgerow", DummyClassifier)])
+    clock = iter(np.arange(100.0))
+    for idle in (False, True):
+        monkeypatch.setattr(time, "process_time", lambda idle=idle: next(clock) * idle * 1e9)
+        code, out, _ = run("bench", "--rows", "100", "--trees", "3", "--rounds", "1")
+        assert code == 0
+        assert ("the machine is busy: only 0% of its processors" in out) is not idle
+        assert ("repeat this on an idle one" in out) is not idle
 
 
 def start_process(*arguments: str, **options: object) -> subprocess.Popen[str]:

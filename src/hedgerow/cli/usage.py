@@ -37,8 +37,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Name the nearest of the choices."""
-        known = [*map(str, action.choices or (value,))]
-        if value not in known:
+        if action.choices is not None and value not in action.choices:
+            known = [*map(str, action.choices)]
             raise argparse.ArgumentError(
                 action,
                 f"invalid choice: {value!r}.{did_you_mean(value, known)} choose from "
