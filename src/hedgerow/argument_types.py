@@ -80,3 +80,16 @@ def check_mapping(params: object) -> None:
         raise ParameterError(
             f"params must be a dict of parameters by name, or None; got {brief(params)}."
         )
+
+
+BATCH_ROWS = 65_536
+"""Default rows of a batch of predictions: enough to make the cost of a call negligible."""
+
+
+def check_batch_rows(batch_rows: object) -> None:
+    """Raise unless ``batch_rows`` is a positive integer."""
+    is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
+    if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
+        raise ParameterError(
+            f"batch_rows must be an integer of at least 1; got {brief(batch_rows)}."
+        )

@@ -83,21 +83,13 @@ def run(options: argparse.Namespace) -> None:
 def _explain(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.usage import say, shows_progress
-    from hedgerow.io.file_predictions import make_job, write_predictions
+    from hedgerow.io.file_predictions import write_predictions
 
     booster = engine.open_model(options.model).booster
     outputs = read_outputs(options.outputs, booster.output_names)
     n_rows = options.batch_rows
-    job = make_job(
-        booster.model,
-        options.data,
-        options.out,
-        batch_rows=rows_of_batch(booster, outputs, options.interactions)
-        if n_rows is None
-        else n_rows,
-        columns=options.columns.split(",") if options.columns else (),
-        progress=shows_progress(),
-    )
+    if n_rows is None:
+        n_rows = rows_of_batch(booster, outputs, options.interactions)
     background = (
         None if options.background is None else read_background(booster, options.background)
     )
@@ -108,7 +100,15 @@ def _explain(options: argparse.Namespace) -> None:
         )
         return found.columns("shap_")
 
-    total = write_predictions(job, explain)
+    total = write_predictions(
+        booster.model,
+        options.data,
+        options.out,
+        explain,
+        batch_rows=n_rows,
+        columns=options.columns.split(",") if options.columns else (),
+        progress=shows_progress(),
+    )
     say(f"{total} explanations written to {options.out}")
     for name, count in booster.unseen_categories.items():
         say(f"column {name!r}: {count} row(s) with a category that no training row had")
@@ -124,7 +124,7 @@ def read_outputs(text: str | None, names: tuple[str, ...]) -> list[int | str] | 
 
 def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: bool) -> int:
     """Return the number of rows whose values take ``BATCH_BYTES``."""
-    from hedgerow.io.streaming import BATCH_ROWS
+    from hedgerow.argument_types import BATCH_ROWS
 
     columns = booster.num_features ** (2 if interactions else 1)
     n_outputs = booster.model.forest.n_outputs if outputs is None else len(outputs)

@@ -75,20 +75,20 @@ def run(options: argparse.Namespace) -> None:
 
 def _predict(options: argparse.Namespace, path: str) -> list[str]:
     """Write the table; return the lines to print."""
+    from hedgerow.argument_types import BATCH_ROWS
     from hedgerow.cli import engine
-    from hedgerow.io.file_predictions import make_job, write_predictions
-    from hedgerow.io.streaming import BATCH_ROWS
+    from hedgerow.io.file_predictions import write_predictions
 
     model = engine.open_model(options.model)
-    job = make_job(
+    n_rows = write_predictions(
         model.booster.model,
         options.data,
         path,
+        lambda X: engine.prediction_columns(model, X, options.kind),
         batch_rows=BATCH_ROWS if options.batch_rows is None else options.batch_rows,
         columns=options.columns.split(",") if options.columns else (),
         progress=shows_progress(),
     )
-    n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
     out = "standard output" if options.out == STANDARD else options.out
     unseen = [
         f"column {name!r}: {count} row(s) with a category that no training row had"

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.argument_types import BATCH_ROWS
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
 from hedgerow.data.categories.columns import Encoded, untyped
@@ -34,7 +35,6 @@ from hedgerow.data.sources.row_sample import stack_sparse
 from hedgerow.data.sources.stacking import stack_one
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import HedgerowError
-from hedgerow.io.streaming import BATCH_ROWS
 
 _BATCH_BYTES = 1 << 26
 
