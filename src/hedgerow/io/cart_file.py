@@ -46,10 +46,7 @@ _PER_NODE = tuple(name for name in _DTYPES if not name.startswith(("category", "
 
 
 def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
-    """Return the content of a file; equal trees have equal bytes.
-
-    Raise ``DataTypeError`` if the record holds a value that JSON cannot express.
-    """
+    """Return the content of a file; equal trees have equal bytes."""
     metadata = {
         "estimator": strict_json.encode(estimator, "estimator"),
         "format": FORMAT_OF_TREES,
@@ -66,11 +63,7 @@ def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[s
 
 
 def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
-    """Read a file, which need not be trusted.
-
-    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if it is not a
-    valid file of a single tree; the message says why.
-    """
+    """Read a file, which need not be trusted."""
     path = path_text(path)
     try:
         return tree_from_bytes(container.read_file(path))
@@ -79,10 +72,7 @@ def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
 
 
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
-    """Return the tree and the record of its estimator from the content of a file.
-
-    Raise ``ModelFormatError`` if the bytes are not a valid file.
-    """
+    """Return the tree and the record of its estimator from the content of a file."""
     header, payload = container.unpack(data)
     _check_header(header)
     arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}

@@ -96,11 +96,7 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
 
 
 def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
-    """Read a part of a fit from the result of :func:`rounds_to_bytes`.
-
-    Raise ``OtherFitError`` if the rounds belong to another fit or version. Raise
-    ``ModelFormatError`` if the bytes are damaged or of another format.
-    """
+    """Read a part of a fit; ``OtherFitError`` if it belongs to another fit or version."""
     header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
     if header.metadata["fit"] != fit:
         raise OtherFitError("these are rounds of another fit.")

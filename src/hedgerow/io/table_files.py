@@ -42,11 +42,7 @@ def check_output(path: str) -> None:
 
 
 def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
-    """Yield the content of a table file piece by piece.
-
-    Raise ``DataError`` if a column of a later batch cannot be converted to its type in the
-    first batch.
-    """
+    """Yield the content of a table file piece by piece."""
     name = path.lower()
     if name.endswith((".csv", ".tsv")):
         return _csv_parts(batches, "\t" if name.endswith(".tsv") else ",")

@@ -85,21 +85,14 @@ def target(table: NamedColumns, name: str, *, may_be_infinite: bool = False) -> 
 
 
 def targets(table: NamedColumns, names: Sequence[str]) -> Target:
-    """Return the target column, or several by name; see :func:`target`.
-
-    The end of an interval may be infinite; other targets in several columns are checked by the fit.
-    """
+    """Return the target column, or several by name, whose values may be ends of intervals."""
     if len(names) == 1:
         return target(table, names[0])
     return {name: target(table, name, may_be_infinite=True) for name in names}
 
 
 def guess_task(y: Target, path: str, name: str) -> tuple[str, str]:
-    """Return ``("classification" | "regression", why)`` for a target column.
-
-    Text, or at most ten distinct whole numbers, are classes; other columns are numbers, and so are
-    several targets.
-    """
+    """Return ``("classification" | "regression", why)`` for a target column."""
     if isinstance(y, Mapping):
         return "regression", f"{len(y)} targets"
     if y.dtype == object:

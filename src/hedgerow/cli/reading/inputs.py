@@ -93,10 +93,7 @@ def check_not_input(option: str, path: str, *inputs: str | None) -> None:
 
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
-    """Replace ``-`` in these options with a file, and text files by files of the given dialect.
-
-    Error messages contain the user's paths.
-    """
+    """Replace ``-`` and text files of a dialect in these options; errors have the user's paths."""
     inputs = _Inputs(options)
     try:
         for name in names:
