@@ -184,3 +184,18 @@ def test_wrong_choices_get_the_nearest(
     error = capsys.readouterr().err
     assert nearest in error
     assert "choose from " in error
+
+
+@pytest.mark.usefixtures("people")
+def test_a_background_may_come_in_several_pieces() -> None:
+    """Text of more than 16 MB is read in pieces, which were called several files."""
+    lines = Path("rows.csv").read_text().splitlines()
+    Path("parts").mkdir()
+    for name, part in (("1.csv", lines[1:20]), ("2.csv", lines[20:])):
+        Path("parts", name).write_text("\n".join([lines[0], *part]) + "\n")
+    found = []
+    for background in ("rows.csv", "parts"):
+        explain = ["explain", "m.hedgerow", "rows.csv", "-o", "out.csv"]
+        assert main([*explain, "--background", background]) == 0
+        found.append(Path("out.csv").read_bytes())
+    assert found[0] == found[1]

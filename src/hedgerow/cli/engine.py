@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
-from hedgerow.data import Column
+from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.multilabel import label_classes
 from hedgerow.metrics import scored_as, task_of
@@ -354,18 +353,16 @@ def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> froz
     return frozenset(names)
 
 
-def picture(booster: Booster, tree: int) -> bytes:
-    """Draw one tree; return the content of a PNG file."""
-    import matplotlib as mpl
+def read_rows(path: str, schema: Schema) -> Any:
+    """Return all rows of a table in the form of a model with this schema."""
+    from hedgerow.data.reading.model_rows import model_files
+    from hedgerow.data.sources.row_sample import stack_sparse
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    parts = [rows.features for rows in model_files([path], schema).batches(1 << 40)]
+    if not parts:
+        raise UsageError(f"{path}: no rows; give a table with rows")
+    if hasattr(parts[0], "tocsr"):
+        return stack_sparse(parts)
+    import pyarrow as pa
 
-    figure = booster.plot_tree(tree).get_figure(root=True)
-    assert figure is not None
-    content = io.BytesIO()
-    try:
-        figure.savefig(content, format="png", dpi=110, bbox_inches="tight")
-    finally:
-        plt.close(figure)
-    return content.getvalue()
+    return pa.concat_tables(parts)

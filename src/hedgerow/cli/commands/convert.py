@@ -48,6 +48,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from hedgerow.booster import load
+    from hedgerow.cli.engine import read_rows
     from hedgerow.convert.exporting import SUFFIXES
 
     check_not_input("OUT", options.out, options.model)
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         report = booster.export(
             options.out,
             target,
-            check=None if options.check is None else _rows(options.check, booster),
+            check=None if options.check is None else read_rows(options.check, booster.model.schema),
             approximate=options.approximate,
             raw=options.raw,
         )
@@ -86,14 +87,3 @@ def run(options: argparse.Namespace) -> None:
             f"{report.rows_checked} rows predicted by {target}: raw scores differ by "
             f"{report.largest_difference:.3g} at most"
         )
-
-
-def _rows(path: str, booster: Any) -> Any:
-    """Return the columns of the model in a table: by name, or in order without names."""
-    from hedgerow.cli.engine import columns_for, text_columns
-    from hedgerow.cli.reading import tables
-    from hedgerow.data.sources import open_parts
-
-    parts = open_parts([path], types_known=True)
-    names = columns_for(booster, tables.names_of(parts), ())
-    return tables.read_parts(parts, names, text_columns(booster)).features(names)

@@ -122,13 +122,15 @@ def _scores(y: Any, probability: Any) -> tuple[float, float]:
 def _write(estimator: Any, folder: Path) -> list[Path]:
     """Write the model and its first tree; return the paths, the model first."""
     from hedgerow.atomic import write_atomically
-    from hedgerow.cli import engine
 
     model = folder / "model.hedgerow"
     estimator.save(str(model))
     written = [model, folder / "tree.txt"]
     write_atomically(written[1], [f"{estimator.booster_.to_text(0)}\n".encode()])
     if find_spec("matplotlib") is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
         written.append(folder / "tree.png")
-        write_atomically(written[2], [engine.picture(estimator.booster_, 0)])
+        estimator.booster_.plot_tree(0).figure.savefig(written[2], dpi=110, bbox_inches="tight")
     return written

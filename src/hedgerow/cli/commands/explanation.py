@@ -11,8 +11,6 @@ from hedgerow.cli.usage import utf8
 BATCH_BYTES = 1 << 27
 """Bytes of values in memory at a time, unless ``--batch-rows`` sets the number of rows."""
 
-_ALL_ROWS = 1 << 40
-
 
 def add_command(commands: Any) -> None:
     """Add the command to the parser."""
@@ -83,16 +81,16 @@ def run(options: argparse.Namespace) -> None:
 def _explain(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.usage import say, shows_progress
-    from hedgerow.io.file_predictions import write_predictions
+    from hedgerow.io.file_predictions import columns_of, write_predictions
 
     booster = engine.open_model(options.model).booster
     outputs = read_outputs(options.outputs, booster.output_names)
     n_rows = options.batch_rows
     if n_rows is None:
         n_rows = rows_of_batch(booster, outputs, options.interactions)
-    background = (
-        None if options.background is None else read_background(booster, options.background)
-    )
+    background = None
+    if options.background is not None:
+        background = engine.read_rows(options.background, columns_of(booster.model))
 
     def explain(X: Any) -> Any:
         found = booster.explain(
@@ -129,17 +127,3 @@ def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: b
     columns = booster.num_features ** (2 if interactions else 1)
     n_outputs = booster.model.forest.n_outputs if outputs is None else len(outputs)
     return int(min(BATCH_ROWS, max(1, BATCH_BYTES // (8 * columns * n_outputs))))
-
-
-def read_background(booster: Any, path: str) -> Any:
-    """Return all rows of a table in the form of the model."""
-    from hedgerow.cli.usage import UsageError
-    from hedgerow.data.reading.model_rows import model_files
-    from hedgerow.io.file_predictions import columns_of
-
-    files = model_files([path], columns_of(booster.model))
-    parts = [rows.features for rows in files.batches(_ALL_ROWS)]
-    if len(parts) != 1:
-        what = "no rows" if not parts else "several files"
-        raise UsageError(f"--background {path}: {what}; give one table with rows")
-    return parts[0]

@@ -21,7 +21,7 @@ from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
 
 if TYPE_CHECKING:
-    from hedgerow.report import Rung, Split
+    from hedgerow.report import Split
 
 
 def add_command(commands: Any) -> None:
@@ -146,32 +146,21 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     return printable(Path(options.data).name), replace(split, X_train=X[train], X_test=X[test])
 
 
-def _compile_first(split: Any) -> None:
-    """Compile or load all kernels first, so that the times contain only the work."""
+def _compile_first(split: Split) -> None:
+    """Compile the kernels that no build holds, so that the times contain only the work."""
     from hedgerow.cli.commands.demo import announce
-    from hedgerow.report import Split, climb, rungs_for
+    from hedgerow.compile import library
+    from hedgerow.report import climb
 
     announce()
-    rows = _some_rows(split)
-    X, y = split.X_train[rows], split.y_train[rows]
-    some = Split(split.task, X, y, X, y, split.feature_names)
-    for _ in climb(some, [_with_few_trees(rung) for rung in rungs_for(some)]):
-        pass
+    if not library.is_usable():
+        rows = _some_rows(split)
+        X, y = split.X_train[rows], split.y_train[rows]
+        for _ in climb(replace(split, X_train=X, y_train=y, X_test=X, y_test=y)):
+            pass
 
 
-def _with_few_trees(rung: Rung) -> Rung:
-    """Return a step whose few trees use the same kernels as many."""
-
-    def make(split: Split) -> Any:
-        estimator = rung.make(split)
-        if hasattr(estimator, "n_estimators"):
-            estimator.set_params(n_estimators=5)
-        return estimator
-
-    return replace(rung, make=make)
-
-
-def _some_rows(split: Any) -> Any:
+def _some_rows(split: Split) -> Any:
     """Return a few rows of each class, which compile the kernels that all rows will use."""
     import numpy as np
 

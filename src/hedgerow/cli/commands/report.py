@@ -71,13 +71,13 @@ def _report(options: argparse.Namespace) -> None:
     targets = _targets(options, known, model.booster)
     aside = [name for name in (*targets, options.weight, options.qid) if name is not None]
     names = engine.columns_for(model.booster, known, aside)
-    text = engine.text_columns(model.booster, options.target)
+    text = engine.text_columns(model.booster, targets)
     table = tables.read_parts(parts, [*names, *aside], text)
     y = features.as_targets(features.targets(table, targets), model.task, options.data, targets[0])
     found = find(
         model.booster,
         table.features(names),
-        features.matrix_of(y) if isinstance(y, dict) else _as_classes(y, model.classes),
+        features.matrix_of(y) if isinstance(y, dict) else y,
         classes=None if model.classes is None else np.array(model.classes),
         sample_weight=None if options.weight is None else table.weights(options.weight),
         qid=None if options.qid is None else table.role(options.qid),
@@ -109,16 +109,3 @@ def _targets(options: argparse.Namespace, names: Sequence[str], booster: Any) ->
     raise UsageError(
         f"--target COL is needed: {options.data} has columns that the model does not know: {shown}"
     )
-
-
-def _as_classes(y: Any, classes: list[Any] | None) -> Any:
-    """Convert targets to the type of the classes, because CSV files have no types."""
-    import numpy as np
-
-    if classes is None or (isinstance(y, np.ndarray) and y.dtype.kind != "U"):
-        texts = classes is not None and all(isinstance(label, str) for label in classes)
-        return np.array([str(label) for label in y.tolist()]) if texts else y
-    if all(isinstance(label, str) for label in classes):
-        return y
-    known = {str(label): label for label in classes}
-    return np.array([known.get(text, text) for text in y.tolist()], dtype=object)
