@@ -199,3 +199,13 @@ def test_a_background_may_come_in_several_pieces() -> None:
         assert main([*explain, "--background", background]) == 0
         found.append(Path("out.csv").read_bytes())
     assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("people")
+def test_training_on_a_file_without_names_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("values.csv").write_text("2.5,1,0\n" + Path("values.csv").read_text())
+    assert main(["train", "values.csv", "--target", "0", "-o", "n.hedgerow", *FEW]) == 0
+    assert "note: values.csv: All these names are numbers" in capsys.readouterr().err
+    Path("numbered.csv").write_text("0,1,2\n" + Path("values.csv").read_text())
+    assert main(["train", "numbered.csv", "--target", "2", "-o", "n.hedgerow", *FEW]) == 0
+    assert capsys.readouterr().err == ""

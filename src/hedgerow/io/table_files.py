@@ -46,9 +46,7 @@ def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
     name = path.lower()
     if name.endswith((".csv", ".tsv")):
         return _csv_parts(batches, "\t" if name.endswith(".tsv") else ",")
-    if name.endswith((".parquet", ".pq")):
-        return _arrow_parts(batches, _parquet_writer)
-    return _arrow_parts(batches, _ipc_writer)
+    return _arrow_parts(batches, name.endswith((".parquet", ".pq")))
 
 
 def write_table(path: str, batches: Iterable[Columns]) -> None:
@@ -107,19 +105,11 @@ class _Sink(io.RawIOBase):
         return parts
 
 
-def _parquet_writer(sink: _Sink, schema: Any) -> Any:
+def _arrow_parts(batches: Iterable[Columns], is_parquet: bool) -> Iterator[bytes]:
+    import pyarrow.ipc
     import pyarrow.parquet
 
-    return pyarrow.parquet.ParquetWriter(sink, schema)
-
-
-def _ipc_writer(sink: _Sink, schema: Any) -> Any:
-    import pyarrow.ipc
-
-    return pyarrow.ipc.new_file(sink, schema)
-
-
-def _arrow_parts(batches: Iterable[Columns], make_writer: Any) -> Iterator[bytes]:
+    make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pyarrow.ipc.new_file
     sink = _Sink()
     writer = None
     for group in _groups(_tables(batches)):

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, check_not_input, readable
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 
 _OURS = "hedgerow"
@@ -41,7 +41,7 @@ def add_command(commands: Any) -> None:
         "--approximate", action="store_true", help="round values that the format cannot hold"
     )
     parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
-    add_input_options(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     from hedgerow.cli.engine import read_rows
     from hedgerow.convert.exporting import SUFFIXES
 
-    check_not_input("OUT", options.out, options.model)
+    inputs.check_not_input("OUT", options.out, options.model)
     suffix = os.path.splitext(options.out)[1].lower()
     known = dict.fromkeys(_OWN_SUFFIXES, _OURS) | SUFFIXES
     if options.to is None and suffix not in known:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
         booster.save(options.out)
         say(f"{booster.num_trees} trees written to {options.out}")
         return
-    with readable(options, "check"):
+    with inputs.readable(options, "check"):
         report = booster.export(
             options.out,
             target,

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading.inputs import add_column, add_input_options, readable
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 
 if TYPE_CHECKING:
@@ -29,15 +29,8 @@ def add_command(commands: Any) -> None:
         description="Score a model written by `hedgerow train` on tables with known targets.",
         epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables with targets (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    add_column(
+    inputs.add_model_and_tables(parser, "with targets")
+    inputs.add_column(
         parser,
         "--target",
         "column with the targets (LibSVM files contain them); may be repeated for several",
@@ -49,16 +42,16 @@ def add_command(commands: Any) -> None:
         metavar="NAME",
         help="metric to print, by its name in docs/metrics.md; may be repeated",
     )
-    add_column(parser, "--weight", "column with the weights of the rows")
-    add_column(parser, "--qid", "for rankings: column with the queries")
+    inputs.add_column(parser, "--weight", "column with the weights of the rows")
+    inputs.add_column(parser, "--qid", "for rankings: column with the queries")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_input_options(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    with readable(options, "data"):
+    with inputs.readable(options, "data"):
         _evaluate(options)
 
 

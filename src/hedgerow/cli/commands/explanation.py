@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, add_output, check_not_input, readable
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import utf8
 
 BATCH_BYTES = 1 << 27
@@ -25,15 +25,8 @@ def add_command(commands: Any) -> None:
         "for each, with |SCORE at the end of their names. For two classes the raw score is the "
         "log-odds of the second class.",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    add_output(parser, "table to write (.csv, .tsv, .parquet, .arrow)", required=True)
+    inputs.add_model_and_tables(parser, "to explain")
+    inputs.add_output(parser, "table to write (.csv, .tsv, .parquet, .arrow)", required=True)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--background",
@@ -52,19 +45,8 @@ def add_command(commands: Any) -> None:
         metavar="NAMES",
         help="raw scores to explain, by name or number, separated by commas (default: all)",
     )
-    parser.add_argument(
-        "--columns",
-        type=utf8,
-        metavar="COLS",
-        help="columns of the tables to copy to the output, separated by commas",
-    )
-    parser.add_argument(
-        "--batch-rows",
-        type=int,
-        metavar="N",
-        help="rows in memory at a time (default: as many as fit in 128 MB, 65536 at most)",
-    )
-    add_input_options(parser)
+    inputs.add_batches(parser, "as many as fit in 128 MB, 65536 at most")
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -73,8 +55,8 @@ def run(options: argparse.Namespace) -> None:
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)
-    check_not_input("-o", options.out, options.model, options.background, *options.data)
-    with readable(options, "data", "background"):
+    inputs.check_not_input("-o", options.out, options.model, options.background, *options.data)
+    with inputs.readable(options, "data", "background"):
         _explain(options)
 
 

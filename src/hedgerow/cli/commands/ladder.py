@@ -8,15 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading.inputs import (
-    add_column,
-    add_drop,
-    add_input_options,
-    add_task_option,
-    check_page,
-    check_targets,
-    readable,
-)
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
 
@@ -39,13 +31,13 @@ def add_command(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...), or - for standard input",
     )
-    add_column(
+    inputs.add_column(
         parser,
         "--target",
         "column to predict; may be repeated for several targets, which are numbers",
         action="append",
     )
-    add_task_option(parser)
+    inputs.add_task_option(parser)
     parser.add_argument(
         "--test",
         type=float,
@@ -57,15 +49,15 @@ def add_command(commands: Any) -> None:
         "--seed", type=int, default=0, help="seed for the test rows (default: %(default)s)"
     )
     parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
-    add_drop(parser)
-    add_input_options(parser)
+    inputs.add_drop(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     _check(options)
-    with readable(options, "data"):
+    with inputs.readable(options, "data"):
         _climb(options)
 
 
@@ -98,11 +90,11 @@ def _check(options: argparse.Namespace) -> None:
     """Check all options before the work begins."""
     if (options.data is None) != (options.target is None):
         raise UsageError("give both DATA and --target, or neither for the Pima table")
-    check_targets(options.target)
+    inputs.check_targets(options.target)
     if len(options.target or ()) > 1 and options.task == "classification":
         raise UsageError("the ladder has one target for --task classification: name one column")
     if options.report is not None:
-        check_page("--report", options.report, options.data)
+        inputs.check_page("--report", options.report, options.data)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Any]:

@@ -5,16 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import (
-    STANDARD,
-    add_input_options,
-    add_output,
-    announce,
-    check_not_input,
-    readable,
-    writable,
-)
-from hedgerow.cli.usage import has_output, shows_progress, utf8
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import has_output, shows_progress
 
 
 def add_command(commands: Any) -> None:
@@ -26,15 +18,8 @@ def add_command(commands: Any) -> None:
         "command works in batches, so tables may be larger than memory.",
         epilog="Columns are found by name; columns that the model does not use are ignored.",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    add_output(
+    inputs.add_model_and_tables(parser, "to predict")
+    inputs.add_output(
         parser,
         "table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
         required=True,
@@ -46,16 +31,8 @@ def add_command(commands: Any) -> None:
         help="value: the predicted value, or the class and the probability of each (default); "
         "raw: sum of the trees; leaf: the row's leaf in each tree",
     )
-    parser.add_argument(
-        "--columns",
-        type=utf8,
-        metavar="COLS",
-        help="columns of the tables to copy to the output, separated by commas",
-    )
-    parser.add_argument(
-        "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 65536)"
-    )
-    add_input_options(parser)
+    inputs.add_batches(parser, "65536")
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -63,14 +40,14 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from hedgerow.io.table_files import check_output
 
-    if options.out != STANDARD:
+    if options.out != inputs.STANDARD:
         check_output(options.out)
-        check_not_input("-o", options.out, options.model, *options.data)
-    with readable(options, "data"):
-        with writable(options.out) as path:
+        inputs.check_not_input("-o", options.out, options.model, *options.data)
+    with inputs.readable(options, "data"):
+        with inputs.writable(options.out) as path:
             lines = _predict(options, path)
         for line in lines if has_output() else []:
-            announce(line, options.out)
+            inputs.announce(line, options.out)
 
 
 def _predict(options: argparse.Namespace, path: str) -> list[str]:
@@ -89,7 +66,7 @@ def _predict(options: argparse.Namespace, path: str) -> list[str]:
         columns=options.columns.split(",") if options.columns else (),
         progress=shows_progress(),
     )
-    out = "standard output" if options.out == STANDARD else options.out
+    out = "standard output" if options.out == inputs.STANDARD else options.out
     unseen = [
         f"column {name!r}: {count} row(s) with a category that no training row had"
         for name, count in model.booster.unseen_categories.items()

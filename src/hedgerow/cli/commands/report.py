@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.reading.inputs import (
-    add_column,
-    add_input_options,
-    add_output,
-    check_page,
-    readable,
-)
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import printable
 
@@ -35,24 +29,24 @@ def add_command(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...) with the target, or - for standard input",
     )
-    add_column(
+    inputs.add_column(
         parser,
         "--target",
         "target column; repeat it for several (default: the targets of the model, or the only "
         "column that the model does not know)",
         action="append",
     )
-    add_column(parser, "--qid", "for rankings: column with the queries")
-    add_column(parser, "--weight", "column with the weights of the rows")
-    add_output(parser, "page to write (.html)", required=True)
-    add_input_options(parser)
+    inputs.add_column(parser, "--qid", "for rankings: column with the queries")
+    inputs.add_column(parser, "--weight", "column with the weights of the rows")
+    inputs.add_output(parser, "page to write (.html)", required=True)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    check_page("-o", options.out, options.model, options.data)
-    with readable(options, "data"):
+    inputs.check_page("-o", options.out, options.model, options.data)
+    with inputs.readable(options, "data"):
         _report(options)
 
 

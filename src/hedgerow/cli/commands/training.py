@@ -13,14 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.advanced import ADVANCED_NAMES, grouped
-from hedgerow.cli.reading.inputs import (
-    add_column,
-    add_drop,
-    add_input_options,
-    add_task_option,
-    check_targets,
-    readable,
-)
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, remark, say, shows_progress
 from hedgerow.errors import HedgerowError, InterruptedFitWarning
 
@@ -54,7 +47,7 @@ def add_command(commands: Any) -> None:
         help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns, or - "
         "for standard input",
     )
-    add_column(
+    inputs.add_column(
         parser,
         "--target",
         "column to predict (LibSVM files contain it); may be repeated for several targets",
@@ -64,7 +57,7 @@ def add_command(commands: Any) -> None:
         "-o", "--model", "--out", "--output", dest="model", default="model.hedgerow",
         metavar="FILE", help="model file to write (default: %(default)s)",
     )  # fmt: skip
-    add_task_option(parser)
+    inputs.add_task_option(parser)
     parser.add_argument(
         "--set",
         action="append",
@@ -76,25 +69,25 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--valid", metavar="FILE", help="validation table for early stopping and scores"
     )
-    add_drop(parser)
+    inputs.add_drop(parser)
     parser.add_argument(
         "--no-score",
         action="store_true",
         help="do not evaluate the model by folds if no rows are held out",
     )
-    add_column(parser, "--weight", "column with the weights of the rows, also of --valid")
-    add_column(
+    inputs.add_column(parser, "--weight", "column with the weights of the rows, also of --valid")
+    inputs.add_column(
         parser,
         "--offset",
         "column of initial raw scores, not a feature; prediction reads it from the tables as well",
     )
-    add_column(
+    inputs.add_column(
         parser,
         "--groups",
         "column of groups: rows with equal values are held out together; not a feature",
     )
-    add_column(parser, "--qid", "column with the queries of the rows: train a ranking model")
-    add_column(parser, "--position", "with --qid: column with positions")
+    inputs.add_column(parser, "--qid", "column with the queries of the rows: train a ranking model")
+    inputs.add_column(parser, "--position", "with --qid: column with positions")
     parser.add_argument(
         "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
     )
@@ -111,14 +104,14 @@ def add_command(commands: Any) -> None:
         help="folder for binned rows that do not fit into memory; may be repeated for several "
         "disks (default: the folder for temporary files)",
     )
-    add_input_options(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     _check(options)
-    with readable(options, "data", "valid"):
+    with inputs.readable(options, "data", "valid"):
         _train(options)
 
 
@@ -148,7 +141,7 @@ def _check(options: argparse.Namespace) -> None:
         options.task = "ranking"
     elif options.position is not None:
         raise UsageError("--position is for rankings: also name the queries (--qid COL)")
-    check_targets(options.target)
+    inputs.check_targets(options.target)
     parse_settings(options.set, options.task)
 
 

@@ -44,6 +44,31 @@ def add_column(parser: Any, option: str, text: str, **more: Any) -> None:
     parser.add_argument(option, type=utf8, metavar="COL", help=text, **more)
 
 
+def add_model_and_tables(parser: Any, purpose: str) -> None:
+    """Add the model file, and the tables, whose ``purpose`` is told by the help."""
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help=f"tables {purpose} (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
+        "for standard input",
+    )
+
+
+def add_batches(parser: Any, default: str) -> None:
+    """Add the options for a table that is written for the rows of others, in batches."""
+    parser.add_argument(
+        "--columns",
+        type=utf8,
+        metavar="COLS",
+        help="columns of the tables to copy to the output, separated by commas",
+    )
+    parser.add_argument(
+        "--batch-rows", type=int, metavar="N", help=f"rows in memory at a time (default: {default})"
+    )
+
+
 def add_drop(parser: Any) -> None:
     """Add the option for columns that are left out."""
     add_column(parser, "--drop", "column to leave out", action="append", default=[])
