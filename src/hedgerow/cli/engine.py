@@ -171,7 +171,8 @@ def _usual_of_folds(prediction: AnyArray, y: AnyArray, job: Job) -> list[str]:
     weight = None if weight is None else weight[known]
     scores: dict[str, float] = {}
     if job.task == "classification":
-        classes = distinct(job.y)
+        labels: Any = job.y
+        classes = distinct(labels)
         named = classes[prediction.argmax(axis=1)]
         scores["accuracy"] = accuracy_score(y, named, sample_weight=weight)
         if len(classes) == 2 and len(distinct(y)) == 2:

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
             f"OUT {options.out}: the suffix {suffix} is unknown; use one of these, or name a "
             f"format (--to): {listed}"
         )
-    target = options.to or known[suffix]
+    target: Any = options.to or known[suffix]
     booster = load(options.model)
     if target == _OURS:
         for name in ("check", "approximate", "raw"):

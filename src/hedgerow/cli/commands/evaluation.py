@@ -94,10 +94,10 @@ def _rows_in_memory(options: argparse.Namespace, booster: Any, parts: Sequence[P
 
     known = parts[0].column_names()
     if known is None:
-        X, y = tables.read_sparse(parts)
+        X, sparse_y = tables.read_sparse(parts)
         if X.shape[1] < booster.num_features:
             X.resize((X.shape[0], booster.num_features))
-        return Dataset(X, y)
+        return Dataset(X, sparse_y)
     aside = [each for each in (*options.target, options.weight, options.qid) if each is not None]
     names = engine.columns_for(booster, known, aside)
     text = engine.text_columns(booster, options.target)

@@ -81,8 +81,8 @@ def _report(options: argparse.Namespace) -> None:
     write_atomically(options.out, [page.encode()])
     for score in found.scores:
         say(f"{score.name}: {score.value:.5g} ({score.low:.5g} to {score.high:.5g})")
-    for text in found.warnings:
-        say(f"warning: {text}")
+    for warning in found.warnings:
+        say(f"warning: {warning}")
     say(f"report written to {options.out}")
 
 

@@ -225,6 +225,8 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     from hedgerow.data.sparse import check_width
 
     names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
+    X: Any
+    y: Any
     of_rows: dict[str, Any] = {}
     if names is None:
         X, y = tables.read_sparse(source.parts)

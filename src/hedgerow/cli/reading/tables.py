@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from hedgerow.cli.usage import UsageError
 from hedgerow.data.categories.columns import Encoded, untyped
 from hedgerow.data.reading.rows import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.reading.texts import convert, join_kinds, parse
+from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
 from hedgerow.data.sources import Part, open_parts
 from hedgerow.data.sources.base import no_column
 from hedgerow.data.sources.columns import ReadColumn, floats_of, read_columns
@@ -171,7 +170,9 @@ def _typed(
         parse(column, part.decimal) if isinstance(part, TextPart) and not stays_text else None
         for part, column in zip(parts, raw, strict=True)
     ]
-    kind = reduce(join_kinds, (found[0] for found in parsed if found is not None), "nothing")
+    kind: TextKind = "nothing"
+    for found in filter(None, parsed):
+        kind = join_kinds(kind, found[0])
     for part, column, found in zip(parts, raw, parsed, strict=True):
         if not isinstance(part, TextPart):
             yield column
