@@ -37,10 +37,7 @@ def is_function(value: object) -> bool:
 
 
 def name_of_function(function: object) -> str:
-    """Return the name of a function, or of the type of an object that can be called.
-
-    The text of an object may hold its address, which differs in each process.
-    """
+    """Return the name of a function, or of the type of an object that can be called."""
     own = getattr(function, "__name__", None)
     if isinstance(own, str):
         return own
@@ -62,11 +59,7 @@ def check_bool(value: object, name: str) -> bool:
 
 
 def path_text(path: object) -> str:
-    """Return a path as text.
-
-    Raise ``DataTypeError`` for other values.  ``open`` takes a number as well, uses the open
-    file of this number, and closes it.
-    """
+    """Return a path as text."""
     if not isinstance(path, str | bytes | os.PathLike):
         raise DataTypeError(
             f"path must be the path of a file, as text or a path object; got {brief(path)}."

@@ -383,8 +383,8 @@ def test_train_scores_validation_rows(
     metrics = {"two": ["accuracy", "auc"], "three": ["accuracy"], "number": ["r2"]}[target]
     assert list(found) == metrics
     options = [word for name in metrics for word in ("--metric", name)]
-    asked = ["evaluate", paths[2], paths[1], "--target", "y", "--weight", "w", "--json", *options]
-    assert main(asked) == 0
+    command = ["evaluate", paths[2], paths[1], "--target", "y", "--weight", "w", "--json", *options]
+    assert main(command) == 0
     for name, score in json.loads(capsys.readouterr().out).items():
         assert float(found[name]) == pytest.approx(score, abs=1e-4)
 

@@ -210,7 +210,7 @@ def test_same_bytes_from_every_library() -> None:
 
 
 @needs_library
-def test_numba_may_be_told_not_to_compile() -> None:
+def test_numba_may_be_set_not_to_compile() -> None:
     """``NUMBA_DISABLE_JIT`` ran kernels as Python, which instructions of compiled code broke."""
     assert fit(program=CALL, NUMBA_DISABLE_JIT="1").returncode == 0
     pytest.importorskip("numba")

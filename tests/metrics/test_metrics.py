@@ -630,7 +630,7 @@ def test_functions_of_two_arguments(n_classes, metric, higher, same, weighted) -
         *("msle", "rmsle"),
     ],
 )
-def test_errors_name_the_metric_that_was_asked_for_and_its_row(name: str) -> None:
+def test_errors_name_the_requested_metric_and_its_row(name: str) -> None:
     """Several metrics share the function of a row, and rows of weight 0 are left out."""
     y, weight = COUNTS.copy(), np.ones(N)
     y[7], weight[2] = -2.0, 0.0

@@ -88,10 +88,7 @@ class Kernel:
 
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
-        """Numba's dispatcher of this kernel, for calls from other kernels.
-
-        Whether kernels may be compiled was checked for the kernel that calls this one.
-        """
+        """Numba's dispatcher of this kernel, for calls from other kernels."""
         if not self.inner:
             return self._entry_dispatcher
         from hedgerow.compile import just_in_time
@@ -163,12 +160,7 @@ def kernel(
 
 
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """Return the code of a kernel for arguments of the same types as ``arguments``.
-
-    A call of the kernel itself searches for this code each time, which takes long compared
-    with a tree of few rows (``benchmarks/calls.py``).  The caller of the returned code is
-    responsible for the types.
-    """
+    """Return the code of a kernel for arguments of the same types as ``arguments``."""
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
 
 

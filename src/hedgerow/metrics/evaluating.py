@@ -23,13 +23,7 @@ def evaluate(
     raw: FloatArray,
     weight: FloatArray | None,
 ) -> dict[str, float]:
-    """Compute the score of each metric for raw scores of shape (n_outputs, n_rows).
-
-    Raises
-    ------
-    LossError
-        If a metric raises, or returns something that is not a number or is NaN.
-    """
+    """Compute the score of each metric for raw scores of shape (n_outputs, n_rows)."""
     prediction = raw if all(m.from_raw for m in metrics) else objective.predict(raw)
     return {
         metric.name: _checked(metric, target, raw if metric.from_raw else prediction, weight)
@@ -43,22 +37,7 @@ def evaluate_rounds(
     raw: FloatArray,
     weight: FloatArray | None,
 ) -> dict[str, list[float]] | None:
-    """Compute the scores of several rounds, whose terms are computed together.
-
-    Parameters
-    ----------
-    metrics : sequence of Metric
-    targets : float64 (at least n_rounds * n_rows,)
-        The targets of the rows, again for each round.
-    raw : float64 (n_outputs, n_rounds, n_rows)
-    weight : float64 (n_rows,) or None
-
-    Returns
-    -------
-    dict from str to list of float, or None
-        With the bits of :func:`evaluate` for each round; they may be NaN.  None if some metric is
-        not a mean over the rows.
-    """
+    """Compute the scores of several rounds, whose terms are computed together."""
     if not all(m.built_in and m.from_raw and type(m.sums) is Mean for m in metrics):
         return None
     n_rounds, targets = raw.shape[1], targets[: raw[0].size]
@@ -94,13 +73,7 @@ def _checked(
 
 
 def not_nan(name: str, score: float) -> float:
-    """Return the score of a built-in metric.
-
-    Raises
-    ------
-    LossError
-        If the score is NaN, because NaN cannot be compared between rounds.
-    """
+    """Return the score of a built-in metric."""
     if math.isnan(score):
         raise LossError(
             f"the metric {name!r} is NaN, so it cannot choose a round: a prediction or a "

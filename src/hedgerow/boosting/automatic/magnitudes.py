@@ -82,10 +82,7 @@ def _check(objective: Objective, spread: float, weight: float) -> None:
 def warn_of_no_split(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if no tree has a split because ``min_child_weight`` forbids all splits.
-
-    ``rows`` are the training rows.  If all targets are the same, a constant is the correct model.
-    """
+    """Warn, on rank 0, if no tree has a split because ``min_child_weight`` forbids all splits."""
     n_first = min(forest.n_trees, forest.n_outputs)
     if n_first == 0 or len(forest.feature) > forest.n_trees:
         return
@@ -112,11 +109,7 @@ def warn_of_no_split(
 def warn_of_short_steps(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if trees of Huber's loss cannot reach the targets.
-
-    No leaf has a value above ``delta``, for any rows.  So with a ``delta`` far below the
-    differences of the targets, the model is nearly a constant.
-    """
+    """Warn, on rank 0, if trees of Huber's loss cannot reach the targets."""
     from hedgerow.objectives.robust import Huber
 
     if not isinstance(objective, Huber):

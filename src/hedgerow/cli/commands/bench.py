@@ -11,7 +11,6 @@ import hashlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import Any
 
@@ -89,13 +88,12 @@ def run(options: argparse.Namespace) -> None:
 
 def free_share() -> float:
     """Return the share of the processors that this process gets, near 1 on an idle machine."""
-    from hedgerow.threads import resolve_threads
+    from hedgerow.threads import resolve_threads, run_blocks
 
     n_threads, block = resolve_threads(None), bytes(1 << 26)
     wall, used = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(hashlib.blake2b, [block] * n_threads):  # holds no interpreter lock
-            pass
+    # A hash holds no interpreter lock.
+    run_blocks(lambda start, stop: hashlib.blake2b(block), n_threads, n_threads, 1)
     return (time.process_time() - used) / (n_threads * (time.perf_counter() - wall))
 
 

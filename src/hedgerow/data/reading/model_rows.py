@@ -92,11 +92,7 @@ class ModelFiles:
 def model_files(
     paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
 ) -> ModelFiles:
-    """Find files and check that each has the columns of a model.
-
-    Raise ``StorageError``, ``DataError`` or ``ParameterError`` if a file cannot be read or
-    lacks a column; the message names both.
-    """
+    """Find files and check that each has the columns of a model."""
     if isinstance(keys, str):
         raise ParameterError(
             f"columns must be a list of names; got {brief(keys)}: give [{keys!r}]."

@@ -36,11 +36,7 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrEncoded:
-    """Return a column whose values mean what those of the training column meant.
-
-    Raise ``DataError`` if one of them holds dates (times, durations) and the other does
-    not.
-    """
+    """Return a column whose values mean what those of the training column meant."""
     given, expected = temporal_of(part), column.temporal
     if given == expected:
         return part

@@ -65,11 +65,7 @@ class Part(Protocol):
         """Return the names of all columns, or None if they are unknown before reading rows."""
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Yield all rows from the start.
-
-        Raise ``StorageError`` if the part cannot be read, or has changed since it was first
-        read.
-        """
+        """Yield all rows from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +119,7 @@ class Roles:
         return (*self.targets, *weight, *self.offset, *self.of_rows().values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the features of a table with these columns.
-
-        Raise ``DataError`` if a column is missing, or no feature remains.
-        """
+        """Return the features of a table with these columns."""
         for role, wanted in (
             ("target", list(self.targets)),
             ("weight", [self.weight] if self.weight is not None else []),
