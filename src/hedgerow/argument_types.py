@@ -37,10 +37,7 @@ def is_function(value: object) -> bool:
 
 
 def name_of_function(function: object) -> str:
-    """Return the name of a function, or of the type of an object that can be called.
-
-    The text of an object may hold its address, which differs in each process.
-    """
+    """Return the name of a function, or of the type of an object that can be called."""
     own = getattr(function, "__name__", None)
     if isinstance(own, str):
         return own
@@ -62,11 +59,7 @@ def check_bool(value: object, name: str) -> bool:
 
 
 def path_text(path: object) -> str:
-    """Return a path as text.
-
-    Raise ``DataTypeError`` for other values.  ``open`` takes a number as well, uses the open
-    file of this number, and closes it.
-    """
+    """Return a path as text."""
     if not isinstance(path, str | bytes | os.PathLike):
         raise DataTypeError(
             f"path must be the path of a file, as text or a path object; got {brief(path)}."
@@ -79,4 +72,17 @@ def check_mapping(params: object) -> None:
     if params is not None and not isinstance(params, Mapping):
         raise ParameterError(
             f"params must be a dict of parameters by name, or None; got {brief(params)}."
+        )
+
+
+BATCH_ROWS = 65_536
+"""Default rows of a batch of predictions: enough to make the cost of a call negligible."""
+
+
+def check_batch_rows(batch_rows: object) -> None:
+    """Raise unless ``batch_rows`` is a positive integer."""
+    is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
+    if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
+        raise ParameterError(
+            f"batch_rows must be an integer of at least 1; got {brief(batch_rows)}."
         )

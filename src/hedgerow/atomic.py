@@ -15,26 +15,32 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from hedgerow.argument_types import path_text
-from hedgerow.errors import StorageError
+from hedgerow.errors import ParameterError, StorageError
 
 logger = logging.getLogger("hedgerow")
 
 _CHUNK = 1 << 24
 
 
+def check_place(path: str) -> None:
+    """Raise ``ParameterError``, before a long computation, if its result cannot be written."""
+    file = Path(path)
+    if file.is_dir():
+        raise ParameterError(f"{path} is a folder: give the name of a file to write.")
+    if not file.parent.is_dir():
+        raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
+    if not os.access(file.parent, os.W_OK):
+        raise ParameterError(f"{path}: no permission to write in {file.parent}.")
+
+
 def write_atomically(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, follow_links: bool = True
 ) -> None:
-    """Replace the content of ``path`` by the concatenation of ``parts``.
-
-    An existing file keeps its permissions.  A symbolic link stays, and its target is
-    replaced, as users expect of a path that they name.  Without ``follow_links`` the link
-    itself is replaced; this is for names chosen by this library in a folder where others may
-    write.
-    """
+    """Replace the content of ``path`` by the concatenation of ``parts``."""
     with open_atomically(path, follow_links=follow_links) as file:
         for part in parts:
             _write_all(file.fileno(), memoryview(part))
@@ -44,11 +50,7 @@ def write_atomically(
 def open_atomically(
     path: str | os.PathLike[str], *, follow_links: bool = True
 ) -> Iterator[BinaryIO]:
-    """Open a new file for writing, which replaces ``path`` at the end of the block.
-
-    If the block raises an exception, the old file stays.  Parameters and errors are those of
-    :func:`write_atomically`.
-    """
+    """Open a new file for writing, which replaces ``path`` at the end of the block."""
     shown = path_text(path)
     try:
         with _replacing(os.path.realpath(shown) if follow_links else os.path.abspath(shown)) as f:
@@ -105,11 +107,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Flush the folder, if the system can, so that the renaming survives a power cut.
-
-    The new file is complete and in place at this point, so a failure here is not a failed
-    save: after a power cut either the old file or the new one exists.
-    """
+    """Flush the folder, if the system can, so that the renaming survives a power cut."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows
         return
     try:

@@ -20,7 +20,7 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import batches as cli_batches
+from hedgerow.cli.reading import way as cli_way
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
 from hedgerow.io import model_to_bytes
@@ -196,7 +196,7 @@ def run(arguments: list[Any], model: Path) -> bytes:
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat small tables as larger than memory."""
-    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
 
 
 COMMANDS = [
@@ -227,7 +227,7 @@ def test_command_line(
     for paths in ways:
         assert run(["train", *paths, *more], model) == expected
     assert "read at once" in capsys.readouterr().out
-    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
     for paths in ([folder / "all.csv"], *ways):
         assert run(["train", *paths, *more, "--memory-limit", "100 MB"], model) == expected
         assert "read in batches, binned rows on disk" in capsys.readouterr().out
@@ -245,7 +245,7 @@ def test_command_line_libsvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "a.libsvm").write_text("\n".join(lines))
     arguments = ["train", tmp_path / "a.libsvm", "--set", "n_estimators=3"]
     expected = run(arguments, tmp_path / "m.hedgerow")
-    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
     more = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     assert run([*arguments, *more], tmp_path / "m.hedgerow") == expected
 
@@ -270,7 +270,7 @@ def test_command_line_goes_on(
     later = ["train", paths[1], *options, "--init-model", first]
     limit = ["--memory-limit", "100 MB", "--cache-dir", tmp_path]
     expected = run(later, tmp_path / "m")
-    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
     assert run([*later, *limit], tmp_path / "m") == expected
     if target == "label":
         table.with_columns(label=pl.lit("maybe")).write_csv(paths[1])
@@ -293,7 +293,7 @@ def test_command_line_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     plain, placed = [*options, "--drop", "place"], [*options, "--position", "place"]
     held_out = [*plain, "--valid", tmp_path / "valid.csv"]
     expected = [run(each, tmp_path / "m") for each in (plain, held_out, placed)]
-    monkeypatch.setattr(cli_batches, "_bytes_in_memory", lambda path, kind: 10**12)
+    monkeypatch.setattr(cli_way, "_bytes_in_memory", lambda path, kind: 10**12)
     found = [run([*each, *limit], tmp_path / "m") for each in (plain, held_out, placed)]
     assert found == expected
 

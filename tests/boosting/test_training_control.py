@@ -694,6 +694,14 @@ def test_estimates_grow_with_the_parameters() -> None:
     ]
 
 
+def test_estimates_of_datasets(tmp_path) -> None:
+    shape = (100, 3)
+    assert estimate_memory(Dataset(np.zeros(shape))) == estimate_memory(shape)
+    (tmp_path / "rows.csv").write_text("a,y\n1,2\n")
+    with pytest.raises(DataError, match=r"rows in files takes at most the memory_limit"):
+        estimate_memory(Dataset.from_files(tmp_path / "rows.csv", "y"))
+
+
 def test_estimates_know_what_rows_are() -> None:
     n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
     values = np.zeros((n, p))

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
+from hedgerow.cli.commands import bench
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import batches, tables
+from hedgerow.cli.reading import tables, way
 from hedgerow.io.table_files import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
@@ -249,7 +251,7 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
 def test_classes_of_a_continuous_target_are_refused(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(batches, "_bytes_in_memory", lambda *_: size)
+    monkeypatch.setattr(way, "_bytes_in_memory", lambda *_: size)
     arguments = ("--target", "value", "--task", "classification", "--drop", "city")
     code, _, err = run("train", str(people), *arguments)
     assert code == 2
@@ -298,7 +300,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "no target": (("train", "people.csv"), "--target"),
     "no file": (("train", "peple.csv", "--target", "value"), "Did you mean 'people.csv'"),
     "folder": (("train", ".", "--target", "value"), "folder"),
-    "ending": (("train", "people.xls", "--target", "value"), "known suffixes"),
+    "ending": (("train", "people.xls", "--target", "value"), "known endings"),
     "no column": (("train", "people.csv", "--target", "valeu"), "Did you mean 'value'"),
     "no drop column": (
         ("train", "people.csv", "--target", "value", "--drop", "citty"),
@@ -458,7 +460,7 @@ def test_unexpected_errors_are_one_line(run: Run, monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", fail)
+    monkeypatch.setattr("hedgerow.atomic.check_place", fail)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 1
     assert err.count("\n") == 1
@@ -472,7 +474,7 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hedgerow.cli.reading.tables.check_output", interrupt)
+    monkeypatch.setattr("hedgerow.atomic.check_place", interrupt)
     code, _, err = run("train", "x.csv", "--target", "y")
     assert code == 130
     assert err == "hedgerow: interrupted\n"
@@ -511,12 +513,31 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_bench_and_warmup(run: Run) -> None:
-    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "1")
+    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "2")
     assert code == 0, err
-    assert "hedgerow" in out
+    first, *fits, _, last = re.findall(
+        r"(?m)^(fits of|fit \d of 2: hedgerow|median|hedgerow )", out
+    )
+    assert (first, fits, last) == (
+        "fits of",
+        [f"fit {k} of 2: hedgerow" for k in "12"],
+        "hedgerow ",
+    )
     code, out, err = run("warmup")
     assert code == 0, err
     assert "kernels ready" in out or "nothing to compile" in out
+
+
+def test_bench_says_when_the_machine_is_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the processors is CPU time over wall time of threads that only compute."""
+    monkeypatch.setattr(bench, "_makers", lambda options: [("hedgerow", DummyClassifier)])
+    clock = iter(np.arange(100.0))
+    for idle in (False, True):
+        monkeypatch.setattr(time, "process_time", lambda idle=idle: next(clock) * idle * 1e9)
+        code, out, _ = run("bench", "--rows", "100", "--trees", "3", "--rounds", "1")
+        assert code == 0
+        assert ("the machine is busy: only 0% of its processors" in out) is not idle
+        assert ("repeat this on an idle one" in out) is not idle
 
 
 def start_process(*arguments: str, **options: object) -> subprocess.Popen[str]:

@@ -18,6 +18,7 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
+from hedgerow.cli.reading import way
 from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
@@ -164,7 +165,7 @@ def test_errors_name_standard_input(
 ) -> None:
     for content, words in (
         (b"", "standard input is empty"),
-        (b"a,b\n1,2\n", "standard input: no column 'price'"),
+        (b"a,b\n1,2\n", "standard input has no column 'price'"),
     ):
         standard_input(monkeypatch, content)
         assert main(["train", "-", *TRAIN, "--model", str(tmp_path / "m")]) == 2
@@ -183,7 +184,7 @@ def test_errors_name_the_file_that_was_given(
     file = tmp_path / "rows.csv"
     file.write_bytes(b"a;b\n1;2\n3;4\n")
     assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
-    assert f"{file}: no column 'price'" in capsys.readouterr().err
+    assert f"{file} has no column 'price'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -354,3 +355,51 @@ def test_every_command_that_reads_tables_has_the_options_of_text_files() -> None
             assert "--separator" in parser._option_string_actions, name
             reading.add(name)
     assert reading >= {"train", "predict", "evaluate", "explain", "report", "convert", "ladder"}
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("target", ["two", "three", "number"])
+def test_train_scores_validation_rows(
+    target: str,
+    in_memory: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    price, size = COLUMNS["price"], COLUMNS["size"]
+    y = {"two": np.array(["no", "yes"])[(price > 0) * 1], "three": np.digitize(price, [-2, 2])}
+    y = {"number": price, **y}[target]
+    weight = np.arange(120) % 3 + 1
+    for name, part in (("rows", slice(80)), ("held", slice(80, None))):
+        columns = {"size": size[part], "w": weight[part], "y": y[part]}
+        (tmp_path / f"{name}.csv").write_bytes(written(columns))
+    if not in_memory:
+        choose = way.choose_way
+        monkeypatch.setattr(way, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
+    paths = [str(tmp_path / name) for name in ("rows.csv", "held.csv", "m")]
+    given = ["--target", "y", "--weight", "w", "--set", "n_estimators=5", "-o", paths[2]]
+    assert main(["train", paths[0], "--valid", paths[1], *given]) == 0
+    found = dict(re.findall(r"(?m)^validation (\w+): ([-\d.]+)$", capsys.readouterr().out))
+    metrics = {"two": ["accuracy", "auc"], "three": ["accuracy"], "number": ["r2"]}[target]
+    assert list(found) == metrics
+    options = [word for name in metrics for word in ("--metric", name)]
+    command = ["evaluate", paths[2], paths[1], "--target", "y", "--weight", "w", "--json", *options]
+    assert main(command) == 0
+    for name, score in json.loads(capsys.readouterr().out).items():
+        assert float(found[name]) == pytest.approx(score, abs=1e-4)
+
+
+def test_train_says_what_validation_rows_would_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written({"size": COLUMNS["size"], "y": (COLUMNS["price"] > 0) * 1}))
+    train = ["train", str(file), "--target", "y", "-o", str(tmp_path / "m")]
+    hint = "validation rows (--valid FILE) would also show accuracy and auc"
+    assert main(train) == 0
+    assert hint in capsys.readouterr().out
+    for more in (["--no-score"], ["--set", "n_estimators=5"]):
+        assert main([*train, *more]) == 0
+        assert hint not in capsys.readouterr().out
+    assert main([*train, "--set", "n_estimators=5"]) == 0
+    assert re.search(r"accuracy of the same rows: 0\.\d+\nauc of the same", capsys.readouterr().out)

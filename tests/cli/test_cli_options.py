@@ -49,6 +49,12 @@ def test_separators(option: str) -> None:
         ("train a.csv --num_leaves 7", "'num_leaves' is 'max_leaves' here. Parameters are given"),
         ("train a.csv --threads 2", "such as --set n_jobs=2 "),
         ("train a.csv --label y", "use '--target'"),
+        ("train a.csv --ignore b", "use '--drop'"),
+        ("train a.csv --exclude b", "use '--drop'"),
+        ("train a.csv --ignore-column b", "use '--drop'"),
+        ("train a.csv --ignore_columns b", "use '--drop'"),
+        ("ladder a.csv --skip=b", "use '--drop'"),
+        ("predict m a.csv -o x.csv --ignore b", "columns that the model does not use are ignored"),
         ("train a.csv --tagret y", "Did you mean '--target'?"),
         ("train --data a.csv --target y", "DATA is given without an option, by its place"),
         ("serve m --prot 3", "Did you mean '--port'? (see `hedgerow serve --help`)"),
@@ -65,3 +71,141 @@ def test_the_version_has_a_short_option(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match="0"):
         main(["-V"])
     assert capsys.readouterr().out.startswith("hedgerow ")
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to a folder with a model, its table, and the table as pandas writes it by default."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{k % 7},{k % 5},{k % 2}" for k in range(60)]
+    Path("rows.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    Path("indexed.csv").write_text("\n".join([",a,b,y", *(f"{k},{r}" for k, r in enumerate(rows))]))
+    Path("values.csv").write_text("\n".join(rows))
+    assert main(["train", "rows.csv", "--target", "y", "-o", "m.hedgerow", *FEW]) == 0
+    return tmp_path
+
+
+@pytest.mark.usefixtures("people")
+def test_an_index_without_a_name_is_left_out_unless_it_would_be_trained_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ("predict m.hedgerow {} -o out.csv", "explain m.hedgerow {} -o out.csv"):
+        found = []
+        for name in ("rows.csv", "indexed.csv"):
+            assert main(command.format(name).split()) == 0
+            found.append(Path("out.csv").read_bytes())
+        assert found[0] == found[1]
+    for command in ("evaluate m.hedgerow {} --target y", "convert m.hedgerow m.py --check {}"):
+        said = []
+        for name in ("rows.csv", "indexed.csv"):
+            capsys.readouterr()
+            assert main(command.format(name).split()) == 0
+            said.append(capsys.readouterr().out)
+        assert said[0] == said[1]
+    train = ["train", "indexed.csv", "--target", "y", "-o", "n.hedgerow", *FEW]
+    assert main(train) == 2
+    assert "column 1 has no name" in capsys.readouterr().err
+    assert main([*train, "--drop", ""]) == 0
+    assert Path("n.hedgerow").read_bytes() == Path("m.hedgerow").read_bytes()
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train values.csv --target y",
+        "predict m.hedgerow values.csv -o out.csv",
+        "evaluate m.hedgerow values.csv --target y",
+        "report m.hedgerow values.csv --target y -o out.html",
+        "ladder values.csv --target y",
+        "convert m.hedgerow m.py --check values.csv",
+    ],
+)
+def test_a_file_without_names_gets_a_hint(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("values.csv").write_text("2.5,1,0\n" + Path("values.csv").read_text())
+    assert main(command.split()) == 2
+    assert "All these names are numbers: if the first line holds" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("people")
+def test_suffixes_of_models(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("m.onx", "m.pkl", "m.bin", "m.ubj"):
+        assert main(["convert", "m.hedgerow", name]) == 2
+        error = capsys.readouterr().err
+        assert f"the suffix {Path(name).suffix} is unknown" in error
+        assert ".hedgerow hedgerow, " in error
+        assert ".onnx onnx" in error
+        assert not Path(name).exists()
+    assert main(["convert", "m.hedgerow", "m.bin", "--to", "hedgerow"]) == 0
+    for name in ("n.onnx", "n.json", "n.pkl", "n.ubj"):
+        assert main(["train", "rows.csv", "--target", "y", "-o", name, *FEW]) == 2
+        assert "suffix of another format" in capsys.readouterr().err
+        assert not Path(name).exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("max_leavs=3", "Did you mean 'max_leaves'?"),
+        ("max_leaves=-3", "max_leaves must be an integer at least 2"),
+        ("objective=poison", "objective of a HedgerowClassifier must be one of"),
+        ("early_stopping=maybe", "early_stopping"),
+        ("learning_rate=-1", "learning_rate"),
+    ],
+)
+@pytest.mark.parametrize("task", ["auto", "classification"])
+def test_a_wrong_setting_is_found_before_a_file_is_read(
+    setting: str, words: str, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "none.csv", "--target", "y", "--task", task, "--set", setting]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_setting_of_one_task_waits_for_the_task(capsys: pytest.CaptureFixture[str]) -> None:
+    for setting in ("class_weight=balanced", "quantile=0.5", "objective=poisson"):
+        assert main(["train", "none.csv", "--target", "y", "--set", setting]) == 2
+        assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        ("trian a.csv", "Did you mean 'train'?"),
+        ("predcit m a.csv -o x.csv", "Did you mean 'predict'?"),
+        ("train a.csv --target y --task clasification", "Did you mean 'classification'?"),
+        ("convert m n --to onx", "Did you mean 'onnx'?"),
+        ("predict m a.csv -o x.csv --kind probabilities", "Did you mean 'probability'?"),
+    ],
+)
+def test_wrong_choices_get_the_nearest(
+    arguments: str, nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+    error = capsys.readouterr().err
+    assert nearest in error
+    assert "choose from " in error
+
+
+@pytest.mark.usefixtures("people")
+def test_a_background_may_come_in_several_pieces() -> None:
+    """Text of more than 16 MB is read in pieces, which were called several files."""
+    lines = Path("rows.csv").read_text().splitlines()
+    Path("parts").mkdir()
+    for name, part in (("1.csv", lines[1:20]), ("2.csv", lines[20:])):
+        Path("parts", name).write_text("\n".join([lines[0], *part]) + "\n")
+    found = []
+    for background in ("rows.csv", "parts"):
+        explain = ["explain", "m.hedgerow", "rows.csv", "-o", "out.csv"]
+        assert main([*explain, "--background", background]) == 0
+        found.append(Path("out.csv").read_bytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("people")
+def test_training_on_a_file_without_names_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("values.csv").write_text("2.5,1,0\n" + Path("values.csv").read_text())
+    assert main(["train", "values.csv", "--target", "0", "-o", "n.hedgerow", *FEW]) == 0
+    assert "note: values.csv: All these names are numbers" in capsys.readouterr().err
+    Path("numbered.csv").write_text("0,1,2\n" + Path("values.csv").read_text())
+    assert main(["train", "numbered.csv", "--target", "2", "-o", "n.hedgerow", *FEW]) == 0
+    assert capsys.readouterr().err == ""

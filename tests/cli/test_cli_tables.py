@@ -14,6 +14,7 @@ from hedgerow.cli.commands.training import parse_settings, parse_value
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import features, tables
 from hedgerow.cli.usage import UsageError
+from hedgerow.errors import HedgerowError
 from hedgerow.io.table_files import write_table
 
 pytest.importorskip("pyarrow")
@@ -51,7 +52,7 @@ def check_columns(columns: dict[str, np.ndarray]) -> None:
     }
     for name, expected in ticks.items():
         assert columns[name].dtype == "M8[us]"
-        np.testing.assert_array_equal(tables.as_numbers(columns[name]), expected)
+        np.testing.assert_array_equal(tables.NamedColumns("t", columns).role(name), expected)
     assert columns["nearly"].tolist() == ["2024-01-05", "2024-02-30", None]
     assert columns["big"].dtype == np.int64
     assert columns["big"].tolist() == [9007199254740993, 1, 2]
@@ -142,7 +143,6 @@ BAD_TABLES = {
     "empty": ("t.csv", b"", "is empty"),
     "header only": ("t.csv", b"a,b\n", "no rows"),
     "repeated name": ("t.csv", b"a,a\n1,2\n", "two columns are called 'a'"),
-    "nameless column": ("t.csv", b"a,,c\n1,2,3\n", "column 2 has no name"),
     "short row": (
         "t.csv",
         b"a,b\n1,2\n3\n",
@@ -152,7 +152,7 @@ BAD_TABLES = {
     "open quote": ("t.csv", b'a,b\n1,"2\n' + b"3,4\n" * (10 << 20) + b'"\n', "double quote"),
     "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read as CSV"),
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:30], "cannot be read"),
-    "unknown ending": ("t.xlsx", b"", "unknown file type"),
+    "unknown ending": ("t.xlsx", b"", "unknown kind of file"),
 }
 
 
@@ -160,7 +160,7 @@ BAD_TABLES = {
 def test_bad_tables(case: str, tmp_path: Path) -> None:
     name, data, message = BAD_TABLES[case]
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(UsageError, match=f"(?s){re.escape(name)}.*{message}"):
+    with pytest.raises(HedgerowError, match=f"(?s){re.escape(name)}.*{message}"):
         tables.read_table(str(tmp_path / name))
 
 
@@ -185,12 +185,8 @@ def test_values_of_settings(text: str, value: object) -> None:
     assert type(parse_value(text)) is type(value)
 
 
-class Estimator:
-    def __init__(self, *, max_leaves: int = 31, learning_rate: float = 0.1) -> None: ...
-
-
 def test_settings() -> None:
-    assert parse_settings(["max_leaves=7", "learning_rate = 0.5"], Estimator) == {
+    assert parse_settings(["max_leaves=7", "learning_rate = 0.5"], "auto") == {
         "max_leaves": 7,
         "learning_rate": 0.5,
     }
@@ -202,7 +198,7 @@ def test_settings() -> None:
         ("max_leaves=7", "max_leaves=8"): "already set",
     }.items():
         with pytest.raises(UsageError, match=message):
-            parse_settings(pairs, Estimator)
+            parse_settings(pairs, "regression")
 
 
 @pytest.mark.parametrize(
@@ -230,8 +226,6 @@ def test_numbered_matrix_keeps_large_whole_numbers() -> None:
     matrix = numbered(table, ["b", "a"])
     assert matrix[0, 1] == 2**53 + 1
     assert numbered(table, ["b"]).dtype == np.float64
-    with pytest.raises(UsageError, match=r"t lacks 1 column\(s\) of the model: 'z'"):
-        numbered(table, ["z"])
 
 
 def test_levels_are_numbered_by_the_targets_of_training_rows_alone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from hedgerow import Dataset, load
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import batches
+from hedgerow.cli.reading import way
 
 pytest.importorskip("sklearn")
 pytest.importorskip("pyarrow", reason="several files are read by pyarrow")
@@ -85,9 +84,9 @@ def evaluate(
 
 def read_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the commands treat every table as larger than memory."""
-    choose = batches.choose_way
+    choose = way.choose_way
     monkeypatch.setattr(
-        batches, "choose_way", lambda *a: replace(choose(*a), in_memory=False, limit=64_000_000)
+        way, "choose_way", lambda *a: choose(*a)._replace(in_memory=False, limit=64_000_000)
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hedgerow import HedgerowRanker
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables
+from hedgerow.data.sources.text_files import TextPart
 
 RNG = np.random.default_rng(0)
 X, QID = RNG.normal(size=(300, 2)), np.repeat(np.arange(30), 10)
@@ -40,13 +40,13 @@ def test_trains_a_ranking(table, capsys) -> None:
 
 def test_each_file_is_read_once(table, monkeypatch) -> None:
     read = []
-    kept = tables.read_table
+    kept = TextPart._pieces
 
-    def note(path, *others):
-        read.append(str(getattr(path, "path", path)))
-        return kept(path, *others)
+    def note(part, *others):
+        read.append(part.name)
+        return kept(part, *others)
 
-    monkeypatch.setattr(tables, "read_table", note)
+    monkeypatch.setattr(TextPart, "_pieces", note)
     valid = table.with_name("valid.csv")
     valid.write_text(table.read_text())
     more = ("--qid", "query", "--valid", str(valid), "--set", "n_estimators=2")

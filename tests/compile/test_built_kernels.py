@@ -210,6 +210,16 @@ def test_same_bytes_from_every_library() -> None:
 
 
 @needs_library
+def test_numba_may_be_set_not_to_compile() -> None:
+    """``NUMBA_DISABLE_JIT`` ran kernels as Python, which instructions of compiled code broke."""
+    assert fit(program=CALL, NUMBA_DISABLE_JIT="1").returncode == 0
+    pytest.importorskip("numba")
+    done = fit(program=CALL, NUMBA_DISABLE_JIT="1", HEDGEROW_COMPILE="always")
+    assert "has to be compiled, but NUMBA_DISABLE_JIT is set." in done.stderr
+    assert "Unset it" in done.stderr
+
+
+@needs_library
 @pytest.mark.slow
 def test_same_bytes_just_in_time() -> None:
     pytest.importorskip("numba")

@@ -382,6 +382,9 @@ def test_text_is_no_number() -> None:
         read_table({"c": ["1", "2"]}, plain)
     with pytest.raises(DataTypeError, match="'c' holds text, but held numbers"):
         read_table(pd.DataFrame({"c": pd.Categorical(["1"])}), number)
+    without_values = read_table({"c": [np.nan, np.nan]}).schema
+    with pytest.raises(DataTypeError, match="'c' holds text, but held numbers, or nothing, when"):
+        read_table({"c": ["1", "2"]}, without_values)
     nothing = (
         {"c": None}, {"c": [None, np.nan]}, pl.DataFrame({"c": [None]}),
         pd.DataFrame({"c": [np.nan]}),

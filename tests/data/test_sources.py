@@ -22,7 +22,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.reading.files import open_files as open_to_predict
-from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
@@ -139,13 +139,18 @@ def test_csv_errors(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for text, match in (
         ("a,a\n1,2\n", "two columns are called 'a'"),
+        ("1,1\n1,2\n", "called '1'.* All these names are numbers: if the first line holds values"),
         ("a,\n1,2\n", "column 2 has no name"),
         (",a\n0,2\n", "column 1 has no name .* index=False"),
+        ("0.5,3\n1,2\n", "no column 'a'.* All these names are numbers"),
         ("", r"a\.csv is empty"),
     ):
         path.write_text(text)
         with pytest.raises((DataError, StorageError), match=match):
-            TextPart(DataFile(str(path), "csv"))
+            open_files(str(path), Roles("a"))
+    path.write_text("0,1\n1,2\n")  # as pandas numbers columns
+    with pytest.raises(DataError, match=r"Its columns: 0, 1\.$"):
+        open_files(str(path), Roles("a"))
     for content, match in (
         (b"a,b\n1,2\n3\n", "row 2 has 1 values"),
         (b"a,b\n1,\xff\xfe\n", "column 2, row 1: this is not text in UTF-8"),

@@ -42,6 +42,18 @@ def test_integers_are_never_rounded_beside_decimals(column):
             read_table(form, Schema((Column("a"),)))
 
 
+@pytest.mark.parametrize("first", [2**63, -(2**63), 2**64 - 64])
+def test_advice_for_ids_beyond_int64_keeps_them_apart(first):
+    ids = pd.Series(
+        [first + place for place in range(60)], dtype="uint64" if first > 0 else "int64"
+    )
+    with pytest.raises(DataError, match=r"If they are ids, convert the column to text"):
+        read_table(pd.DataFrame({"a": ids}))
+    assert ids.astype(float).nunique() < 10
+    schema = read_table(pd.DataFrame({"a": ids.astype(str)})).schema
+    assert schema.columns[0].levels == tuple(sorted(map(str, ids)))
+
+
 @pytest.mark.parametrize("column", [[2**63, 1], [2**63, -1], [np.uint64(2**63 + 5), np.int64(-1)]])
 def test_objects_beyond_int64_are_refused_as_wide_columns_are(column):
     with pytest.raises(DataError, match=f"'a' holds {column[0]} .row 0.; integers must lie"):

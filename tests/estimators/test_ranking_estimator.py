@@ -410,6 +410,17 @@ def test_queries_of_one_row_are_worth_a_warning() -> None:
     assert not model.predict(X).any()
 
 
+@pytest.mark.parametrize("equal", ["one row", "equal targets"])
+def test_advice_for_queries_without_pairs_is_not_to_scale_their_grades(equal: str) -> None:
+    qid = np.arange(len(Y)) if equal == "one row" else Y
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HedgerowRanker(**SHORT).fit(X, Y, qid=qid)
+    said = " ".join(str(each.message) for each in caught)
+    assert "Only rows of one query whose targets differ can be ranked" in said
+    assert "Multiply" not in said
+
+
 @pytest.mark.parametrize(
     ("settings", "arguments", "message"),
     [

@@ -620,3 +620,20 @@ def test_functions_of_two_arguments(n_classes, metric, higher, same, weighted) -
     np.testing.assert_allclose(own, other[0] if other else own, rtol=1e-9)
     best = np.argmax(own) if higher else np.argmin(own)
     assert booster.best_iteration == best + 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("poisson_deviance", "gamma_deviance", "d2_poisson", "d2_gamma", "d2_tweedie"),
+        *("poisson", "poisson_nloglik", "gamma_nloglik", "tweedie_nloglik", "tweedie_deviance"),
+        *("msle", "rmsle"),
+    ],
+)
+def test_errors_name_the_requested_metric_and_its_row(name: str) -> None:
+    """Several metrics share the function of a row, and rows of weight 0 are left out."""
+    y, weight = COUNTS.copy(), np.ones(N)
+    y[7], weight[2] = -2.0, 0.0
+    (metric,) = make_metrics(name, make_objective("squared_error"))
+    with pytest.raises(DataError, match=f"metric '{metric.name}' needs .*, but row 7 has -2.0"):
+        metric.function(y, RATES, weight)

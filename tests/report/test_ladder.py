@@ -181,7 +181,7 @@ def test_command_climbs_a_file_and_writes_the_page(tmp_path, capsys) -> None:
         (["--report", "page.pdf"], "the page must be a .html file"),
         (["--report", "nowhere/page.html"], "does not exist"),
         (["--test", "0"], "test_share must be between 0 and 1"),
-        (["missing.csv", "--target", "y"], "file not found"),
+        (["missing.csv", "--target", "y"], "there is no such file or folder"),
     ],
 )
 def test_wrong_commands_say_what_to_do(arguments, words, capsys, tmp_path, monkeypatch) -> None:

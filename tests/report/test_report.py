@@ -481,7 +481,7 @@ def test_command_finds_the_target(folder: Path, capsys: pytest.CaptureFixture[st
         (["blind.csv", "-o", "r.html"], "does not know: none"),
         (["test.csv", "--target", "sold", "-o", "r.html"], "no column 'sold'"),
         (["test.csv", "-o", "r.pdf"], "must be a .html file"),
-        (["nowhere.csv", "-o", "r.html"], "file not found"),
+        (["nowhere.csv", "-o", "r.html"], "there is no such file or folder"),
         (["test.csv", "-o", "no/where/r.html"], "no/where"),
         (["test.csv", "--target", "city", "-o", "r.html"], "labels that the model lacks"),
     ],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,7 +19,7 @@ from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
 from hedgerow.convert.reading import load_any
-from hedgerow.data import Column
+from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators.multilabel import label_classes
 from hedgerow.metrics import scored_as, task_of
@@ -54,59 +53,33 @@ _LEVELS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The inputs of a fit.
-
-    Attributes
-    ----------
-    task : {"classification", "regression", "ranking"}
-    settings : mapping
-        Parameters of the estimator.
-    X : mapping from str to array
-        Columns by name.
-    y : array, or mapping from str to array
-    weight : array, optional
-    valid : pair of X and y, optional
-        Validation rows.
-    checkpoint : str, optional
-        Folder for the checkpoint of the fit.
-    queries : mapping
-        For rankings: ``qid`` and, with validation rows, ``qid_val``.
-    more : mapping
-        Other arguments of the estimator's ``fit``.
-    """
+    """The inputs of a fit: a task, parameters of its estimator, and arguments of ``fit``."""
 
     task: str
     settings: Mapping[str, Any]
     X: Columns
     y: Target
-    weight: AnyArray | None = None
-    valid: tuple[Columns, Target] | None = None
-    checkpoint: str | None = None
-    queries: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fit(job: Job) -> Estimator:
     """Fit an estimator, with a progress bar on a terminal."""
     # The model file does not depend on the terminal.
-    estimator = estimator_class(job.task)(**job.settings, progress=shows_progress())
-    X_val, y_val = job.valid if job.valid is not None else (None, None)
+    estimator: Any = estimator_class(job.task)(**job.settings, progress=shows_progress())
     try:
-        estimator.fit(
-            job.X,
-            job.y,
-            sample_weight=job.weight,
-            X_val=X_val,
-            y_val=y_val,
-            checkpoint=job.checkpoint,
-            **job.queries,
-            **job.more,
-        )
+        estimator.fit(job.X, job.y, **job.more)
     except HedgerowError:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
         raise UsageError(one_line(error)) from error
     return finished(estimator)
+
+
+def check_values(estimator: Estimator) -> None:
+    """Raise for parameters that no data would suit."""
+    estimator._params()  # noqa: SLF001
+    estimator._stopping()  # noqa: SLF001
+    estimator._check_objective()  # noqa: SLF001
 
 
 def finished(estimator: Estimator) -> Estimator:
@@ -154,7 +127,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
 
     from hedgerow.estimators.cross import cross_fit
 
-    if {"init_model", "offset"} & set(job.more) or "position" in job.queries:
+    if {"init_model", "offset", "position"} & set(job.more):
         return []
     y: Any = job.y
     try:
@@ -165,9 +138,9 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
                 job.X,
                 y,
                 5,
-                sample_weight=job.weight,
+                sample_weight=job.more.get("sample_weight"),
                 groups=job.more.get("groups"),
-                qid=job.queries.get("qid"),
+                qid=job.more.get("qid"),
                 model=None,
             )
     except HedgerowError:  # for example, a class with one row; the model is still valid
@@ -176,10 +149,9 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
         for name, scores in found.scores.items()
     ]
-    if estimator.objective in SURVIVAL:
+    if estimator.objective in SURVIVAL or isinstance(y, Mapping):
         return lines
-    described = _usual_score(found.oof_prediction, y, job)
-    return lines if described is None else [*lines, described]
+    return [*lines, *_usual_of_folds(found.oof_prediction, y, job)]
 
 
 def _with_concordance(estimator: Estimator) -> Estimator:
@@ -189,23 +161,47 @@ def _with_concordance(estimator: Estimator) -> Estimator:
     return estimator
 
 
-def _usual_score(prediction: AnyArray, y: Target, job: Job) -> str | None:
-    """Return accuracy or R2 of out-of-fold predictions of one target."""
-    if isinstance(y, Mapping):
-        return None
+def _usual_of_folds(prediction: AnyArray, y: AnyArray, job: Job) -> list[str]:
+    """Return lines with accuracy and AUC, or R2, of out-of-fold predictions of one target."""
+    from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+
     known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
-    weight = None if job.weight is None else job.weight[known]
+    prediction, y = prediction[known], y[known]
+    weight = job.more.get("sample_weight")
+    weight = None if weight is None else weight[known]
+    scores: dict[str, float] = {}
     if job.task == "classification":
-        classes = distinct(y)
-        right = classes[prediction[known].argmax(axis=1)] == y[known]
-        return f"accuracy of the same rows: {np.average(right, weights=weight):.5g}"
-    if job.task == "regression" and prediction.ndim == 1:
-        target = y[known]
-        mean = np.average(target, weights=weight)
-        spread = np.average((target - mean) ** 2, weights=weight)
-        left = np.average((target - prediction[known]) ** 2, weights=weight)
-        return None if spread == 0.0 else f"R2 of the same rows: {1.0 - left / spread:.5g}"
-    return None
+        labels: Any = job.y
+        classes = distinct(labels)
+        named = classes[prediction.argmax(axis=1)]
+        scores["accuracy"] = accuracy_score(y, named, sample_weight=weight)
+        if len(classes) == 2 and len(distinct(y)) == 2:
+            scores["auc"] = roc_auc_score(y, prediction[:, 1], sample_weight=weight)
+    elif job.task == "regression" and prediction.ndim == 1 and np.ptp(y) > 0.0:
+        scores["R2"] = r2_score(y, prediction, sample_weight=weight)
+    return [f"{name} of the same rows: {score:.5g}" for name, score in scores.items()]
+
+
+def usual_metrics(booster: Booster) -> list[str]:
+    """Return the metrics that people ask for, whatever the loss of a model with one target."""
+    if booster.target_names is not None:
+        return []
+    found = USUAL.get(task_of_booster(booster), [])
+    return found if found != ["r2"] or booster.model.forest.n_outputs == 1 else []
+
+
+USUAL = {"two classes": ["accuracy", "auc"], "classes": ["accuracy"], "regression": ["r2"]}
+
+
+def usual_scores(booster: Booster, rows: Any) -> list[str]:
+    """Return lines with the usual scores of validation rows that the fit did not compute."""
+    known = booster.evals_result.get("validation", {})
+    metrics = [name for name in usual_metrics(booster) if name not in known]
+    if not metrics:
+        return []
+    return [
+        f"validation {name}: {score:.5g}" for name, score in booster.eval(rows, metrics).items()
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,6 +336,14 @@ def _column_facts(column: Column) -> dict[str, Any]:
     }
 
 
+def columns_for(booster: Booster, names: Sequence[str], aside: Collection[str]) -> list[str]:
+    """Return a model's columns in a table: by name, or all that have no other role."""
+    known = [*booster.feature_names, *booster.offset_columns]
+    if booster.model.schema.named or set(known) <= set(names):
+        return known
+    return [name for name in names if name not in aside]
+
+
 def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> frozenset[str]:
     """Return the names of the columns whose categories are text, and of the target if it is."""
     columns = booster.model.schema.columns
@@ -350,18 +354,16 @@ def text_columns(booster: Booster, targets: Sequence[str] | None = None) -> froz
     return frozenset(names)
 
 
-def picture(booster: Booster, tree: int) -> bytes:
-    """Draw one tree; return the content of a PNG file."""
-    import matplotlib as mpl
+def read_rows(path: str, schema: Schema) -> Any:
+    """Return all rows of a table in the form of a model with this schema."""
+    from hedgerow.data.reading.model_rows import model_files
+    from hedgerow.data.sources.row_sample import stack_sparse
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    parts = [rows.features for rows in model_files([path], schema).batches(1 << 40)]
+    if not parts:
+        raise UsageError(f"{path}: no rows; give a table with rows")
+    if hasattr(parts[0], "tocsr"):
+        return stack_sparse(parts)
+    import pyarrow as pa
 
-    figure = booster.plot_tree(tree).get_figure(root=True)
-    assert figure is not None
-    content = io.BytesIO()
-    try:
-        figure.savefig(content, format="png", dpi=110, bbox_inches="tight")
-    finally:
-        plt.close(figure)
-    return content.getvalue()
+    return pa.concat_tables(parts)

@@ -15,6 +15,19 @@ _OTHER_NAMES = {
     "labels": "--target",
     "y": "--target",
     "group": "--groups",
+    **dict.fromkeys(
+        (
+            "ignore",
+            "ignore-column",
+            "ignore-columns",
+            "exclude",
+            "exclude-columns",
+            "skip",
+            "drop-column",
+            "drop-columns",
+        ),
+        "--drop",
+    ),
     "save": "-o",
     "output-model": "-o",
     "output-path": "-o",
@@ -35,8 +48,11 @@ def unknown_option_hint(rest: Sequence[str], known: Iterable[str], positional: s
         return ""
     if name in positional:
         return f": {name.upper()} is given without an option, by its place"
-    if _OTHER_NAMES.get(name) in every:
-        return f": use {_OTHER_NAMES[name]!r}"
+    ours = _OTHER_NAMES.get(name.replace("_", "-"))
+    if ours in every:
+        return f": use {ours!r}"
+    if ours == "--drop":
+        return ": columns that the model does not use are ignored"
     if "--set" in every:
         after = rest[rest.index(first) + 1 :]
         given = value if equals else next((v for v in after[:1] if not v.startswith("--")), "...")

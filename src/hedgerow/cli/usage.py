@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NoReturn, TextIO, cast
 
-from hedgerow.errors import HedgerowError, printable
+from hedgerow.errors import HedgerowError, did_you_mean, printable
 
 
 class UsageError(HedgerowError):
@@ -34,6 +34,16 @@ class Parser(argparse.ArgumentParser):
             hint = unknown_option_hint(rest, self._option_string_actions, places)
             self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
         return found, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest of the choices."""
+        if action.choices is not None and value not in action.choices:
+            known = [*map(str, action.choices)]
+            raise argparse.ArgumentError(
+                action,
+                f"invalid choice: {value!r}.{did_you_mean(value, known)} choose from "
+                f"{', '.join(known)}",
+            )
 
     def _print_message(self, message: str, file: Any = None) -> None:
         _record(_write(sys.stdout, message))  # only help and version are printed

@@ -48,13 +48,7 @@ WHOLE_BYTES = 1 << 16
 
 
 class Transport(Protocol):
-    """Connection that carries messages to and from one rank.
-
-    Attributes
-    ----------
-    stamp : Stamp
-        Stamp of all messages.
-    """
+    """Connection that carries messages to and from one rank; all messages have its ``stamp``."""
 
     stamp: Stamp
     rank: int
@@ -65,10 +59,7 @@ class Transport(Protocol):
         """Ranks with shared memory, whose payloads have no checksums."""
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Start to send one message to each of some ranks.
-
-        The caller may overwrite payloads afterwards: a transport copies pending messages.
-        """
+        """Start to send messages to ranks; their payloads may be overwritten afterwards."""
 
     def flush(self, timeout: float) -> None:
         """Wait until all posted messages are sent, or raise if that is impossible."""
@@ -78,23 +69,7 @@ class Transport(Protocol):
 
 
 class Collectives:
-    """A :class:`hedgerow.comm.base.Communicator` over any transport.
-
-    Parameters
-    ----------
-    transport : Transport
-    timeout : float
-        Seconds that a rank waits for another rank in one exchange.
-
-    Attributes
-    ----------
-    rank : int
-    size : int
-    n_exchanges : int
-        Number of steps so far, the same on all ranks.
-    bytes_sent : int
-        Bytes sent by this rank, without headers.
-    """
+    """A :class:`hedgerow.comm.base.Communicator` over any transport."""
 
     def __init__(self, transport: Transport, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.rank = transport.rank

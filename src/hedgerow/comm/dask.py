@@ -59,12 +59,7 @@ _WATCH_SECONDS = 0.5
 
 
 class Carrier:
-    """Mailboxes of a worker, and the handler that fills them.
-
-    Parameters
-    ----------
-    worker : distributed.Worker
-    """
+    """Mailboxes of a worker, and the handler that fills them."""
 
     def __init__(self, worker: Any) -> None:
         self._mailboxes: dict[tuple[Stamp, int], Mailbox] = {}
@@ -73,10 +68,7 @@ class Carrier:
         worker.handlers[OPERATION] = self.read_stream
 
     def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
-        """Open the mailbox and outbox of a rank, and fail mailboxes of earlier epochs of the run.
-
-        Return the mailbox.
-        """
+        """Open the mailbox and outbox of a rank; those of earlier epochs of the run fail."""
         mailbox = Mailbox(stamp, rank, size)
         outbox = open_outbox(stamp, rank, size) if size > 1 else None
         with self._lock:
@@ -154,16 +146,7 @@ class Carrier:
 
 
 class DaskTransport:
-    """Transport of one rank, used from the thread of its task.
-
-    Parameters
-    ----------
-    worker : distributed.Worker
-        The worker of the task.
-    mailbox : Mailbox
-    addresses : sequence of str
-        Addresses of the workers of all ranks.
-    """
+    """Transport of one rank, used from the thread of its task."""
 
     def __init__(self, worker: Any, mailbox: Mailbox, addresses: Sequence[str]) -> None:
         self.stamp = mailbox.stamp
@@ -310,10 +293,7 @@ class DaskTransport:
 
 
 def join(run: bytes, epoch: int, rank: int, size: int) -> str:
-    """Open the mailbox of a rank on the worker of this task; return the worker's address.
-
-    All ranks join before any of them connects.
-    """
+    """Open the mailbox of a rank, before any rank connects; return the address of the worker."""
     worker = _this_worker()
     if EXTENSION not in worker.extensions:
         worker.extensions[EXTENSION] = Carrier(worker)

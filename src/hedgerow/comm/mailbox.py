@@ -57,22 +57,7 @@ def not_answered(source: int, rank: int, sequence: int, timeout: float) -> Commu
 
 
 class Mailbox:
-    """The mailbox of one rank, for one stamp.
-
-    Parameters
-    ----------
-    stamp : Stamp
-        Messages with another stamp are dropped.
-    rank : int
-        The owner of the mailbox.
-    size : int
-        Number of ranks.
-
-    Attributes
-    ----------
-    n_dropped : int
-        Number of messages that arrived late, arrived twice, or came from another run.
-    """
+    """The mailbox of one rank, which drops messages with another stamp."""
 
     def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
         self.stamp = stamp

@@ -69,11 +69,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Description of a collective, equal on all ranks of an exchange.
-
-    ``agreed`` is a hash of the arguments (length, positions), so it differs between ranks
-    that call the same collective with different arguments.
-    """
+    """A collective, equal on all ranks of an exchange: ``agreed`` is a hash of its arguments."""
 
     kind: Kind
     agreed: int = 0
@@ -110,10 +106,7 @@ def sealed(
     call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload,
     checked: bool = True,
 ) -> Message:  # fmt: skip
-    """Return the message for a payload.
-
-    Without ``checked`` the header has no checksum of the payload, as for shared memory.
-    """
+    """Return the message for a payload; in shared memory no checksum of it is needed."""
     fields = _LAYOUT.pack(
         MAGIC,
         int(call.kind),

@@ -57,21 +57,7 @@ _NAP_GROWTH = 1.1
 
 
 class Segment:
-    """A file mapped by several processes.
-
-    Parameters
-    ----------
-    path : str
-    n_words : int
-        Words at the start of the file before the messages.
-    is_new : bool
-        Whether to create the file; otherwise it is opened.
-
-    Raises
-    ------
-    OSError
-        If this user has no such file, or there is no space for a new file.
-    """
+    """A file mapped by several processes: words, and messages behind them."""
 
     def __init__(self, path: str, n_words: int, is_new: bool) -> None:
         self._n_words = n_words
@@ -119,18 +105,7 @@ class Segment:
 
 
 class Outbox:
-    """The messages of a rank to other ranks on its machine.
-
-    Parameters
-    ----------
-    stamp : Stamp
-    rank, size : int
-
-    Raises
-    ------
-    OSError
-        If shared memory is unavailable or full.
-    """
+    """The messages of a rank to other ranks; ``OSError`` if there is no shared memory."""
 
     def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
         self._paths = _paths(stamp, rank, size)
@@ -184,21 +159,7 @@ class Outbox:
 
 
 class Inbox:
-    """The messages of another rank to this rank.
-
-    Parameters
-    ----------
-    stamp : Stamp
-    source : int
-        The other rank.
-    mailbox : Mailbox
-        The mailbox of this rank.
-
-    Raises
-    ------
-    OSError
-        If this process cannot read an outbox of the other rank.
-    """
+    """The messages of another rank; ``OSError`` if its outbox cannot be read."""
 
     def __init__(self, stamp: Stamp, source: int, mailbox: Mailbox) -> None:
         self._source, self._mailbox = source, mailbox
@@ -211,10 +172,7 @@ class Inbox:
             raise
 
     def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Wait for the message of an exchange; return None if it uses the connection.
-
-        The payload stays unchanged until this rank posts in the exchange after the next.
-        """
+        """Wait for the message of an exchange; return None if it uses the connection."""
         file = self._files[sequence % len(self._files)]
         self._wait_for(file, sequence, timeout)
         kind = int(file.words[_KIND])
@@ -222,6 +180,7 @@ class Inbox:
             return None
         self._mailbox.skip(self._source, sequence)
         place = _PLACES + 2 * self._mailbox.rank
+        # The payload stays as it is until this rank posts in the exchange after the next.
         payload = file.view(int(file.words[place]), int(file.words[place + 1]))
         return Call(Kind(kind), int(file.words[_AGREED])), payload
 
@@ -249,19 +208,7 @@ class Inbox:
 
 
 class SharedMemory:
-    """The outbox of a rank, and the inboxes of the ranks on its machine.
-
-    Parameters
-    ----------
-    outbox : Outbox or None
-    inboxes : mapping from int to Inbox
-        Inboxes by rank.
-
-    Attributes
-    ----------
-    ranks : frozenset of int
-        Ranks that exchange messages through memory; empty before :meth:`keep`.
-    """
+    """The outbox of a rank, and the inboxes of the ranks on its machine."""
 
     def __init__(self, outbox: Outbox | None, inboxes: Mapping[int, Inbox]) -> None:
         self._outbox, self._inboxes = outbox, dict(inboxes)

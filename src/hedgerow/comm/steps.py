@@ -29,13 +29,7 @@ Swap = Callable[[int, Payload, int], Payload]
 
 
 def distances(size: int) -> list[int]:
-    """Return the distances of the steps in ascending order.
-
-    Examples
-    --------
-    >>> distances(5)
-    [1, 2, 4]
-    """
+    """Return the distances of the steps in ascending order: 1, 2 and 4 for five ranks."""
     return [1 << step for step in range((size - 1).bit_length())]
 
 

@@ -70,13 +70,7 @@ def rank_outcomes(
     wrap: WrapTransport | None = None,
     epoch: int = 0,
 ) -> list[Outcome[Result]]:
-    """Run a function like :func:`run_ranks`, and return the result or error of each rank.
-
-    ``wrap`` wraps the transport of a rank, for tests of lost and wrong messages, and ``epoch`` is
-    the epoch in the stamp of messages.
-    A rank that has not ended ``timeout`` seconds (plus one) after the first failure of another
-    rank fails with a CommunicationError, and its thread is abandoned.
-    """
+    """Run a function like :func:`run_ranks`, and return the result or error of each rank."""
     stamp = Stamp(os.urandom(16), epoch)
     mailboxes = [Mailbox(stamp, rank, size) for rank in range(size)]
     outcomes: list[Outcome[Result] | None] = [None] * size
@@ -110,7 +104,7 @@ def rank_outcomes(
                 failed_at = time.monotonic()
             left = None if failed_at is None else failed_at + timeout + _GRACE - time.monotonic()
             if left is not None and left <= 0:
-                break
+                break  # the threads that have not ended are abandoned
             changed.wait(left)
         return [
             outcome or Outcome(None, CommunicationError(f"rank {rank} has not ended in time"))

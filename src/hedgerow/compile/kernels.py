@@ -88,10 +88,7 @@ class Kernel:
 
     @functools.cached_property
     def inner_dispatcher(self) -> Any:
-        """Numba's dispatcher of this kernel, for calls from other kernels.
-
-        Whether kernels may be compiled was checked for the kernel that calls this one.
-        """
+        """Numba's dispatcher of this kernel, for calls from other kernels."""
         if not self.inner:
             return self._entry_dispatcher
         from hedgerow.compile import just_in_time
@@ -159,18 +156,11 @@ def kernel(
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner)
-    if os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
-        return function
     return Kernel(function, inline, inner)
 
 
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """Return the code of a kernel for arguments of the same types as ``arguments``.
-
-    A call of the kernel itself searches for this code each time, which takes long compared
-    with a tree of few rows (``benchmarks/calls.py``).  The caller of the returned code is
-    responsible for the types.
-    """
+    """Return the code of a kernel for arguments of the same types as ``arguments``."""
     return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
 
 
@@ -194,6 +184,9 @@ def _check_may_compile(name: str, could_be_built: bool) -> None:
     if policy == "never" or (policy == "strict" and could_be_built):
         reason = f"HEDGEROW_COMPILE is {policy!r}"
         remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
+    elif os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
+        reason = "NUMBA_DISABLE_JIT is set"
+        remedy = "Unset it to let Numba compile."
     elif importlib.util.find_spec("numba") is None:
         reason = "Numba is not installed"
         remedy = "Install it with: pip install 'hedgerow[jit]'"

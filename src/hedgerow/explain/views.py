@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.argument_types import check_bool
+from hedgerow.argument_types import BATCH_ROWS, check_batch_rows, check_bool
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
@@ -18,7 +18,7 @@ from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
-from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
+from hedgerow.io.streaming import as_batches
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.other_forests import without_vectors
 from hedgerow.once import once

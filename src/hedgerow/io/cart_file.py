@@ -10,7 +10,6 @@ arrays are the fields of :class:`hedgerow.model.cart_tree.CartTree`::
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +21,6 @@ from hedgerow.atomic import write_atomically
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.model_file import FORMAT_OF_TREES, record_of_text, schema_of_text, schema_text
-from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.model.cart_tree import CartTree
 
 VERSION = "1"
@@ -48,10 +46,7 @@ _PER_NODE = tuple(name for name in _DTYPES if not name.startswith(("category", "
 
 
 def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
-    """Return the content of a file; equal trees have equal bytes.
-
-    Raise ``DataTypeError`` if the record holds a value that JSON cannot express.
-    """
+    """Return the content of a file; equal trees have equal bytes."""
     metadata = {
         "estimator": strict_json.encode(estimator, "estimator"),
         "format": FORMAT_OF_TREES,
@@ -68,33 +63,18 @@ def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[s
 
 
 def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
-    """Read a file, which need not be trusted.
-
-    Raise ``OSError`` if the file cannot be read. Raise ``ModelFormatError`` if it is not a
-    valid file of a single tree; the message says why.
-    """
+    """Read a file, which need not be trusted."""
     path = path_text(path)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ModelFormatError("this is not a regular file.")
-        with open(path, "rb") as file:
-            return tree_from_bytes(file.read())
+        return tree_from_bytes(container.read_file(path))
     except ModelFormatError as error:
         raise ModelFormatError(f"{path}: {error}") from None
 
 
 def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
-    """Return the tree and the record of its estimator from the content of a file.
-
-    Raise ``ModelFormatError`` if the bytes are not a valid file.
-    """
-    length = container.header_length(data[:SNIFF_BYTES], len(data))
-    start = data[: container.LENGTH_BYTES + length]
-    header = container.parse_header(start[container.LENGTH_BYTES :])
+    """Return the tree and the record of its estimator from the content of a file."""
+    header, payload = container.unpack(data)
     _check_header(header)
-    container.check_tiling(header, len(data))
-    payload = memoryview(data)[len(start) :]
-    container.check_digest(start, payload)
     arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
     tree = _tree_of(arrays, header.metadata)
     check_tree(tree)
@@ -119,7 +99,7 @@ def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTr
     if rest or n_values == 0:
         raise ModelFormatError("value must have the same number of entries for each node.")
     arrays["value"] = arrays["value"].reshape(n_nodes, n_values)
-    return CartTree(**arrays, schema=schema_of_text(metadata["schema"], 1))
+    return CartTree(**arrays, schema=schema_of_text(metadata["schema"]))
 
 
 def check_tree(tree: CartTree) -> None:

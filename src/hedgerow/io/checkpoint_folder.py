@@ -61,11 +61,7 @@ _MOST_SHOWN = 6
 def checkpoint_at(
     path: str | os.PathLike[str] | None, every: float = CHECKPOINT_SECONDS
 ) -> Checkpoint | None:
-    """Return the checkpoint for ``checkpoint`` and ``checkpoint_every``; None without a path.
-
-    Raise ``ParameterError`` if ``path`` is no path, ``every`` is no number of seconds, or
-    ``every`` has no effect.
-    """
+    """Return the checkpoint in a folder, saved every so many seconds; None without a path."""
     number = isinstance(every, numbers.Real) and not isinstance(every, bool)
     if not number or not 0.0 <= every < math.inf:
         raise ParameterError(
@@ -88,13 +84,7 @@ def checkpoint_at(
 
 
 class CheckpointFolder:
-    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` in a folder.
-
-    Parameters
-    ----------
-    path : str
-        Path of the folder, which is created with its parents when a fit begins.
-    """
+    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` in a folder."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # a callback may change the working folder

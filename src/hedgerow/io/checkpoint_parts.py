@@ -35,7 +35,6 @@ from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest
 from hedgerow.kernels.prediction.slopes import (
     Slopes,
@@ -97,22 +96,14 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
 
 
 def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
-    """Read a part of a fit from the result of :func:`rounds_to_bytes`.
-
-    Raise ``OtherFitError`` if the rounds belong to another fit or version. Raise
-    ``ModelFormatError`` if the bytes are damaged or of another format.
-    """
+    """Read a part of a fit; ``OtherFitError`` if it belongs to another fit or version."""
     header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
     if header.metadata["fit"] != fit:
         raise OtherFitError("these are rounds of another fit.")
     dtypes = dict(_DTYPES)
     for more in (VECTOR_DTYPES, SLOPE_DTYPES):
         dtypes |= {} if more.keys().isdisjoint(header.entries) else more
-    if header.entries.keys() != dtypes.keys():
-        raise ModelFormatError("arrays are missing or unknown.")
-    for name, entry in header.entries.items():
-        if entry.dtype != dtypes[name].newbyteorder("<"):
-            raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
+    container.check_header(header, dtypes, set())
     arrays = {name: container.array_at(header, name, payload) for name in dtypes}
     trees = _trees(arrays)
     first, n_rounds = (_number(header.metadata, name) for name in ("first", "n_rounds"))
@@ -167,13 +158,7 @@ def _open(
     data: bytes | memoryview, format_: str, names: tuple[str, ...]
 ) -> tuple[Header, memoryview]:
     """Return the header and the arrays of a file after verifying its bytes."""
-    view = memoryview(data).cast("B")
-    length = container.header_length(bytes(view[:SNIFF_BYTES]), len(view))
-    start = bytes(view[: container.LENGTH_BYTES + length])
-    header = container.parse_header(start[container.LENGTH_BYTES :])
-    container.check_tiling(header, len(view))
-    payload = view[len(start) :]
-    container.check_digest(start, payload)
+    header, payload = container.unpack(data)
     if header.metadata.get("format") != format_:
         raise ModelFormatError("the file names another format.")
     if header.metadata.get("version") != VERSION:

@@ -24,6 +24,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, aligned_empty
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import strict_json
-from hedgerow.io.sniff import looks_like
+from hedgerow.io.sniff import SNIFF_BYTES, looks_like
 
 MAX_HEADER = 16 << 20
 """Longest header in bytes; about 500,000 column names of 20 letters."""
@@ -101,6 +103,29 @@ def pack(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> list[by
         raise ValueError("a metadata key sorts before 'checksum'")
     digest = _digest(start, payload)
     return [start[: _CHECKSUM.start] + digest + start[_CHECKSUM.stop :], *payload]
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a file that begins as ours do; anything else is not read."""
+    # A pipe or a device could block when opened, or never end.
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ModelFormatError("this is not a regular file.")
+    with open(path, "rb") as file:
+        header_length(file.read(SNIFF_BYTES), os.fstat(file.fileno()).st_size)
+        file.seek(0)
+        return file.read()
+
+
+def unpack(data: bytes | bytearray | memoryview) -> tuple[Header, memoryview]:
+    """Return the header and the arrays of a file after verifying all of its bytes."""
+    view = memoryview(data).cast("B")
+    length = header_length(bytes(view[:SNIFF_BYTES]), len(view))
+    start, payload = bytes(view[: LENGTH_BYTES + length]), view[LENGTH_BYTES + length :]
+    header = parse_header(start[LENGTH_BYTES:])
+    check_tiling(header, len(view))
+    check_digest(start, payload)
+    return header, payload
 
 
 def header_length(prefix: bytes, file_size: int) -> int:

@@ -16,16 +16,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TextIO, TypeAlias
 
+from hedgerow.argument_types import BATCH_ROWS, check_batch_rows
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.offsets import offset_columns
 from hedgerow.data.reading.files import Paths
-from hedgerow.data.reading.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.reading.model_rows import ModelFiles, model_files
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
-from hedgerow.io.streaming import BATCH_ROWS, check_batch_rows
 from hedgerow.io.table_files import check_output, write_table
 from hedgerow.model.model import Model
 from hedgerow.terminal import RewrittenLine
@@ -33,30 +33,18 @@ from hedgerow.terminal import RewrittenLine
 Named: TypeAlias = Mapping[str, AnyArray]
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Files to predict, and the output."""
-
-    files: ModelFiles
-    output: str
-    batch_rows: int
-    progress: bool
-
-
-def make_job(
+def write_predictions(
     model: Model,
     paths: Paths,
     output: str | os.PathLike[str],
+    predict: Callable[[Any], Named],
     *,
     batch_rows: int = BATCH_ROWS,
     columns: Sequence[str] = (),
     zero_based: bool = True,
     progress: bool = False,
-) -> Job:
-    """Check that all files exist, and that the output can be written.
-
-    Parameters and errors: :meth:`hedgerow.Booster.predict_files`.
-    """
+) -> int:
+    """Predict files batch by batch and write one table; see ``Booster.predict_files``."""
     target = os.fspath(output)
     check_batch_rows(batch_rows)
     check_output(target)
@@ -64,7 +52,19 @@ def make_job(
     for path in files.paths:
         if os.path.realpath(path) == os.path.realpath(target):
             raise ParameterError(f"{target} is one of the files to predict: name another output.")
-    return Job(files, target, int(batch_rows), progress)
+    line = ProgressLine(len(files.files), shown=progress)
+    try:
+        write_table(target, _predicted(files, int(batch_rows), predict, line))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{target}: the predictions could not be written ({error.strerror or error}); "
+            "the file is as it was."
+        ) from error
+    finally:
+        line.close()
+    return line.n_rows
 
 
 def columns_of(model: Model) -> Schema:
@@ -73,31 +73,15 @@ def columns_of(model: Model) -> Schema:
     return replace(model.schema, columns=(*model.schema.columns, *offsets))
 
 
-def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
-    """Predict files batch by batch and write one table atomically."""
-    line = ProgressLine(len(job.files.files), shown=job.progress)
-    try:
-        write_table(job.output, _predicted(job, predict, line))
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{job.output}: the predictions could not be written ({error.strerror or error}); "
-            "the file is as it was."
-        ) from error
-    finally:
-        line.close()
-    return line.n_rows
-
-
 def _predicted(
-    job: Job, predict: Callable[[Any], Named], line: ProgressLine
+    files: ModelFiles, batch_rows: int, predict: Callable[[Any], Named], line: ProgressLine
 ) -> Iterator[Mapping[str, Any]]:
-    for rows in job.files.batches(job.batch_rows):
+    for rows in files.batches(batch_rows):
         try:
             predictions = predict(rows.features)
         except (DataError, DataTypeError) as error:
-            raise type(error)(f"{_where(rows)}: {error}") from error
+            after = f", rows counted from row {rows.first_row} on" if rows.first_row else ""
+            raise type(error)(f"{rows.path}{after}: {error}") from error
         for key in rows.keys:
             if key in predictions:
                 raise ParameterError(
@@ -107,14 +91,8 @@ def _predicted(
         line.add(rows.path, rows.n_rows)
     if line.n_rows == 0:
         raise DataError(
-            f"{job.files.paths[0]} has no rows to predict, nor has any other file: check the paths."
+            f"{files.paths[0]} has no rows to predict, nor has any other file: check the paths."
         )
-
-
-def _where(rows: FileRows) -> str:
-    if rows.first_row == 0:
-        return rows.path
-    return f"{rows.path}, rows counted from row {rows.first_row} on"
 
 
 class ProgressLine:

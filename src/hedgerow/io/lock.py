@@ -26,21 +26,7 @@ _BUSY = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 class FileLock:
-    """A lock that is held from its construction until :meth:`release`.
-
-    Parameters
-    ----------
-    path : str
-        Path of the lock file, which is created if necessary and never deleted.
-
-    Raises
-    ------
-    StorageError
-        If another process, or another part of this process, holds the lock.
-    OSError
-        If the file cannot be created, or is a link or a device, so that writing to it would
-        change another file.
-    """
+    """A lock on a file, held until :meth:`release`; ``StorageError`` if someone else holds it."""
 
     def __init__(self, path: str) -> None:
         self._descriptor: int | None = _open(path)

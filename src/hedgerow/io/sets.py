@@ -38,10 +38,7 @@ def set_arrays(tables: CategoryTables | None) -> dict[str, AnyArray]:
 
 
 def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables | None:
-    """Build tables from arrays of any length, without checking their values.
-
-    The result is None if no input of the trees is a category column.
-    """
+    """Build tables from arrays of any length; None if no input of the trees is a category."""
     words = arrays["category_set"]
     if not schema.has_categories and len(words) == 0 and len(arrays["level_bin"]) == 0:
         return None

@@ -47,11 +47,7 @@ def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
 
 
 def check_slopes(forest: Forest) -> None:
-    """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest.
-
-    Only leaves may have terms, with existing columns.  A line has at most three terms unless it
-    has no bounds.  All other numbers must be finite.
-    """
+    """Raise ``ModelFormatError`` unless predictions can use the slopes of the forest."""
     slopes, n_lines = forest.slopes, forest.lines_of_node * len(forest.feature)
     if slopes is None:
         return

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.argument_types import BATCH_ROWS, check_batch_rows
 from hedgerow.arrays import AnyArray
-from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.errors import DataError, DataTypeError
 from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.rounds import trees_of_rounds
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
     from hedgerow.data.reading.files import Paths
-
-BATCH_ROWS = 65_536
-"""Default rows of a batch: enough to make the cost of a call negligible."""
 
 
 def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyArray]:
@@ -34,21 +32,8 @@ def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyA
     return {f"{kind}_{j}": values[:, j] for j in range(values.shape[1])}
 
 
-def check_batch_rows(batch_rows: object) -> None:
-    """Raise unless ``batch_rows`` is a positive integer."""
-    is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
-    if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
-        raise ParameterError(
-            f"batch_rows must be an integer of at least 1; got {brief(batch_rows)}."
-        )
-
-
 def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
-    """Convert the user's batches to an iterator of tables.
-
-    Raise ``DataTypeError`` if ``batches`` is a single table or a path. Raise
-    ``ParameterError`` if ``batches`` is an Arrow stream and pyarrow is not installed.
-    """
+    """Return an iterator of the user's batches, or raise if they are one table."""
     if hasattr(batches, "__arrow_c_stream__"):
         return _stream(batches, batch_rows)
     one = isinstance(batches, str | bytes | os.PathLike | np.ndarray | Mapping)
@@ -216,25 +201,25 @@ class StreamedPredictions(BoosterPart):
         >>> (folder / "out.csv").read_text().splitlines()
         ['id,prediction', 'a7,0.0', 'a8,3.0']
         """
-        from hedgerow.io.file_predictions import make_job, write_predictions
+        from hedgerow.io.file_predictions import write_predictions
 
         self._check_kind(kind)
         trees_of_rounds(self.model, 0, n_rounds)
-        job = make_job(
-            self.model,
-            paths,
-            output,
-            batch_rows=batch_rows,
-            columns=columns,
-            zero_based=zero_based,
-            progress=progress,
-        )
 
         def predict(features: Any) -> Mapping[str, AnyArray]:
             values = self.predict(features, kind, n_rounds=n_rounds, n_jobs=n_jobs)
             return prediction_columns(kind, values)
 
-        return write_predictions(job, predict)
+        return write_predictions(
+            self.model,
+            paths,
+            output,
+            predict,
+            batch_rows=batch_rows,
+            columns=columns,
+            zero_based=zero_based,
+            progress=progress,
+        )
 
 
 def _n_rows(table: Any) -> int:

@@ -39,11 +39,7 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def encode(value: Any, name: str) -> str:
-    """Convert plain values, NumPy numbers and arrays to canonical JSON.
-
-    Raise ``DataTypeError`` if ``value`` holds an object of another type, or a number beyond
-    64 bits. Raise ``ModelFormatError`` if the text would exceed the bounds.
-    """
+    """Convert plain values, NumPy numbers and arrays to canonical JSON."""
     plain = _plain(value, name, 1)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     try:
@@ -67,10 +63,7 @@ OURS = Bounds()
 
 
 def decode(text: bytes | str, name: str, bounds: Bounds = OURS) -> Any:
-    """Read JSON; raise ``ModelFormatError`` for anything that :func:`encode` does not write.
-
-    Files written by other programs have wider ``bounds``.
-    """
+    """Read JSON that :func:`encode` could have written; files of others have wider ``bounds``."""
     try:
         data = text.encode("ascii") if isinstance(text, str) else text
         _check_bounds(data, bounds)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.atomic import write_atomically
+from hedgerow.atomic import check_place, write_atomically
 from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, ParameterError
 
@@ -32,35 +31,22 @@ _TEXT_BYTES = 32
 
 
 def check_output(path: str) -> None:
-    """Check the suffix and the folder of an output.
-
-    Raise ``ParameterError`` if the suffix is unknown, the path is a folder, or its folder
-    does not exist.
-    """
-    name, file = path.lower(), Path(path)
+    """Raise ``ParameterError`` if a table cannot be written to this path."""
+    name = path.lower()
     if not name.endswith(OUTPUT_SUFFIXES):
         known = ", ".join(OUTPUT_SUFFIXES)
         raise ParameterError(f"{path}: the output is written as {known}.")
-    if file.is_dir():
-        raise ParameterError(f"{path} is a folder: give the name of a file to write.")
-    if not file.parent.is_dir():
-        raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
+    check_place(path)
     if not name.endswith((".csv", ".tsv")):
         arrow(path)
 
 
 def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
-    """Yield the content of a table file piece by piece.
-
-    Raise ``DataError`` if a column of a later batch cannot be converted to its type in the
-    first batch.
-    """
+    """Yield the content of a table file piece by piece."""
     name = path.lower()
     if name.endswith((".csv", ".tsv")):
         return _csv_parts(batches, "\t" if name.endswith(".tsv") else ",")
-    if name.endswith((".parquet", ".pq")):
-        return _arrow_parts(batches, _parquet_writer)
-    return _arrow_parts(batches, _ipc_writer)
+    return _arrow_parts(batches, name.endswith((".parquet", ".pq")))
 
 
 def write_table(path: str, batches: Iterable[Columns]) -> None:
@@ -119,19 +105,11 @@ class _Sink(io.RawIOBase):
         return parts
 
 
-def _parquet_writer(sink: _Sink, schema: Any) -> Any:
+def _arrow_parts(batches: Iterable[Columns], is_parquet: bool) -> Iterator[bytes]:
+    import pyarrow.ipc
     import pyarrow.parquet
 
-    return pyarrow.parquet.ParquetWriter(sink, schema)
-
-
-def _ipc_writer(sink: _Sink, schema: Any) -> Any:
-    import pyarrow.ipc
-
-    return pyarrow.ipc.new_file(sink, schema)
-
-
-def _arrow_parts(batches: Iterable[Columns], make_writer: Any) -> Iterator[bytes]:
+    make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pyarrow.ipc.new_file
     sink = _Sink()
     writer = None
     for group in _groups(_tables(batches)):

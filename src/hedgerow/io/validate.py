@@ -64,6 +64,7 @@ _INF_BITS = 0x7FF0_0000_0000_0000
 _HIGHEST_FLOAT_KEY = _INF_BITS
 _LOWEST_FLOAT_KEY = -_INF_BITS - 1
 _NEGATIVE_ZERO_KEY = -1
+"""The key of no value, because -0.0 compares as 0.0."""
 
 _LEAST_OUTPUTS = {"softmax": 2}
 """Fewest outputs of objectives that need several."""
@@ -181,11 +182,7 @@ def _check_schema(schema: Schema, n_features: int) -> None:
 
 
 def _check_thresholds(forest: Forest, schema: Schema) -> None:
-    """Check that a threshold is the key of a present value of its column.
-
-    Category columns have sets instead (:mod:`hedgerow.io.sets`).  No value has the key -1 of
-    -0.0, because -0.0 compares as 0.0.
-    """
+    """Check that a threshold is the key of a present value of its column."""
     is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
     is_set = np.array([column.kind == "category" for column in schema.columns], dtype=np.bool_)
     inner = np.flatnonzero(forest.feature >= 0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,10 @@ Task: TypeAlias = Literal[
 ]
 
 
+UNNAMED = "the metric"
+"""Beginning of errors of functions that several metrics share."""
+
+
 def of_counted_rows(
     name: str,
     function: MetricFunction,
@@ -42,14 +46,28 @@ def of_counted_rows(
 ) -> float:
     """Return the score of a metric without the rows of weight 0, of which not all may be."""
     if weight is None or np.all(weight):
-        return function(y_true, prediction, weight)
+        return _named(name, function, np.arange(len(y_true)), y_true, prediction, weight)
     rows = np.flatnonzero(weight)
     if len(rows) == 0:
         raise DataError(
             f"metric {name!r} needs a row with a weight above 0, but the weights of all "
             f"{len(weight)} rows are 0."
         )
-    return function(y_true[rows], rows_of(prediction, rows, from_raw), weight[rows])
+    counted = rows_of(prediction, rows, from_raw)
+    return _named(name, function, rows, y_true[rows], counted, weight[rows])
+
+
+def _named(name: str, function: MetricFunction, rows: IntArray, *values: Any) -> float:
+    """Return the score of some rows; errors name the metric and its row of all rows."""
+    try:
+        return function(*values)
+    except DataError as error:
+        error.args = (str(error).replace(UNNAMED, f"metric {name!r}", 1),)
+        if error.row is not None:
+            row = int(rows[error.row])
+            error.name_row(lambda _: f"row {row}")
+            error.at(row)
+        raise
 
 
 def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArray:

@@ -15,6 +15,7 @@ from scipy.special import gammaln, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
+from hedgerow.metrics.base import UNNAMED
 from hedgerow.metrics.scores import RowValues
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.quantile import Quantile
@@ -28,40 +29,38 @@ def loss_of(objective: MeanLoss, y_true: FloatArray, prediction: FloatArray) -> 
     return objective.losses(y_true, prediction[None])
 
 
-def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
+def _require(inside: Any, values: FloatArray, what: str) -> None:
     """Raise ``DataError`` with the first row where ``inside`` is false."""
     if not inside.all():
         row = int(np.argmin(inside))
         raise DataError(
-            f"metric {metric!r} needs {what}, but row {row} has {float(values[row])!r}: use "
+            f"{UNNAMED} needs {what}, but row {row} has {float(values[row])!r}: use "
             "another eval_metric, or an objective with such predictions."
         ).at(row)
 
 
-def _check_pair(
-    y_true: FloatArray, prediction: FloatArray, metric: str, *, zero_target: bool
-) -> None:
+def _check_pair(y_true: FloatArray, prediction: FloatArray, *, zero_target: bool) -> None:
     inside = y_true >= 0.0 if zero_target else y_true > 0.0
-    _require(inside, y_true, metric, "targets of 0 or more" if zero_target else "positive targets")
-    _require(prediction > 0.0, prediction, metric, "positive predictions")
+    _require(inside, y_true, "targets of 0 or more" if zero_target else "positive targets")
+    _require(prediction > 0.0, prediction, "positive predictions")
 
 
 def poisson_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``2 (y log(y / m) - y + m)`` of each row."""
-    _check_pair(y_true, prediction, "poisson_deviance", zero_target=True)
+    _check_pair(y_true, prediction, zero_target=True)
     return np.asarray(2.0 * (xlogy(y_true, y_true / prediction) - y_true + prediction))
 
 
 def gamma_deviances(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``2 (y / m - log(y / m) - 1)`` of each row."""
-    _check_pair(y_true, prediction, "gamma_deviance", zero_target=False)
+    _check_pair(y_true, prediction, zero_target=False)
     ratio = y_true / prediction
     return np.asarray(2.0 * (ratio - np.log(ratio) - 1.0))
 
 
 def tweedie_deviances(power: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return the Tweedie deviance of each row, for a power between 1 and 2."""
-    _check_pair(y_true, prediction, "tweedie_deviance", zero_target=True)
+    _check_pair(y_true, prediction, zero_target=True)
     a, b = 1.0 - power, 2.0 - power
     known = y_true**b / (a * b)
     return np.asarray(2.0 * (known - y_true * prediction**a / a + prediction**b / b))
@@ -75,8 +74,8 @@ def percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 def squared_log_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``(log(1 + y) - log(1 + m))**2`` of each row."""
-    _require(y_true > -1.0, y_true, "msle", "targets above -1")
-    _require(prediction > -1.0, prediction, "msle", "predictions above -1")
+    _require(y_true > -1.0, y_true, "targets above -1")
+    _require(prediction > -1.0, prediction, "predictions above -1")
     return np.asarray((np.log1p(y_true) - np.log1p(prediction)) ** 2)
 
 
@@ -91,7 +90,7 @@ def symmetric_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
 
 def poisson_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``m - y log m`` of each row: the likelihood's part with m, as in LightGBM."""
-    _check_pair(y_true, prediction, "poisson", zero_target=True)
+    _check_pair(y_true, prediction, zero_target=True)
     return np.asarray(prediction - xlogy(y_true, prediction))
 
 
@@ -102,13 +101,13 @@ def poisson_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArra
 
 def gamma_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return ``y / m + log m`` of each row: exponential likelihood, as in both libraries."""
-    _check_pair(y_true, prediction, "gamma_nloglik", zero_target=False)
+    _check_pair(y_true, prediction, zero_target=False)
     return np.asarray(y_true / prediction + np.log(prediction))
 
 
 def tweedie_likelihoods(power: float, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return the part of the negative log-likelihood that depends on m, as in both libraries."""
-    _check_pair(y_true, prediction, "tweedie_nloglik", zero_target=True)
+    _check_pair(y_true, prediction, zero_target=True)
     a, b = 1.0 - power, 2.0 - power
     return np.asarray(prediction**b / b - y_true * prediction**a / a)
 

@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import DataError, HedgerowWarning
+from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
@@ -81,10 +82,7 @@ def _check(objective: Objective, spread: float, weight: float) -> None:
 def warn_of_no_split(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if no tree has a split because ``min_child_weight`` forbids all splits.
-
-    ``rows`` are the training rows.  If all targets are the same, a constant is the correct model.
-    """
+    """Warn, on rank 0, if no tree has a split because ``min_child_weight`` forbids all splits."""
     n_first = min(forest.n_trees, forest.n_outputs)
     if n_first == 0 or len(forest.feature) > forest.n_trees:
         return
@@ -94,11 +92,15 @@ def warn_of_no_split(
     low, high = extent_of(rows)
     if low == high or rows.communicator.rank > 0:
         return
+    advice = "Multiply weights or targets by a factor, or lower min_child_weight (and reg_lambda)."
+    if scored_as(objective) == "ranking":
+        advice = (
+            "Only rows of one query whose targets differ can be ranked: check qid and the targets."
+        )
     warnings.warn(
         "no tree has a split, so the model is a constant: the hessians of objective "
         f"{objective.name!r} add up to {mass:g} over all rows, but each side of a split needs "
-        f"min_child_weight={params.min_child_weight:g}. Multiply weights or targets by a factor, "
-        "or lower min_child_weight (and reg_lambda).",
+        f"min_child_weight={params.min_child_weight:g}. {advice}",
         HedgerowWarning,
         stacklevel=2,
     )
@@ -107,11 +109,7 @@ def warn_of_no_split(
 def warn_of_short_steps(
     forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
 ) -> None:
-    """Warn, on rank 0, if trees of Huber's loss cannot reach the targets.
-
-    No leaf has a value above ``delta``, for any rows.  So with a ``delta`` far below the
-    differences of the targets, the model is nearly a constant.
-    """
+    """Warn, on rank 0, if trees of Huber's loss cannot reach the targets."""
     from hedgerow.objectives.robust import Huber
 
     if not isinstance(objective, Huber):

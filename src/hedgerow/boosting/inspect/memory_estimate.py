@@ -34,6 +34,7 @@ from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.boosting.loop.setup.resolved import threads_for
 from hedgerow.boosting.loop.setup.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
 from hedgerow.data.binning.matrix import PAD, tile_shape
@@ -150,7 +151,7 @@ def estimate_memory(
 
     Parameters
     ----------
-    X : array, data frame, sparse matrix, or pair of ints
+    X : array, data frame, sparse matrix, Dataset, or pair of ints
         The table, or its shape ``(n_rows, n_features)``, which means an array of
         float64.
     params : mapping, optional
@@ -170,8 +171,8 @@ def estimate_memory(
         with a sparse table or categories, vector leaves for one output or with monotone
         constraints.
     DataError
-        If ``X`` has no shape; if it is sparse, unless ``bundle_features=False``, because
-        the memory of a row depends on the bundles.
+        If ``X`` has no shape, or is a Dataset of rows in files; if it is sparse, unless
+        ``bundle_features=False``, because the memory of a row depends on the bundles.
 
     Examples
     --------
@@ -327,6 +328,14 @@ class _TableShape:
 
 def _shape_of(X: Any) -> _TableShape:
     """Return the properties of a table before it is read."""
+    if isinstance(X, Dataset):
+        if X.reads_batches:
+            raise DataError(
+                "a fit of rows in files takes at most the memory_limit of its Dataset, so nothing "
+                "is estimated; estimate_memory((n_rows, n_features)) tells what the same rows "
+                "take in memory."
+            )
+        return _shape_of(X.X)
     if isinstance(X, tuple) and len(X) == 2 and all(_is_count(size) for size in X):
         return _TableShape(int(X[0]), int(X[1]))
     shape = getattr(X, "shape", None)

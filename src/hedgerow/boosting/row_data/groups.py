@@ -28,11 +28,7 @@ GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
 
 def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | None:
-    """Return a hash of the group of each row.
-
-    Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
-    values are missing.
-    """
+    """Return a hash of the group of each row."""
     if groups is None:
         return None
     codes, values = number_values(groups, n_rows, name, "its group")
@@ -66,10 +62,7 @@ def check_groups(
     stopping: StoppingParams,
     others: Communicator | None = None,
 ) -> None:
-    """Raise ``ParameterError`` if groups are given but no rows are held out.
-
-    Groups of one row are a warning, unless ``others`` are ranks with other rows.
-    """
+    """Raise ``ParameterError`` if groups are given but no rows are held out."""
     if keys is None:
         return
     instead = ""
@@ -98,11 +91,7 @@ def check_groups(
 def split_groups(
     keys: GroupKeys, target: FloatArray, fraction: float, stratify: bool, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Split rows into training and held-out rows by complete groups.
-
-    Raise ``DataError`` if there is only one group, or every candidate group holds all rows
-    of a class.
-    """
+    """Split rows into training and held-out rows by complete groups."""
     chosen = rows_of_groups_aside(keys, target, fraction, stratify, seed, Alone())
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
@@ -115,10 +104,7 @@ def rows_of_groups_aside(
     seed: int,
     others: Communicator,
 ) -> BoolArray:
-    """Return which rows of this rank :func:`split_groups` of the rows of all ranks holds out.
-
-    Ranks exchange the groups that each of them has, with their numbers of rows and their classes.
-    """
+    """Return which rows of this rank :func:`split_groups` of the rows of all ranks holds out."""
     own, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
     values, places = np.unique(gather_numbers(own, others), return_inverse=True)
     sizes = np.zeros(len(values), dtype=np.int64)

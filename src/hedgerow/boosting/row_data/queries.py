@@ -134,11 +134,7 @@ def check_queries(
     params: BoostParams,
     stopping: StoppingParams,
 ) -> None:
-    """Raise an error if a ranking lacks queries, or another objective has them.
-
-    Raise ``DataError`` if queries are missing. Raise ``ParameterError`` if the objective
-    does not use queries, or if out-of-bag rows of rankings are to be scored.
-    """
+    """Raise an error if a ranking lacks queries, or another objective has them."""
     ranking = scored_as(objective) == "ranking"
     check_groups(
         train.group,

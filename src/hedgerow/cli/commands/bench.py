@@ -7,6 +7,7 @@ more workloads, alternates the libraries, and stores the results.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from hedgerow.cli.usage import UsageError, say
+
+_BUSY = 0.8
+"""Share of the processors that is free on an idle machine, at least."""
 
 
 def add_command(commands: Any) -> None:
@@ -52,16 +56,45 @@ def run(options: argparse.Namespace) -> None:
     makers = dict(_makers(options))
     times: dict[str, list[float]] = {name: [] for name in makers}
     quality: dict[str, float] = {}
+    say(
+        f"fits of {options.rows} x {options.columns}, {options.trees} trees of {options.leaves} "
+        f"leaves, default threads: {', '.join(makers)}"
+    )
     for make in makers.values():
         make().fit(X[:1000], y[:1000])  # load and compile the kernels
+    free = []
     for round_number in range(options.rounds):
+        free.append(free_share())
+        if free[-1] < _BUSY:
+            say(
+                f"the machine is busy: only {free[-1]:.0%} of its processors are free, which "
+                "changes the times of the libraries by different factors"
+            )
         for name in list(makers)[:: -1 if round_number % 2 else 1]:
             model = makers[name]()
             start = time.perf_counter()
             model.fit(X[train], y[train])
             times[name].append(time.perf_counter() - start)
             quality[name] = log_loss(y[test], model.predict_proba(X[test])[:, 1])
-    _print(times, quality, options)
+            say(f"fit {round_number + 1} of {options.rounds}: {name} {times[name][-1]:.3f} s")
+    base = statistics.median(times["hedgerow"])
+    say(f"\n{'median':14}{'seconds':>9}{'times ours':>12}{'test logloss':>14}")
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        say(f"{name:14}{median:9.3f}{median / base:12.2f}{quality[name]:14.5f}")
+    if min(free) < _BUSY:
+        say("the machine was busy (see above): repeat this on an idle one before you trust it")
+
+
+def free_share() -> float:
+    """Return the share of the processors that this process gets, near 1 on an idle machine."""
+    from hedgerow.threads import resolve_threads, run_blocks
+
+    n_threads, block = resolve_threads(None), bytes(1 << 26)
+    wall, used = time.perf_counter(), time.process_time()
+    # A hash holds no interpreter lock.
+    run_blocks(lambda start, stop: hashlib.blake2b(block), n_threads, n_threads, 1)
+    return (time.process_time() - used) / (n_threads * (time.perf_counter() - wall))
 
 
 def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -115,17 +148,3 @@ def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any
             max_iter=trees, max_leaf_nodes=leaves, learning_rate=rate, early_stopping=False
         ),
     )
-
-
-def _print(
-    times: dict[str, list[float]], quality: dict[str, float], options: argparse.Namespace
-) -> None:
-    base = statistics.median(times["hedgerow"])
-    say(
-        f"fit of {options.rows} x {options.columns}, {options.trees} trees of {options.leaves} "
-        f"leaves: median of {options.rounds}, default threads"
-    )
-    say(f"{'':14}{'seconds':>9}{'times ours':>12}{'test logloss':>14}")
-    for name, seconds in times.items():
-        median = statistics.median(seconds)
-        say(f"{name:14}{median:9.3f}{median / base:12.2f}{quality[name]:14.5f}")

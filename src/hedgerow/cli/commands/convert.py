@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, readable
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import UsageError, say
 
 _OURS = "hedgerow"
-_NOT_WRITTEN = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
-"""Suffixes of formats of models that only other programs write."""
+_OWN_SUFFIXES = (".hedgerow", ".safetensors", "")
+"""Suffixes of Hedgerow models, which may have none."""
 
 
 def add_command(commands: Any) -> None:
@@ -21,7 +23,7 @@ def add_command(commands: Any) -> None:
         "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
         "an error names it.",
         epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .tl "
-        "treelite, .py Python, .json Hedgerow's JSON; any other suffix is a Hedgerow model.",
+        "treelite, .py Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
@@ -39,27 +41,26 @@ def add_command(commands: Any) -> None:
         "--approximate", action="store_true", help="round values that the format cannot hold"
     )
     parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
-    add_input_options(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    import os
-
     from hedgerow.booster import load
-    from hedgerow.cli.usage import UsageError, say
+    from hedgerow.cli.engine import read_rows
     from hedgerow.convert.exporting import SUFFIXES
 
-    if options.out == options.model:
-        raise UsageError(f"OUT {options.out} would replace the model; name another file")
+    inputs.check_not_input("OUT", options.out, options.model)
     suffix = os.path.splitext(options.out)[1].lower()
-    target = options.to or SUFFIXES.get(suffix, _OURS)
-    if options.to is None and suffix in _NOT_WRITTEN:
+    known = dict.fromkeys(_OWN_SUFFIXES, _OURS) | SUFFIXES
+    if options.to is None and suffix not in known:
+        listed = ", ".join(f"{each} {name}" for each, name in known.items() if each)
         raise UsageError(
-            f"{suffix} is the suffix of a format that hedgerow does not write: name a format "
-            "(--to), or another suffix for a Hedgerow model"
+            f"OUT {options.out}: the suffix {suffix} is unknown; use one of these, or name a "
+            f"format (--to): {listed}"
         )
+    target: Any = options.to or known[suffix]
     booster = load(options.model)
     if target == _OURS:
         for name in ("check", "approximate", "raw"):
@@ -70,11 +71,11 @@ def run(options: argparse.Namespace) -> None:
         booster.save(options.out)
         say(f"{booster.num_trees} trees written to {options.out}")
         return
-    with readable(options, "check"):
+    with inputs.readable(options, "check"):
         report = booster.export(
             options.out,
             target,
-            check=None if options.check is None else _rows(options.check, booster),
+            check=None if options.check is None else read_rows(options.check, booster.model.schema),
             approximate=options.approximate,
             raw=options.raw,
         )
@@ -86,14 +87,3 @@ def run(options: argparse.Namespace) -> None:
             f"{report.rows_checked} rows predicted by {target}: raw scores differ by "
             f"{report.largest_difference:.3g} at most"
         )
-
-
-def _rows(path: str, booster: Any) -> Any:
-    """Return the columns of the model in a table: by name, or in order without names."""
-    from hedgerow.cli.engine import text_columns
-    from hedgerow.cli.reading.tables import read_table
-
-    table = read_table(path, text_columns(booster))
-    if not booster.model.schema.named:
-        return dict(table.columns)
-    return {name: table.feature(name) for name in booster.feature_names}

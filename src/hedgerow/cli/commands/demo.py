@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hedgerow.cli.reading.inputs import add_output
 from hedgerow.cli.usage import UsageError, say
 
 N_TEST = 153
@@ -34,13 +35,11 @@ def add_command(commands: Any) -> None:
         description="Train on the included Pima diabetes data, compare the scores with a single "
         "tree and the base rate, and write the model and its first tree.",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
+    add_output(
+        parser,
+        "folder for the model and the tree (default: %(default)s)",
         default="hedgerow-demo",
         metavar="DIR",
-        help="folder for the model and the tree (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -123,13 +122,15 @@ def _scores(y: Any, probability: Any) -> tuple[float, float]:
 def _write(estimator: Any, folder: Path) -> list[Path]:
     """Write the model and its first tree; return the paths, the model first."""
     from hedgerow.atomic import write_atomically
-    from hedgerow.cli import engine
 
     model = folder / "model.hedgerow"
     estimator.save(str(model))
     written = [model, folder / "tree.txt"]
     write_atomically(written[1], [f"{estimator.booster_.to_text(0)}\n".encode()])
     if find_spec("matplotlib") is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
         written.append(folder / "tree.png")
-        write_atomically(written[2], [engine.picture(estimator.booster_, 0)])
+        estimator.booster_.plot_tree(0).figure.savefig(written[2], dpi=110, bbox_inches="tight")
     return written

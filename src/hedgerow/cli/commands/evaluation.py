@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading.inputs import add_input_options, readable
-from hedgerow.cli.usage import UsageError, say, utf8
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import UsageError, say
+
+if TYPE_CHECKING:
+    from hedgerow.data.sources import Part
 
 _USUAL = {
     "two classes": ["accuracy", "loss", "auc"],
@@ -25,20 +29,12 @@ def add_command(commands: Any) -> None:
         description="Score a model written by `hedgerow train` on tables with known targets.",
         epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables with targets (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    parser.add_argument(
+    inputs.add_model_and_tables(parser, "with targets")
+    inputs.add_column(
+        parser,
         "--target",
+        "column with the targets (LibSVM files contain them); may be repeated for several",
         action="append",
-        type=utf8,
-        metavar="COL",
-        help="column with the targets (LibSVM files contain them); may be repeated for several",
     )
     parser.add_argument(
         "--metric",
@@ -46,20 +42,16 @@ def add_command(commands: Any) -> None:
         metavar="NAME",
         help="metric to print, by its name in docs/metrics.md; may be repeated",
     )
-    parser.add_argument(
-        "--weight", type=utf8, metavar="COL", help="column with the weights of the rows"
-    )
-    parser.add_argument(
-        "--qid", type=utf8, metavar="COL", help="for rankings: column with the queries"
-    )
+    inputs.add_column(parser, "--weight", "column with the weights of the rows")
+    inputs.add_column(parser, "--qid", "for rankings: column with the queries")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    add_input_options(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    with readable(options, "data"):
+    with inputs.readable(options, "data"):
         _evaluate(options)
 
 
@@ -67,24 +59,25 @@ def _evaluate(options: argparse.Namespace) -> None:
     import json
 
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import batches
+    from hedgerow.cli.reading.way import choose_way
+    from hedgerow.data.sources import open_parts
 
-    model = engine.open_model(options.model)
-    booster = model.booster
-    way = batches.choose_way(options.data, None)
+    booster = engine.open_model(options.model).booster
     task = engine.task_of_booster(booster)
-    is_ranking = task == "ranking"
-    if is_ranking and options.qid is None:
+    if task == "ranking" and options.qid is None:
         raise UsageError(
             "the model is a ranking model: name the column with the queries (--qid COL)"
         )
-    if not is_ranking and options.qid is not None:
+    if task != "ranking" and options.qid is not None:
         raise UsageError("--qid is for ranking models: leave it out")
-    rows: Any = (
-        _rows_in_memory(options, booster)
-        if way.in_memory
-        else _rows_in_files(options, booster, way)
-    )
+    way = choose_way(options.data, None)
+    parts = open_parts(options.data, types_known=True)
+    if parts[0].column_names() is not None and options.target is None:
+        raise UsageError("--target COL is needed: the column with the targets")
+    if way.in_memory:
+        rows = _rows_in_memory(options, booster, parts)
+    else:
+        rows = _rows_in_files(options, booster, way.limit)
     usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:
@@ -94,59 +87,44 @@ def _evaluate(options: argparse.Namespace) -> None:
         say(f"{name}: {score:.6g}")
 
 
-def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
+def _rows_in_memory(options: argparse.Namespace, booster: Any, parts: Sequence[Part]) -> Any:
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import batches, features, tables
+    from hedgerow.cli.reading import features, tables
 
-    path = batches.single_table(options.data)
-    text = engine.text_columns(booster, options.target)
-    if path is not None:
-        table: Any = tables.read_table(path, text)
-    else:
-        table = batches.read_tables(options.data, _roles(options, booster), text)
-    if isinstance(table, tuple):
-        X, y = table
+    known = parts[0].column_names()
+    if known is None:
+        X, sparse_y = tables.read_sparse(parts)
         if X.shape[1] < booster.num_features:
             X.resize((X.shape[0], booster.num_features))
-        return Dataset(X, y)
-    if options.target is None:
-        raise UsageError("--target COL is needed: the column with the targets")
+        return Dataset(X, sparse_y)
+    aside = [each for each in (*options.target, options.weight, options.qid) if each is not None]
+    names = engine.columns_for(booster, known, aside)
+    text = engine.text_columns(booster, options.target)
+    table = tables.read_parts(parts, [*names, *aside], text)
+    columns = table.features(names)
     y = features.targets(table, options.target)
     task = "regression" if booster.classes is None else "classification"
-    names = [*booster.feature_names, *booster.offset_columns]
-    if not booster.model.schema.named and not set(names) <= set(table.columns):
-        aside = {*options.target, options.weight, options.qid}
-        names = [name for name in table.columns if name not in aside]
-        X = features.matrix_of(features.feature_columns(table, names))
-    else:
-        X = features.feature_columns(table, names)
     return Dataset(
-        X,
-        features.as_targets(y, task, options.data[0], options.target[0]),
-        None if options.weight is None else features.weights(table, options.weight),
-        qid=None if options.qid is None else table.column(options.qid),
+        columns if set(booster.feature_names) <= set(names) else features.matrix_of(columns),
+        features.as_targets(y, task, table.path, options.target[0]),
+        None if options.weight is None else table.weights(options.weight),
+        qid=None if options.qid is None else table.role(options.qid),
     )
 
 
-def _rows_in_files(options: argparse.Namespace, booster: Any, way: Any) -> Any:
-    from hedgerow.cli.reading import batches
+def _rows_in_files(options: argparse.Namespace, booster: Any, limit: int) -> Any:
+    from hedgerow.boosting.external.dataset.from_files import from_files
+    from hedgerow.data.sources.base import make_roles
 
     if options.qid is not None:
         raise UsageError("--qid needs all rows in memory, but these do not fit: give fewer rows")
-    return batches.open_dataset(options.data, _roles(options, booster), way, None)
-
-
-def _roles(options: argparse.Namespace, booster: Any) -> Any:
-    """Return the roles of columns; those that the model does not use are not read."""
-    from hedgerow.data.sources.base import make_roles
-
     known = booster.model.schema.named and options.target is not None
-    return make_roles(
+    roles = make_roles(
         options.target,
         options.weight,
         booster.offset_columns or None,
         (),
         booster.feature_names if known else None,
-        options.qid,
     )
+    return from_files(options.data, roles, memory_limit=limit, types_known=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import add_input_options, readable
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import utf8
 
 BATCH_BYTES = 1 << 27
 """Bytes of values in memory at a time, unless ``--batch-rows`` sets the number of rows."""
-
-_ALL_ROWS = 1 << 40
 
 
 def add_command(commands: Any) -> None:
@@ -27,22 +25,8 @@ def add_command(commands: Any) -> None:
         "for each, with |SCORE at the end of their names. For two classes the raw score is the "
         "log-odds of the second class.",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables to explain (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
-        required=True,
-        metavar="OUT",
-        help="table to write (.csv, .tsv, .parquet, .arrow)",
-    )
+    inputs.add_model_and_tables(parser, "to explain")
+    inputs.add_output(parser, "table to write (.csv, .tsv, .parquet, .arrow)", required=True)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--background",
@@ -61,55 +45,34 @@ def add_command(commands: Any) -> None:
         metavar="NAMES",
         help="raw scores to explain, by name or number, separated by commas (default: all)",
     )
-    parser.add_argument(
-        "--columns",
-        type=utf8,
-        metavar="COLS",
-        help="columns of the tables to copy to the output, separated by commas",
-    )
-    parser.add_argument(
-        "--batch-rows",
-        type=int,
-        metavar="N",
-        help="rows in memory at a time (default: as many as fit in 128 MB, 65536 at most)",
-    )
-    add_input_options(parser)
+    inputs.add_batches(parser, "as many as fit in 128 MB, 65536 at most")
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)
-    if options.out in (options.model, options.background, *options.data):
-        raise UsageError(f"-o {options.out} would replace an input; name another file")
-    with readable(options, "data", "background"):
+    inputs.check_not_input("-o", options.out, options.model, options.background, *options.data)
+    with inputs.readable(options, "data", "background"):
         _explain(options)
 
 
 def _explain(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.usage import say, shows_progress
-    from hedgerow.io.file_predictions import make_job, write_predictions
+    from hedgerow.io.file_predictions import columns_of, write_predictions
 
     booster = engine.open_model(options.model).booster
     outputs = read_outputs(options.outputs, booster.output_names)
     n_rows = options.batch_rows
-    job = make_job(
-        booster.model,
-        options.data,
-        options.out,
-        batch_rows=rows_of_batch(booster, outputs, options.interactions)
-        if n_rows is None
-        else n_rows,
-        columns=options.columns.split(",") if options.columns else (),
-        progress=shows_progress(),
-    )
-    background = (
-        None if options.background is None else read_background(booster, options.background)
-    )
+    if n_rows is None:
+        n_rows = rows_of_batch(booster, outputs, options.interactions)
+    background = None
+    if options.background is not None:
+        background = engine.read_rows(options.background, columns_of(booster.model))
 
     def explain(X: Any) -> Any:
         found = booster.explain(
@@ -117,7 +80,15 @@ def _explain(options: argparse.Namespace) -> None:
         )
         return found.columns("shap_")
 
-    total = write_predictions(job, explain)
+    total = write_predictions(
+        booster.model,
+        options.data,
+        options.out,
+        explain,
+        batch_rows=n_rows,
+        columns=options.columns.split(",") if options.columns else (),
+        progress=shows_progress(),
+    )
     say(f"{total} explanations written to {options.out}")
     for name, count in booster.unseen_categories.items():
         say(f"column {name!r}: {count} row(s) with a category that no training row had")
@@ -133,22 +104,8 @@ def read_outputs(text: str | None, names: tuple[str, ...]) -> list[int | str] | 
 
 def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: bool) -> int:
     """Return the number of rows whose values take ``BATCH_BYTES``."""
-    from hedgerow.io.streaming import BATCH_ROWS
+    from hedgerow.argument_types import BATCH_ROWS
 
     columns = booster.num_features ** (2 if interactions else 1)
     n_outputs = booster.model.forest.n_outputs if outputs is None else len(outputs)
     return int(min(BATCH_ROWS, max(1, BATCH_BYTES // (8 * columns * n_outputs))))
-
-
-def read_background(booster: Any, path: str) -> Any:
-    """Return all rows of a table in the form of the model."""
-    from hedgerow.cli.usage import UsageError
-    from hedgerow.data.reading.model_rows import model_files
-    from hedgerow.io.file_predictions import columns_of
-
-    files = model_files([path], columns_of(booster.model))
-    parts = [rows.features for rows in files.batches(_ALL_ROWS)]
-    if len(parts) != 1:
-        what = "no rows" if not parts else "several files"
-        raise UsageError(f"--background {path}: {what}; give one table with rows")
-    return parts[0]

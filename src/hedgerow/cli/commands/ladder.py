@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
-from hedgerow.cli.usage import UsageError, has_output, say, utf8
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import UsageError, has_output, say
 from hedgerow.errors import printable
 
 if TYPE_CHECKING:
-    from hedgerow.report import Rung, Split
+    from hedgerow.report import Split
 
 
 def add_command(commands: Any) -> None:
@@ -31,11 +31,13 @@ def add_command(commands: Any) -> None:
         metavar="DATA",
         help="table (.csv, .parquet, ...), or - for standard input",
     )
-    parser.add_argument(
-        "--target", action="append", type=utf8, metavar="COL",
-        help="column to predict; may be repeated for several targets, which are numbers",
-    )  # fmt: skip
-    add_task_option(parser)
+    inputs.add_column(
+        parser,
+        "--target",
+        "column to predict; may be repeated for several targets, which are numbers",
+        action="append",
+    )
+    inputs.add_task_option(parser)
     parser.add_argument(
         "--test",
         type=float,
@@ -47,17 +49,15 @@ def add_command(commands: Any) -> None:
         "--seed", type=int, default=0, help="seed for the test rows (default: %(default)s)"
     )
     parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
-    parser.add_argument(
-        "--drop", action="append", default=[], type=utf8, metavar="COL", help="column to leave out"
-    )
-    add_input_options(parser)
+    inputs.add_drop(parser)
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
     _check(options)
-    with readable(options, "data"):
+    with inputs.readable(options, "data"):
         _climb(options)
 
 
@@ -88,25 +88,13 @@ def _climb(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Check all options before the work begins."""
-    from importlib.util import find_spec
-
-    from hedgerow.cli.reading import tables
-
     if (options.data is None) != (options.target is None):
         raise UsageError("give both DATA and --target, or neither for the Pima table")
-    targets = options.target or ()
-    for name in targets:
-        if targets.count(name) > 1:
-            raise UsageError(f"--target {name} is given twice: name each target once")
-    if len(targets) > 1 and options.task == "classification":
+    inputs.check_targets(options.target)
+    if len(options.target or ()) > 1 and options.task == "classification":
         raise UsageError("the ladder has one target for --task classification: name one column")
-    if options.report is None:
-        return
-    if not options.report.lower().endswith((".html", ".htm")):
-        raise UsageError(f"--report {options.report}: the page must be a .html file")
-    if find_spec("matplotlib") is None:
-        raise UsageError("--report needs matplotlib: pip install 'hedgerow[plot]'")
-    tables.check_output(options.report)
+    if options.report is not None:
+        inputs.check_page("--report", options.report, options.data)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Any]:
@@ -114,6 +102,8 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     import numpy as np
 
     from hedgerow.cli.reading import features, tables
+    from hedgerow.data.sources import open_files
+    from hedgerow.data.sources.base import make_roles
     from hedgerow.datasets import load_pima
     from hedgerow.report import split_table
 
@@ -123,14 +113,17 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         return "Pima diabetes", split_table(
             pima.X, pima.y, "classification", names, options.test, options.seed
         )
-    table = tables.read_table(options.data)
+    source = open_files(
+        [options.data],
+        make_roles(options.target, None, None, options.drop, None),
+        types_known=True,
+    )
+    names = list(source.roles.features_of(tables.names_of(source.parts), source.name))
+    table = tables.read_parts(source.parts, [*names, *options.target])
     y = features.targets(table, options.target)
     task = options.task
     if task == "auto":
         task = features.guess_task(y, options.data, options.target[0])[0]
-    names = list(table.without([*options.target, *options.drop]).columns)
-    if not names:
-        raise UsageError(f"{options.data}: no column is left to predict from")
     found = features.as_targets(y, task, options.data, options.target[0])
     labels = np.column_stack(list(found.values())) if isinstance(found, Mapping) else found
     rows = np.arange(len(labels))[:, None]
@@ -145,32 +138,21 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     return printable(Path(options.data).name), replace(split, X_train=X[train], X_test=X[test])
 
 
-def _compile_first(split: Any) -> None:
-    """Compile or load all kernels first, so that the times contain only the work."""
+def _compile_first(split: Split) -> None:
+    """Compile the kernels that no build holds, so that the times contain only the work."""
     from hedgerow.cli.commands.demo import announce
-    from hedgerow.report import Split, climb, rungs_for
+    from hedgerow.compile import library
+    from hedgerow.report import climb
 
     announce()
-    rows = _some_rows(split)
-    X, y = split.X_train[rows], split.y_train[rows]
-    some = Split(split.task, X, y, X, y, split.feature_names)
-    for _ in climb(some, [_with_few_trees(rung) for rung in rungs_for(some)]):
-        pass
+    if not library.is_usable():
+        rows = _some_rows(split)
+        X, y = split.X_train[rows], split.y_train[rows]
+        for _ in climb(replace(split, X_train=X, y_train=y, X_test=X, y_test=y)):
+            pass
 
 
-def _with_few_trees(rung: Rung) -> Rung:
-    """Return a step whose few trees use the same kernels as many."""
-
-    def make(split: Split) -> Any:
-        estimator = rung.make(split)
-        if hasattr(estimator, "n_estimators"):
-            estimator.set_params(n_estimators=5)
-        return estimator
-
-    return replace(rung, make=make)
-
-
-def _some_rows(split: Any) -> Any:
+def _some_rows(split: Split) -> Any:
     """Return a few rows of each class, which compile the kernels that all rows will use."""
     import numpy as np
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hedgerow.cli.reading.inputs import STANDARD, add_input_options, announce, readable, writable
-from hedgerow.cli.usage import UsageError, has_output, shows_progress, utf8
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import has_output, shows_progress
 
 
 def add_command(commands: Any) -> None:
@@ -18,21 +18,11 @@ def add_command(commands: Any) -> None:
         "command works in batches, so tables may be larger than memory.",
         epilog="Columns are found by name; columns that the model does not use are ignored.",
     )
-    parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="+",
-        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
-        "for standard input",
-    )
-    parser.add_argument(
-        "-o",
-        "--out",
-        "--output",
+    inputs.add_model_and_tables(parser, "to predict")
+    inputs.add_output(
+        parser,
+        "table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
         required=True,
-        metavar="OUT",
-        help="table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
     )
     parser.add_argument(
         "--kind",
@@ -41,16 +31,8 @@ def add_command(commands: Any) -> None:
         help="value: the predicted value, or the class and the probability of each (default); "
         "raw: sum of the trees; leaf: the row's leaf in each tree",
     )
-    parser.add_argument(
-        "--columns",
-        type=utf8,
-        metavar="COLS",
-        help="columns of the tables to copy to the output, separated by commas",
-    )
-    parser.add_argument(
-        "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 65536)"
-    )
-    add_input_options(parser)
+    inputs.add_batches(parser, "65536")
+    inputs.add_input_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -58,34 +40,33 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     from hedgerow.io.table_files import check_output
 
-    if options.out != STANDARD:
+    if options.out != inputs.STANDARD:
         check_output(options.out)
-    if options.out != STANDARD and options.out in (options.model, *options.data):
-        raise UsageError(f"-o {options.out} would replace an input; name another file")
-    with readable(options, "data"):
-        with writable(options.out) as path:
+        inputs.check_not_input("-o", options.out, options.model, *options.data)
+    with inputs.readable(options, "data"):
+        with inputs.writable(options.out) as path:
             lines = _predict(options, path)
         for line in lines if has_output() else []:
-            announce(line, options.out)
+            inputs.announce(line, options.out)
 
 
 def _predict(options: argparse.Namespace, path: str) -> list[str]:
     """Write the table; return the lines to print."""
+    from hedgerow.argument_types import BATCH_ROWS
     from hedgerow.cli import engine
-    from hedgerow.io.file_predictions import make_job, write_predictions
-    from hedgerow.io.streaming import BATCH_ROWS
+    from hedgerow.io.file_predictions import write_predictions
 
     model = engine.open_model(options.model)
-    job = make_job(
+    n_rows = write_predictions(
         model.booster.model,
         options.data,
         path,
+        lambda X: engine.prediction_columns(model, X, options.kind),
         batch_rows=BATCH_ROWS if options.batch_rows is None else options.batch_rows,
         columns=options.columns.split(",") if options.columns else (),
         progress=shows_progress(),
     )
-    n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
-    out = "standard output" if options.out == STANDARD else options.out
+    out = "standard output" if options.out == inputs.STANDARD else options.out
     unseen = [
         f"column {name!r}: {count} row(s) with a category that no training row had"
         for name, count in model.booster.unseen_categories.items()

@@ -8,21 +8,28 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.advanced import ADVANCED_NAMES, grouped
-from hedgerow.cli.reading.inputs import add_input_options, add_task_option, readable
-from hedgerow.cli.usage import UsageError, say, shows_progress, utf8
-from hedgerow.errors import InterruptedFitWarning
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import UsageError, remark, say, shows_progress
+from hedgerow.errors import HedgerowError, InterruptedFitWarning
 
 if TYPE_CHECKING:
+    from hedgerow.cli import engine
     from hedgerow.cli.reading.tables import NamedColumns
+    from hedgerow.cli.reading.way import Way
+    from hedgerow.data.sources import Roles, Source
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
     "on disk (default: half of the available memory)"
 )
+
+_OF_OTHERS = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
+"""Suffixes of models that only other programs write."""
 
 
 def add_command(commands: Any) -> None:
@@ -40,50 +47,17 @@ def add_command(commands: Any) -> None:
         help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns, or - "
         "for standard input",
     )
-    parser.add_argument(
+    inputs.add_column(
+        parser,
         "--target",
+        "column to predict (LibSVM files contain it); may be repeated for several targets",
         action="append",
-        type=utf8,
-        metavar="COL",
-        help="column to predict (LibSVM files contain it); may be repeated for several targets",
     )
     parser.add_argument(
-        "-o",
-        "--model",
-        "--out",
-        "--output",
-        dest="model",
-        default="model.hedgerow",
-        metavar="FILE",
-        help="model file to write (default: %(default)s)",
-    )
-    _add_settings(parser)
-    parser.add_argument("--valid", metavar="FILE", help="validation table for early stopping")
-    parser.add_argument(
-        "--drop", action="append", default=[], type=utf8, metavar="COL", help="column to leave out"
-    )
-    parser.add_argument(
-        "--no-score",
-        action="store_true",
-        help="do not evaluate the model by folds if no rows are held out",
-    )
-    _add_columns(parser)
-    parser.add_argument(
-        "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
-    )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="DIR",
-        help="store finished rounds in this folder: the same command resumes after an interruption",
-    )
-    _add_memory(parser)
-    add_input_options(parser)
-    parser.set_defaults(run=run)
-
-
-def _add_settings(parser: Any) -> None:
-    """Add the options for the kind of model and its parameters."""
-    add_task_option(parser)
+        "-o", "--model", "--out", "--output", dest="model", default="model.hedgerow",
+        metavar="FILE", help="model file to write (default: %(default)s)",
+    )  # fmt: skip
+    inputs.add_task_option(parser)
     parser.add_argument(
         "--set",
         action="append",
@@ -92,10 +66,36 @@ def _add_settings(parser: Any) -> None:
         help="a parameter of HedgerowClassifier, HedgerowRegressor or HedgerowRanker; may be "
         "repeated",
     )
-
-
-def _add_memory(parser: Any) -> None:
-    """Add the options for storage."""
+    parser.add_argument(
+        "--valid", metavar="FILE", help="validation table for early stopping and scores"
+    )
+    inputs.add_drop(parser)
+    parser.add_argument(
+        "--no-score",
+        action="store_true",
+        help="do not evaluate the model by folds if no rows are held out",
+    )
+    inputs.add_column(parser, "--weight", "column with the weights of the rows, also of --valid")
+    inputs.add_column(
+        parser,
+        "--offset",
+        "column of initial raw scores, not a feature; prediction reads it from the tables as well",
+    )
+    inputs.add_column(
+        parser,
+        "--groups",
+        "column of groups: rows with equal values are held out together; not a feature",
+    )
+    inputs.add_column(parser, "--qid", "column with the queries of the rows: train a ranking model")
+    inputs.add_column(parser, "--position", "with --qid: column with positions")
+    parser.add_argument(
+        "--init-model", metavar="FILE", help="model to continue: n_estimators rounds are added"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="store finished rounds in this folder: the same command resumes after an interruption",
+    )
     parser.add_argument("--memory-limit", metavar="SIZE", help=LIMIT_HELP)
     parser.add_argument(
         "--cache-dir",
@@ -104,68 +104,79 @@ def _add_memory(parser: Any) -> None:
         help="folder for binned rows that do not fit into memory; may be repeated for several "
         "disks (default: the folder for temporary files)",
     )
-
-
-def _add_columns(parser: Any) -> None:
-    """Add the options for columns that are not features."""
-    parser.add_argument(
-        "--weight",
-        type=utf8,
-        metavar="COL",
-        help="column with the weights of the rows, also of --valid",
-    )
-    parser.add_argument(
-        "--offset",
-        type=utf8,
-        metavar="COL",
-        help="column of initial raw scores, not a feature; prediction reads it from the "
-        "tables as well",
-    )
-    parser.add_argument(
-        "--groups",
-        type=utf8,
-        metavar="COL",
-        help="column of groups: rows with equal values are held out together; not a feature",
-    )
-    parser.add_argument(
-        "--qid",
-        type=utf8,
-        metavar="COL",
-        help="column with the queries of the rows: train a ranking model",
-    )
-    parser.add_argument(
-        "--position", type=utf8, metavar="COL", help="with --qid: column with positions"
-    )
+    inputs.add_input_options(parser)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the command."""
-    from hedgerow.cli.reading import tables
+    _check(options)
+    with inputs.readable(options, "data", "valid"):
+        _train(options)
 
-    tables.check_output(options.model)
+
+def _check(options: argparse.Namespace) -> None:
+    """Check all options before files are read."""
+    from hedgerow.atomic import check_place
+    from hedgerow.convert.exporting import SUFFIXES
+
+    check_place(options.model)
+    suffix = os.path.splitext(options.model)[1].lower()
+    if suffix in {*SUFFIXES, *_OF_OTHERS}:
+        raise UsageError(
+            f"--model {options.model}: {suffix} is the suffix of another format; use .hedgerow "
+            "(`hedgerow convert` writes models in other formats)"
+        )
     if options.model in (*options.data, options.valid):
         raise UsageError(f"--model {options.model} is the table itself; name another file")
-    with readable(options, "data", "valid"):
-        _train(options)
+    if options.qid is not None:
+        if options.task != "auto":
+            raise UsageError(
+                f"--qid trains a ranking model, not a {options.task}: leave --task out"
+            )
+        if options.groups is not None:
+            raise UsageError(
+                "--groups has no effect with --qid: rankings hold out complete queries"
+            )
+        options.task = "ranking"
+    elif options.position is not None:
+        raise UsageError("--position is for rankings: also name the queries (--qid COL)")
+    inputs.check_targets(options.target)
+    parse_settings(options.set, options.task)
 
 
 def _train(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import batches
+    from hedgerow.cli.reading.way import choose_way
+    from hedgerow.data.sources import open_files
+    from hedgerow.data.sources.paths import find_files
 
-    _check_paths(options)
-    way = batches.choose_way(options.data, options.memory_limit)
-    train = _train_in_memory if way.in_memory else _train_out_of_core
+    if find_files(options.data)[0].format == "libsvm":
+        for name in ("qid", "offset", "groups"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} names a column, which LibSVM files do not have")
+    elif options.target is None:
+        raise UsageError("--target COL is needed: the column to predict")
+    way = choose_way(options.data, options.memory_limit)
+    source = open_files(options.data, _roles(options), types_known=True)
+    _note_missing_header(source)
+    train = _train_in_memory if way.in_memory else _train_from_files
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
-        start, estimator, job = train(options, way)
-    seconds = time.perf_counter() - start
+        fit = train(options, way, source)
+    estimator = fit.estimator
+    seconds = time.perf_counter() - fit.start
     estimator.save(options.model)
     say(f"trained {estimator.booster_.num_trees} trees in {seconds:.2f} s")
     interrupted = estimator.stopped_by_ == "interrupt"
     lines = engine.score_lines(estimator)
-    if not lines and job is not None and not (options.no_score or interrupted):
-        lines = engine.fold_lines(estimator, job)
+    if options.valid is not None:
+        lines += engine.usual_scores(estimator.booster_, fit.valid())
+    elif not (options.no_score or interrupted):
+        if not lines and fit.job is not None:
+            lines = engine.fold_lines(estimator, fit.job)
+        elif usual := engine.usual_metrics(estimator.booster_):
+            lines.append(f"validation rows (--valid FILE) would also show {' and '.join(usual)}")
     for line in lines:
         say(line)
     if interrupted:
@@ -178,213 +189,178 @@ def _train(options: argparse.Namespace) -> None:
     say(f"model written to {options.model}")
 
 
-def _check_paths(options: argparse.Namespace) -> None:
-    """Check paths, so that errors name options of the command line."""
-    from hedgerow.cli.reading import tables
-    from hedgerow.data.sources.paths import SUFFIXES
+def _roles(options: argparse.Namespace) -> Roles:
+    from hedgerow.data.sources.base import make_roles
 
-    path = os.fspath(options.data[0])
-    if len(options.data) == 1 and not any(map(path.count, "*?[")):
-        known = path.lower().endswith(tuple(SUFFIXES))
-        if not os.path.isdir(path) and not (known and os.path.exists(path)):
-            tables.read_table(path)  # reports the error
-    if options.position is not None and options.qid is None:
-        raise UsageError("--position is for rankings: also name the queries (--qid COL)")
-    if options.target is None and not _is_libsvm(options.data):
-        raise UsageError("--target COL is needed: the column to predict")
-    for name in options.target or ():
-        if options.target.count(name) > 1:
-            raise UsageError(f"--target {name} is given twice: name each target once")
+    return make_roles(
+        options.target, options.weight, options.offset, options.drop, None, options.qid,
+        options.position, options.groups,
+    )  # fmt: skip
 
 
-def _is_libsvm(paths: Sequence[str]) -> bool:
-    from hedgerow.data.sources.paths import find_files
+def _note_missing_header(source: Source) -> None:
+    from hedgerow.data.sources.base import header_hint
 
-    return find_files(list(paths))[0].format == "libsvm"
+    hint = header_hint(source.parts[0].column_names() or ())
+    if hint:
+        remark(f"note: {source.name}:{hint}")
 
 
-def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
-    """Read all rows and fit; return the start time of the fit, the estimator, and the job."""
+class _Fit(NamedTuple):
+    """A fit: when it began, its estimator, and what to score it on."""
+
+    start: float
+    estimator: engine.Estimator
+    job: engine.Job | None
+    """The inputs, if they are in memory."""
+    valid: Callable[[], Any]
+    """Makes the data set of the validation rows."""
+
+
+def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
+    """Read all rows and fit."""
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import batches, features, tables
+    from hedgerow.cli.reading import features, tables
     from hedgerow.data.sparse import check_width
 
-    shown, names_of_y = batches.shown(options.data), options.target or ["y"]
-    path, roles = batches.single_table(options.data), batches.roles_of(options)
-    if path is not None and options.target is not None:
-        table: Any = tables.read_table(path)
+    names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
+    X: Any
+    y: Any
+    of_rows: dict[str, Any] = {}
+    if names is None:
+        X, y = tables.read_sparse(source.parts)
+        n_rows, n_columns = X.shape
+        check_width(n_columns, way.limit, source.name)
     else:
-        table = batches.read_tables(options.data, roles)
-    sparse = isinstance(table, tuple)
-    y = table[1] if sparse else features.targets(table, names_of_y)
-    task, why = options.task, "as requested"
-    if options.qid is not None:
-        task, why = _ranking(options, sparse), "by --qid"
-    elif task == "auto":
-        task, why = features.guess_task(y, shown, names_of_y[0])
-    settings = parse_settings(options.set, engine.estimator_class(task))
-    if sparse:
-        X, n_columns = table[0], table[0].shape[1]
-        check_width(n_columns, way.limit, shown)
-    else:
-        others = (
-            options.weight, options.qid, options.position, options.offset, options.groups
-        )  # fmt: skip
-        aside = [*names_of_y, *options.drop, *filter(None, others)]
-        known = {*table.columns, *table.unreadable}
-        names = list(table.without([n for n in aside if n in known]).columns)
-        if path is not None:
-            table.without(aside)  # an unknown name is an error
-        if not names:
-            raise UsageError(f"{shown}: no column is left to predict from")
-        X, n_columns = features.feature_columns(table, names), len(names)
-    more = _more(options, table, X)
-    held_out = None if sparse or options.valid is None else _validation_table(options, X, y)
-    if held_out is not None and options.weight is not None:
-        more["sample_weight_val"] = features.weights(held_out, options.weight)
+        used = source.roles.features_of(names, source.name)
+        table = tables.read_parts(source.parts, [*used, *source.roles.aside()])
+        y, of_rows = features.targets(table, options.target), _row_values(options, table)
+        # The offset column joins the features for now.
+        X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
+        n_columns = len(used)
+    task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
+    if task == "auto":
+        task, why = features.guess_task(y, source.name, y_name)
+    settings = parse_settings(options.set, task)
+    valid = {} if options.valid is None else _validation(options, source, X, y)
+    if valid:
+        valid["y_val"] = features.as_targets(valid["y_val"], task, options.valid, y_name)
+    others = {
+        "offset": options.offset,
+        "init_model": options.init_model,
+        "checkpoint": options.checkpoint,
+    }
     job = engine.Job(
         task,
         settings,
         X,
-        features.as_targets(y, task, shown, names_of_y[0]),
-        queries={} if options.qid is None else _queries(options, table, held_out),
-        weight=None if options.weight is None else features.weights(table, options.weight),
-        valid=_sparse_validation(options, task, X)
-        if sparse
-        else _validation(options, task, X, held_out),
-        checkpoint=options.checkpoint,
-        more=more,
+        features.as_targets(y, task, source.name, y_name),
+        of_rows | valid | {name: value for name, value in others.items() if value is not None},
     )
-    n_rows = len(table[1]) if sparse else table.n_rows
     say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
-    return start, engine.fit(job), job
+    return _Fit(
+        start,
+        engine.fit(job),
+        job,
+        lambda: Dataset(
+            valid["X_val"],
+            valid["y_val"],
+            valid.get("sample_weight_val"),
+            qid=valid.get("qid_val"),
+        ),
+    )
 
 
-def _ranking(options: argparse.Namespace, sparse: bool) -> str:
-    """Return the task for ``--qid``, or raise an error."""
-    if options.task != "auto":
-        raise UsageError(f"--qid trains a ranking model, not a {options.task}: leave --task out")
-    if sparse:
-        raise UsageError("--qid names a column, which LibSVM files do not have: use a table")
-    return "ranking"
-
-
-def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
-    """Return other arguments of the fit; the offset column joins the features for now."""
-    more: dict[str, Any] = {}
-    for name in ("offset", "groups"):
-        column = getattr(options, name)
-        if column is not None and isinstance(table, tuple):
-            raise UsageError(f"--{name} names a column, which LibSVM files do not have")
-    if options.qid is not None and options.groups is not None:
-        raise UsageError("--groups has no effect with --qid: rankings hold out complete queries")
-    if options.offset is not None:
-        X[options.offset] = table.column(options.offset)
-        more["offset"] = options.offset
-    if options.groups is not None:
-        more["groups"] = table.column(options.groups)
-    if options.init_model is not None:
-        more["init_model"] = options.init_model
-    return more
-
-
-def _queries(
-    options: argparse.Namespace, table: Any, held_out: NamedColumns | None
-) -> dict[str, Any]:
-    """Return the queries of the rows and of the validation rows."""
-    found = {"qid": table.column(options.qid)}
-    if options.position is not None:
-        found["position"] = table.column(options.position)
-    if held_out is not None:
-        found["qid_val"] = held_out.column(options.qid)
+def _row_values(options: argparse.Namespace, table: NamedColumns) -> dict[str, Any]:
+    """Return the values of rows beside features, target and offset, as arguments of a fit."""
+    found = {} if options.weight is None else {"sample_weight": table.weights(options.weight)}
+    for role in ("qid", "position", "groups"):
+        name = getattr(options, role)
+        if name is not None:
+            found[role] = table.role(name)
     return found
 
 
-def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
-    """Fit with rows in files; like :func:`_train_in_memory`, without a job."""
+def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> dict[str, Any]:
+    """Return the validation rows, with the columns and types of the training rows."""
+    from hedgerow.cli.reading import features, tables
+    from hedgerow.data.sources import open_parts
+
+    parts = open_parts([options.valid], types_known=True)
+    if options.target is None:
+        entries, target = tables.read_sparse(parts)
+        if entries.shape[1] > X.shape[1]:
+            raise UsageError(
+                f"{options.valid} has {entries.shape[1]} columns, the training rows have "
+                f"{X.shape[1]}"
+            )
+        entries.resize((entries.shape[0], X.shape[1]))
+        return {"X_val": entries, "y_val": target}
+    targets = y if isinstance(y, dict) else {options.target[0]: y}
+    text = features.text_columns({**X, **targets})
+    wanted = [*X, *source.roles.of_validation().aside()]
+    table = tables.read_parts(parts, wanted, text)
+    found = {"X_val": table.features(list(X)), "y_val": features.targets(table, options.target)}
+    if options.weight is not None:
+        found["sample_weight_val"] = table.weights(options.weight)
+    if options.qid is not None:
+        found["qid_val"] = table.role(options.qid)
+    return found
+
+
+def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
+    """Fit with rows in files."""
+    from hedgerow.boosting.external.dataset.from_files import from_files
     from hedgerow.cli import engine
-    from hedgerow.cli.reading import batches, features
-    from hedgerow.data.sources.base import make_roles
-    from hedgerow.estimators.file_fit import summarize_targets
+    from hedgerow.cli.reading import features
+    from hedgerow.estimators.file_fit import fit_files, summarize_targets
+    from hedgerow.io.checkpoint_folder import checkpoint_at
 
     say(way)
-    shown = batches.shown(options.data)
-    data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
-    facts = summarize_targets(data)
-    task, why = options.task, "as requested"
-    if options.qid is not None:
-        task, why = _ranking(options, _is_libsvm(options.data)), "by --qid"
-    elif task == "auto":
-        task, why = batches.guess_task(facts, shown, (options.target or ["y"])[0])
-    if task == "classification" and not facts.is_text:
-        features.refuse_fractions(facts.values, shown, (options.target or ["y"])[0])
-    settings = parse_settings(options.set, engine.estimator_class(task))
-    estimator = engine.estimator_class(task)(**settings, progress=shows_progress())
-    valid = None
-    names = data.feature_names
-    if options.valid is not None:
-        roles = make_roles(
-            options.target, options.weight, options.offset, (), names or None, options.qid
+    y_name = (options.target or ["y"])[0]
+
+    def opened(paths: list[str], roles: Roles) -> Any:
+        return from_files(
+            paths, roles, cache_dir=options.cache_dir, memory_limit=way.limit, types_known=True
         )
-        valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
+
+    data = opened(options.data, source.roles)
+    facts = summarize_targets(data)
+    task, why = options.task, "by --qid" if options.task == "ranking" else "as requested"
+    if task == "auto":
+        task, why = features.guess_task_of(facts, source.name, y_name)
+    if task == "classification" and not facts.is_text:
+        features.refuse_fractions(facts.values, source.name, y_name)
+    settings = parse_settings(options.set, task)
+    estimator: Any = engine.estimator_class(task)(**settings, progress=shows_progress())
+    names = data.feature_names
+    roles = replace(source.roles.of_validation(), drop=(), features=tuple(names) or None)
+    valid = None if options.valid is None else opened([options.valid], roles)
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")
     start = time.perf_counter()
-    model = batches.fit(estimator, data, facts, valid, options.checkpoint, options.init_model)
-    return start, model, None
-
-
-def _validation_table(options: argparse.Namespace, X: Any, y: Any) -> NamedColumns:
-    """Read the validation table, with the types of the training columns."""
-    from hedgerow.cli.reading import features, tables
-
-    targets = y if isinstance(y, dict) else {options.target[0]: y}
-    return tables.read_table(options.valid, features.text_columns({**X, **targets}))
-
-
-def _validation(
-    options: argparse.Namespace, task: str, X: Any, table: NamedColumns | None
-) -> tuple[Any, Any] | None:
-    """Return features and target of the validation table; None without a table."""
-    from hedgerow.cli.reading import features
-
-    if table is None:
-        return None
-    y = features.targets(table, options.target)
-    return (
-        features.feature_columns(table, list(X)),
-        features.as_targets(y, task, options.valid, options.target[0]),
-    )
-
-
-def _sparse_validation(options: argparse.Namespace, task: str, X: Any) -> tuple[Any, Any] | None:
-    """Return entries and target of the validation file, with the columns of the training rows."""
-    from hedgerow.cli.reading import batches, features
-    from hedgerow.data.sources import Roles
-
-    if options.valid is None:
-        return None
-    rows: Any = batches.read_tables([options.valid], Roles())
-    entries, target = rows
-    if entries.shape[1] > X.shape[1]:
-        raise UsageError(
-            f"{options.valid} has {entries.shape[1]} columns, the training rows have {X.shape[1]}"
-        )
-    entries.resize((entries.shape[0], X.shape[1]))
-    return entries, features.as_targets(target, task, options.valid, "y")
+    fit_files(estimator, data, facts, valid, checkpoint_at(options.checkpoint), options.init_model)
+    return _Fit(start, engine.finished(estimator), None, lambda: opened([options.valid], roles))
 
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _OWN_OPTIONS = {"callbacks", "progress", "advanced"}
 
 
-def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
-    """Return values by name; an unknown name is an error with a suggestion."""
-    # Advanced parameters are set like the others.
-    # A value is a Python number, list or quoted text, or ``true``, ``false`` or ``none`` in upper
-    # or lower case. Any other value is plain text.
-    known = {*inspect.signature(estimator).parameters, *ADVANCED_NAMES} - _OWN_OPTIONS
+def parse_settings(pairs: Sequence[str], task: str) -> dict[str, Any]:
+    """Return the parameters for the estimator of a task; a wrong name or value is an error.
+
+    The task ``"auto"`` is known only after reading: a parameter that one estimator has is right.
+    """
+    from hedgerow.cli.engine import check_values, estimator_class
+
+    if not pairs:
+        return {}
+    tasks = ("classification", "regression") if task == "auto" else (task,)
+    own = [{*inspect.signature(estimator_class(each)).parameters} for each in tasks]
+    known = {*set().union(*own), *ADVANCED_NAMES} - _OWN_OPTIONS
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -400,11 +376,22 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
         if name in settings:
             raise UsageError(f"--set {pair}: {name} was already set to {settings[name]!r}")
         settings[name] = parse_value(text)
-    return grouped(settings)
+    settings, wrong = grouped(settings), None
+    for each, names in zip(tasks, own, strict=True):
+        if settings.keys() <= names:
+            try:
+                check_values(estimator_class(each)(**settings))
+            except HedgerowError as error:
+                wrong = wrong or error
+            else:
+                return settings
+    if wrong is not None:
+        raise wrong
+    return settings
 
 
 def parse_value(text: str) -> Any:
-    """Return the number, list, boolean or None that ``text`` spells, else the text."""
+    """Return what ``text`` spells: a number, list, quoted text, boolean or None; else the text."""
     text = text.strip()
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

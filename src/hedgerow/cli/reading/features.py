@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, distinct
 from hedgerow.cli.reading.tables import NamedColumns, holds_text
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.categories.columns import NearlyNumbers, odd_text_of
+from hedgerow.data.categories.columns import NearlyNumbers, nearly_numbers, odd_text_of
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.file_fit import TargetFacts
 
 _MOST_CLASSES_OF_NUMBERS = 10
 
 Target: TypeAlias = "AnyArray | Mapping[str, AnyArray]"
 """One target, or several by name."""
-
-
-def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyArray]:
-    """Return the columns ``names`` in that order, in the form of an estimator."""
-    _check_present(table, names)
-    return {name: table.columns[name] for name in names}
 
 
 def matrix_of(columns: Mapping[str, AnyArray]) -> AnyArray:
@@ -38,7 +35,6 @@ def numbered_matrix(
     table: NamedColumns, names: Sequence[str], y: AnyArray, train: AnyArray, task: str
 ) -> tuple[AnyArray, int]:
     """Return columns as a matrix of numbers; text becomes the mean target of its level."""
-    _check_present(table, names)
     target = np.zeros(len(y))
     if y.ndim == 2:
         target = np.mean((y - y[train].mean(axis=0)) / (y[train].std(axis=0) + 1e-300), axis=1)
@@ -47,9 +43,9 @@ def numbered_matrix(
     else:
         labels, counts = np.unique(y[train], return_counts=True)
         target[y == labels[counts.argmax()]] = 1.0
-    texts = text_columns({name: table.columns[name] for name in names})
+    texts = text_columns(table.features(names))
     columns = [
-        _numbered(table.columns[name], target, train) if name in texts else table.column(name)
+        _numbered(table.columns[name], target, train) if name in texts else table.role(name)
         for name in names
     ]
     wide = any(column.dtype != np.float64 for column in columns)
@@ -71,19 +67,9 @@ def _numbered(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
     return np.array([place.get(value, np.nan) for value in column])
 
 
-def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
-    for name in names:
-        if name in table.unreadable:
-            table.column(name)  # the error
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
-
-
 def target(table: NamedColumns, name: str, *, may_be_infinite: bool = False) -> AnyArray:
     """Return the target column, which must not have missing values."""
-    column = table.column(name)
+    column = table.role(name)
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=bool)
     else:
@@ -99,42 +85,47 @@ def target(table: NamedColumns, name: str, *, may_be_infinite: bool = False) -> 
 
 
 def targets(table: NamedColumns, names: Sequence[str]) -> Target:
-    """Return the target column, or several by name; see :func:`target`.
-
-    The end of an interval may be infinite; other targets in several columns are checked by the fit.
-    """
+    """Return the target column, or several by name, whose values may be ends of intervals."""
     if len(names) == 1:
         return target(table, names[0])
     return {name: target(table, name, may_be_infinite=True) for name in names}
 
 
 def guess_task(y: Target, path: str, name: str) -> tuple[str, str]:
-    """Return ``("classification" | "regression", why)`` for a target column.
-
-    Text, or at most ten distinct whole numbers, are classes; other columns are numbers, and so are
-    several targets.
-    """
+    """Return ``("classification" | "regression", why)`` for a target column."""
     if isinstance(y, Mapping):
         return "regression", f"{len(y)} targets"
     if y.dtype == object:
         found = odd_text_of(y)
         if found is not None:
             where = f"row {found[1] + 1} has {found[0].odd!r}"
-            refuse_odd_text(found[0], path, name, where)
+            _refuse_odd_text(found[0], path, name, where)
         return "classification", "the target is text"
-    return task_of_numbers(distinct(y))
+    return _task_of_numbers(distinct(y))
 
 
-def refuse_odd_text(found: NearlyNumbers, path: str, name: str, where: str) -> None:
+def guess_task_of(facts: TargetFacts, path: str, name: str) -> tuple[str, str]:
+    """Guess the task from the targets of files, as :func:`guess_task` does."""
+    if facts.n_targets > 1:
+        return "regression", f"{facts.n_targets} targets"
+    if facts.is_text:
+        found = nearly_numbers(facts.values.tolist(), facts.masses)
+        if found is not None:
+            _refuse_odd_text(found, path, name, f"{found.odd!r} is none")
+        return "classification", "the target is text"
+    return _task_of_numbers(facts.values, has_more=facts.has_more)
+
+
+def _refuse_odd_text(found: NearlyNumbers, path: str, name: str, where: str) -> None:
     """Raise ``UsageError`` for a target of numbers that a few other values make text."""
-    if task_of_numbers(distinct(np.array(found.numbers)))[0] == "regression":
+    if _task_of_numbers(distinct(np.array(found.numbers)))[0] == "regression":
         raise UsageError(
             f"{path}: target {name!r} is text, but {found}; {where}: mend or remove such rows, or "
             "use --task classification"
         )
 
 
-def task_of_numbers(values: AnyArray, *, has_more: bool = False) -> tuple[str, str]:
+def _task_of_numbers(values: AnyArray, *, has_more: bool = False) -> tuple[str, str]:
     """Guess the task from the different numbers of a target; ``has_more``: some are left out."""
     n_values = len(values)
     few = not has_more and n_values <= _MOST_CLASSES_OF_NUMBERS
@@ -176,11 +167,3 @@ def refuse_fractions(values: AnyArray, path: str, name: str) -> None:
             f"{path}: target {name!r} holds {values[int(np.argmax(broken))]:g}, which is no class; "
             "classification needs text or whole numbers: use --task regression, or another --target"
         )
-
-
-def weights(table: NamedColumns, name: str) -> AnyArray:
-    """Return the column of row weights; the fit checks the values."""
-    column = table.column(name)
-    if column.dtype == object:
-        raise UsageError(f"{table.path}: weight {name!r} holds text; weights are numbers")
-    return column.astype(np.float64)

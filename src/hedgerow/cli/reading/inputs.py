@@ -12,12 +12,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, say
+from hedgerow.cli.usage import UsageError, copy_to_output, has_output, remark, say, utf8
 from hedgerow.errors import HedgerowError
 
 if TYPE_CHECKING:
@@ -39,6 +39,46 @@ def add_input_options(parser: Any) -> None:
     group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
 
 
+def add_column(parser: Any, option: str, text: str, **more: Any) -> None:
+    """Add an option that names a column."""
+    parser.add_argument(option, type=utf8, metavar="COL", help=text, **more)
+
+
+def add_model_and_tables(parser: Any, purpose: str) -> None:
+    """Add the model file, and the tables, whose ``purpose`` is told by the help."""
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help=f"tables {purpose} (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
+        "for standard input",
+    )
+
+
+def add_batches(parser: Any, default: str) -> None:
+    """Add the options for a table that is written for the rows of others, in batches."""
+    parser.add_argument(
+        "--columns",
+        type=utf8,
+        metavar="COLS",
+        help="columns of the tables to copy to the output, separated by commas",
+    )
+    parser.add_argument(
+        "--batch-rows", type=int, metavar="N", help=f"rows in memory at a time (default: {default})"
+    )
+
+
+def add_drop(parser: Any) -> None:
+    """Add the option for columns that are left out."""
+    add_column(parser, "--drop", "column to leave out", action="append", default=[])
+
+
+def add_output(parser: Any, text: str, **more: Any) -> None:
+    """Add the option for the file to write."""
+    parser.add_argument("-o", "--out", "--output", **{"metavar": "OUT", "help": text} | more)
+
+
 def add_task_option(parser: Any) -> None:
     """Add the option that says what the target is."""
     parser.add_argument(
@@ -49,12 +89,36 @@ def add_task_option(parser: Any) -> None:
     )
 
 
+def check_targets(names: Sequence[str] | None) -> None:
+    """Raise ``UsageError`` if a target is named twice."""
+    for name in names or ():
+        if (names or ()).count(name) > 1:
+            raise UsageError(f"--target {name} is given twice: name each target once")
+
+
+def check_page(option: str, path: str, *inputs: str | None) -> None:
+    """Raise ``UsageError``, before the work begins, unless a page can be written to this path."""
+    from importlib.util import find_spec
+
+    from hedgerow.atomic import check_place
+
+    if not path.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{option} {path}: the page must be a .html file")
+    check_not_input(option, path, *inputs)
+    if find_spec("matplotlib") is None:
+        raise UsageError("a page needs matplotlib: pip install 'hedgerow[plot]'")
+    check_place(path)
+
+
+def check_not_input(option: str, path: str, *inputs: str | None) -> None:
+    """Raise ``UsageError`` if an output would replace an input."""
+    if path in inputs:
+        raise UsageError(f"{option} {path} would replace an input; name another file")
+
+
 @contextmanager
 def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
-    """Replace ``-`` in these options with a file, and text files by files of the given dialect.
-
-    Error messages contain the user's paths.
-    """
+    """Replace ``-`` and text files of a dialect in these options; errors have the user's paths."""
     inputs = _Inputs(options)
     try:
         for name in names:

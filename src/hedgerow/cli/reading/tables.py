@@ -1,6 +1,6 @@
-"""Tables of the command line: named columns of NumPy arrays.
+"""Files that fit into memory, read at once: named columns of NumPy arrays, or sparse rows.
 
-Columns of all files are of these kinds::
+Columns of all files are of these kinds, whatever their number::
 
     float64           numbers, NaN where missing (whole numbers up to 2**53 too)
     int64             whole numbers, some beyond 2**53, none missing
@@ -12,190 +12,69 @@ Columns of all files are of these kinds::
 from __future__ import annotations
 
 import datetime as dt
-import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.argument_types import BATCH_ROWS
+from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.categories.columns import Ticks, untyped
-from hedgerow.data.reading.columns import LARGEST_EXACT
-from hedgerow.data.reading.files import open_files
+from hedgerow.data.categories.columns import Encoded, untyped
 from hedgerow.data.reading.rows import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.reading.texts import parse
-from hedgerow.data.sources.arrow_files import decoded
-from hedgerow.data.sources.base import check_names
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
+from hedgerow.data.sources import Part, open_parts
+from hedgerow.data.sources.base import no_column
+from hedgerow.data.sources.columns import ReadColumn, floats_of, read_columns
+from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.paths import PathLike
-from hedgerow.errors import (
-    DataError,
-    DataTypeError,
-    HedgerowError,
-    ParameterError,
-    StorageError,
-    did_you_mean,
-)
-from hedgerow.io.streaming import BATCH_ROWS
+from hedgerow.data.sources.row_sample import stack_sparse
+from hedgerow.data.sources.stacking import stack_one
+from hedgerow.data.sources.text_files import TextPart
+from hedgerow.errors import HedgerowError
 
-CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".arrows")
-
-
-class Unreadable(NamedTuple):
-    """A column of a type that cannot be read: an error only if the column is needed."""
-
-    reason: str
+_BATCH_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """A table: columns by name, in the order of the file.
-
-    ``unreadable`` has the error message of each column whose type cannot be read.
-    """
+    """A table: columns by name, in the order of the file."""
 
     path: str
     columns: Mapping[str, AnyArray]
-    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def column(self, name: str) -> AnyArray:
-        """Return the column ``name``, dates as numbers of microseconds: no feature, but a role."""
-        return as_numbers(self.feature(name))
+    def features(self, names: Sequence[str]) -> dict[str, AnyArray]:
+        """Return some columns in this order, in the form of an estimator."""
+        return {name: self.columns[name] for name in names}
 
-    def feature(self, name: str) -> AnyArray:
-        """Return the column ``name``; an unknown name is an error with a suggestion."""
-        if name in self.unreadable:
-            raise UsageError(self.unreadable[name])
-        if name not in self.columns:
-            hint = did_you_mean(name, self.columns)
-            raise UsageError(
-                f"{self.path}: no column {name!r}.{hint} Columns: {_listed(self.columns)}"
-            )
-        return self.columns[name]
+    def role(self, name: str) -> AnyArray:
+        """Return a column that is no feature: dates become numbers of microseconds.
 
-    def without(self, names: list[str]) -> NamedColumns:
-        """Return the table without some of its columns; the others must be readable."""
-        for name in names:
-            if name not in self.unreadable:
-                self.feature(name)
-        for name, reason in self.unreadable.items():
-            if name not in names:
-                raise UsageError(reason)
-        kept = {name: column for name, column in self.columns.items() if name not in names}
-        return NamedColumns(self.path, kept)
+        Examples
+        --------
+        >>> table = NamedColumns("rows.csv", {"day": np.array(["1970-01-02", "NaT"], "M8[us]")})
+        >>> table.role("day").tolist()
+        [86400000000.0, nan]
+        """
+        column = self.columns[name]
+        if column.dtype.kind not in "OMm" or holds_text(column):
+            return column
+        values = untyped(read_column(column, name))
+        assert isinstance(values, np.ndarray)
+        return floats_of(values)
 
-
-def _listed(names: Mapping[str, Any], most: int = 12) -> str:
-    shown = ", ".join(list(names)[:most])
-    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
-
-
-def read_table(path: PathLike, text: Collection[str] = ()) -> NamedColumns:
-    """Read CSV, TSV (both also gzipped), Parquet or Arrow.
-
-    Raise ``UsageError`` if the file does not exist, or its content does not match the
-    suffix.
-    """
-    file = Path(path)
-    if file.is_dir():
-        raise UsageError(f"{path} is a folder: give one file")
-    if not file.exists():
-        near = did_you_mean(file.name, _names_in(file.parent))
-        raise UsageError(f"{path}: file not found.{near}")
-    try:
-        found = _read(path, text)
-    except (DataError, ParameterError, StorageError) as error:
-        raise UsageError(str(error)) from error
-    unreadable = {n: each.reason for n, each in found.items() if isinstance(each, Unreadable)}
-    columns = {n: each for n, each in found.items() if not isinstance(each, Unreadable)}
-    if not columns:
-        raise UsageError(next(iter(unreadable.values()), f"{path} has no columns"))
-    if len(next(iter(columns.values()))) == 0:
-        raise UsageError(f"{path} has a header but no rows")
-    return NamedColumns(str(path), columns, unreadable)
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return [item.name for item in folder.iterdir()]
-    except OSError:
-        return []
-
-
-def _read(path: PathLike, text: Collection[str]) -> Mapping[str, AnyArray | Unreadable]:
-    """Return the columns of a file, in its order."""
-    if not os.fspath(path).lower().endswith((*CSV_SUFFIXES, *ARROW_SUFFIXES)):
-        known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
-        raise UsageError(f"{path}: unknown file type; known suffixes: {known}")
-    (file,) = open_files(path)
-    names = file.names or ()
-    check_names(file.path, names)
-    parts = list(file.batches(BATCH_ROWS, names))
-    if not parts:
-        return {name: np.empty(0) for name in names}
-    import pyarrow as pa
-
-    found: dict[str, AnyArray | Unreadable] = {}
-    for name in names:
-        column = pa.chunked_array([chunk for part in parts for chunk in part[name].chunks])
-        if file.holds_texts and name not in text:
-            column = parse(column, file.decimal)[1]
-        found[name] = _of_arrow(file.path, name, column)
-    return found
-
-
-def _of_arrow(path: str, name: str, column: Any) -> AnyArray | Unreadable:
-    """Convert a column as training reads it."""
-    import pyarrow as pa
-
-    try:
-        found = read_columns(decoded(pa.table({name: column}))).by_name[name]
-    except DataTypeError:
-        return Unreadable(
-            f"{path}: column {name!r} has type {column.type}, which cannot be read; drop or "
-            "convert it"
-        )
-    except HedgerowError as error:
-        return Unreadable(f"{path}: {error}")
-    values = found.typed()
-    if isinstance(values, Ticks):
-        return array_of_ticks(values.values, values.temporal)
-    plain = found.as_array()
-    if plain.dtype == np.int64:
-        missing = plain == MISSING_KEY
-        return infer_integers(np.where(missing, 0, plain), missing)
-    return plain if plain.dtype == object else plain.astype(np.float64)
-
-
-def check_output(path: str) -> None:
-    """Raise, before a long computation, if its result cannot be written."""
-    file = Path(path)
-    if file.is_dir():
-        raise UsageError(f"{path} is a folder: give the name of a file to write")
-    if not file.parent.is_dir():
-        raise UsageError(f"{path}: the folder {file.parent} does not exist; create it first")
-    if not os.access(file.parent, os.W_OK):
-        raise UsageError(f"{path}: no permission to write in {file.parent}")
-
-
-def infer_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
-    """Return an int64 column as float64 if exact or if values are missing, else unchanged."""
-    if missing is not None and missing.any():
-        floats = values.astype(np.float64)
-        floats[missing] = np.nan
-        return floats
-    if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_EXACT:
-        return values
-    return values.astype(np.float64)
+    def weights(self, name: str) -> AnyArray:
+        """Return the column of row weights; the fit checks the values."""
+        column = self.role(name)
+        if column.dtype == object:
+            raise UsageError(f"{self.path}: weight {name!r} holds text; weights are numbers")
+        return column.astype(np.float64)
 
 
 def holds_text(column: AnyArray) -> bool:
@@ -206,17 +85,120 @@ def holds_text(column: AnyArray) -> bool:
     return not isinstance(first, dt.time | dt.datetime)
 
 
-def as_numbers(column: AnyArray) -> AnyArray:
-    """Return dates, times and durations as numbers of microseconds, and other columns as they are.
+def read_table(
+    paths: PathLike | Sequence[PathLike],
+    wanted: Sequence[str] | None = None,
+    text: Collection[str] = (),
+) -> NamedColumns:
+    """Read all columns of files, or those wanted; ``text`` names columns that stay text."""
+    return read_parts(open_parts(paths, types_known=True), wanted, text)
 
-    Examples
-    --------
-    >>> as_numbers(np.array(["1970-01-02", "NaT"], "M8[us]")).tolist()
-    [86400000000.0, nan]
-    """
-    if column.dtype.kind not in "OMm" or holds_text(column):
-        return column
-    values = untyped(read_column(column, ""))
-    assert isinstance(values, np.ndarray)
-    missing = values == MISSING_KEY
-    return infer_integers(np.where(missing, 0, values), missing)
+
+def names_of(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the names of the columns of files, which LibSVM files do not have."""
+    names = parts[0].column_names()
+    if names is None:
+        raise UsageError(f"{parts[0].name}: LibSVM files have no names of columns; give a table")
+    return names
+
+
+def read_parts(
+    parts: Sequence[Part], wanted: Sequence[str] | None = None, text: Collection[str] = ()
+) -> NamedColumns:
+    """Read opened files as :func:`read_table` does."""
+    names = names_of(parts)
+    chosen = names if wanted is None else [name for name in names if name in set(wanted)]
+    for part in parts:
+        for name in wanted or chosen:
+            if name not in (known := part.column_names() or ()):
+                raise no_column(part.name, name, "needed", known)
+    raw = [_raw_columns(part, chosen) for part in parts]
+    columns = {
+        name: _joined(name, parts, [of_part.pop(name) for of_part in raw], name in text)
+        for name in chosen
+    }
+    path = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+    table = NamedColumns(path, columns)
+    if table.n_rows == 0:
+        raise UsageError(f"{path} has a header but no rows")
+    return table
+
+
+def _raw_columns(part: Part, names: Sequence[str]) -> dict[str, Any]:
+    """Return each column of a file: an Arrow column of text, or what its batches hold."""
+    if not isinstance(part, TextPart):
+        batches = [batch.columns for batch in part.batches(names, _BATCH_BYTES)]
+        return {name: [columns[name] for columns in batches] for name in names}
+    import pyarrow as pa
+
+    pieces = list(part.texts(names, BATCH_ROWS))
+    return {
+        name: pa.chunked_array((c for piece in pieces for c in piece[name].chunks), pa.string())
+        for name in names
+    }
+
+
+def _joined(name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bool) -> AnyArray:
+    """Return a column of all files in the type that suits all of its values."""
+    facts, values = ColumnFacts(), []
+    for part, columns in zip(parts, _typed(name, parts, raw, stays_text), strict=True):
+        for column in columns:
+            facts.add(column, part.name)
+            values.append(column.values)
+    kind = facts.kind(name, None, types_known=True)
+    if not values:
+        return np.empty(0)
+    if kind == "category":
+        return np.concatenate([_texts(part) for part in values])
+    plain = [
+        np.full(len(part.codes), np.nan) if isinstance(part, Encoded) else part for part in values
+    ]
+    if kind == "int":
+        temporal = facts.temporal()
+        ticks = stack_one(plain, kind)
+        return ticks if temporal is None else array_of_ticks(ticks, temporal)
+    return np.concatenate([floats_of(part).astype(np.float64) for part in plain])
+
+
+def _typed(
+    name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bool
+) -> Iterator[list[ReadColumn]]:
+    """Yield the batches of a column of each file; text gets the kind of all text files."""
+    import pyarrow as pa
+
+    parsed: list[Any] = [
+        parse(column, part.decimal) if isinstance(part, TextPart) and not stays_text else None
+        for part, column in zip(parts, raw, strict=True)
+    ]
+    kind: TextKind = "nothing"
+    for found in filter(None, parsed):
+        kind = join_kinds(kind, found[0])
+    for part, column, found in zip(parts, raw, parsed, strict=True):
+        if not isinstance(part, TextPart):
+            yield column
+            continue
+        values = column
+        if found is not None:
+            values = found[1] if found[0] == kind else convert(column, kind, part.decimal)
+        try:
+            yield [read_columns(pa.table({name: values})).by_name[name]]
+        except HedgerowError as error:
+            raise type(error)(f"{part.name}: {error}") from error
+
+
+def _texts(part: Any) -> AnyArray:
+    """Return text, with None for missing values."""
+    if not isinstance(part, Encoded):
+        return np.full(len(part), None, dtype=object)
+    texts = np.array([*map(str, part.values), None], dtype=object)
+    chosen: AnyArray = texts[part.codes]  # -1 selects the last
+    return chosen
+
+
+def read_sparse(parts: Sequence[Part]) -> tuple[Any, AnyArray]:
+    """Read the entries and the targets of LibSVM files."""
+    batches = [batch for part in parts for batch in part.batches(None, _BATCH_BYTES)]
+    if not batches:
+        raise UsageError(f"{parts[0].name} has no rows")
+    targets = [batch.target.plain("") for batch in batches if batch.target is not None]
+    return stack_sparse([batch.sparse for batch in batches]), np.concatenate(targets)

@@ -117,11 +117,7 @@ def _group(most: str, used: str, stat: str) -> int:
 
 
 def give_back_memory() -> None:
-    """Return free memory to the system, if possible.
-
-    The C library keeps holes left by many small arrays, and Arrow has its own pool.  After a
-    pass over files, this free memory may be as large as the memory in use.
-    """
+    """Return free memory to the system, if possible."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
     if sys.platform == "linux":

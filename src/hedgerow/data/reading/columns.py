@@ -140,7 +140,8 @@ def out_of_range(name: str, value: int | np.integer[Any], row: int) -> DataError
     """Return the error for an integer that no int64 key can hold."""
     return DataError(
         f"column {name!r} holds {shown(value)} (row {row}); integers must lie from "
-        f"{MISSING_KEY + 1} to {LARGEST_INT}: convert the column to float64."
+        f"{MISSING_KEY + 1} to {LARGEST_INT}. If they are ids, convert the column to text, whose "
+        "values are categories; convert amounts to float64, which rounds them."
     )
 
 

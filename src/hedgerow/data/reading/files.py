@@ -44,10 +44,7 @@ class SparseRows:
         return int(self.entries.shape[0])
 
     def matrix(self, path: str, n_columns: int, *, zero_based: bool) -> Any:
-        """Return the entries with ``n_columns`` columns, numbered from 0 or 1 in the file.
-
-        Raise ``DataError`` if an index is out of range; the message has ``path``.
-        """
+        """Return the entries with ``n_columns`` columns, numbered from 0 or 1 in the file."""
         from scipy.sparse import csr_array
 
         first, index = 0 if zero_based else 1, self.entries.indices
@@ -89,11 +86,7 @@ class TableFile:
         return self._part.decimal if isinstance(self._part, TextPart) else "."
 
     def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
-        """Yield the rows in order, in non-empty batches of at most ``batch_rows``.
-
-        Raise ``StorageError`` or ``DataError`` if the file cannot be read, has changed since it
-        was opened, or does not have the format of its suffix.
-        """
+        """Yield the rows in order, in non-empty batches of at most ``batch_rows``."""
         if isinstance(self._part, ArrowPart):
             yield from self._part.tables(columns, batch_rows)
         elif isinstance(self._part, TextPart):

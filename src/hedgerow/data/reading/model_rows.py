@@ -18,9 +18,10 @@ from typing import Any
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data.reading.columns import LARGEST_INT
 from hedgerow.data.reading.files import TableFile, open_files
-from hedgerow.data.reading.temporal import array_of_ticks
+from hedgerow.data.reading.temporal import NUMBERS, array_of_ticks
 from hedgerow.data.reading.texts import TextKind, first_other, parse
 from hedgerow.data.schema import DATES, Column, Schema
+from hedgerow.data.sources.base import header_hint
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 
 
@@ -91,11 +92,7 @@ class ModelFiles:
 def model_files(
     paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
 ) -> ModelFiles:
-    """Find files and check that each has the columns of a model.
-
-    Raise ``StorageError``, ``DataError`` or ``ParameterError`` if a file cannot be read or
-    lacks a column; the message names both.
-    """
+    """Find files and check that each has the columns of a model."""
     if isinstance(keys, str):
         raise ParameterError(
             f"columns must be a list of names; got {brief(keys)}: give [{keys!r}]."
@@ -138,7 +135,7 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
             f"{schema.n_features}: leave out columns that are not features."
         )
     shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-    hint = did_you_mean(missing[0], names)
+    hint = did_you_mean(missing[0], names) + header_hint(names)
     raise DataError(f"{file.path} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
 
 
@@ -177,14 +174,14 @@ class _Texts:
         if kind == "text" and column.temporal == "times":
             return texts
         if kind == "text":
-            had = column.temporal or "numbers"
+            had = column.temporal or NUMBERS
             row = first_other(
                 texts, ("date", "zoned") if had in DATES else ("int", "float"), file.decimal
             )
             raise DataTypeError(
                 f"{file.path}: column {column.name!r} holds text, but held {had} when the model "
                 f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
-                f"of them. Convert it to {had}."
+                f"of them. Convert it to {column.temporal or 'numbers'}."
             )
         if kind != "nothing":
             what = _WORDS[kind]

@@ -46,7 +46,7 @@ from hedgerow.data.reading.columns import (
 )
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.reading.short_frames import read_short
-from hedgerow.data.reading.temporal import as_trained, temporal_of
+from hedgerow.data.reading.temporal import NUMBERS, as_trained, temporal_of
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -436,7 +436,7 @@ def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[Plain
 def _trained_on_numbers(name: str) -> str:
     """Return the error text for a column of text where the model expects numbers."""
     return (
-        f"column {name!r} holds text, but held numbers when the model was trained: convert it "
+        f"column {name!r} holds text, but held {NUMBERS} when the model was trained: convert it "
         "to numbers."
     )
 

@@ -29,15 +29,14 @@ from hedgerow.data.reading.texts import in_utc, is_zoned, microseconds
 from hedgerow.data.schema import DATES, Column, Temporal
 from hedgerow.errors import DataError, brief
 
+NUMBERS = "numbers, or nothing,"
+"""What a column of numbers held in training: a model does not tell it from one without values."""
+
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrEncoded:
-    """Return a column whose values mean what those of the training column meant.
-
-    Raise ``DataError`` if one of them holds dates (times, durations) and the other does
-    not.
-    """
+    """Return a column whose values mean what those of the training column meant."""
     given, expected = temporal_of(part), column.temporal
     if given == expected:
         return part
@@ -57,8 +56,9 @@ def check_temporal(name: str, given: str | None, expected: str | None) -> None:
         if "any dates" not in (given, expected):
             raise _other_zone(name, had_zone=expected == "zoned dates")
         return
-    has, had = ("dates" if each in DATES else each or "numbers" for each in (given, expected))
-    cure = f"convert it to {had}"
+    has = _shown(given) if given else "numbers"
+    had, to = (_shown(expected), _shown(expected)) if expected else (NUMBERS, "numbers")
+    cure = f"convert it to {to}"
     if expected in DATES:
         cure += " (pandas.to_datetime, for example), or write them as text of ISO 8601"
     elif expected is None:
@@ -88,7 +88,7 @@ def temporal_of(part: PlainOrEncoded) -> Temporal | None:
     return None if isinstance(part, np.ndarray) else part.temporal
 
 
-def _shown(temporal: Temporal) -> str:
+def _shown(temporal: str) -> str:
     return "dates" if temporal in DATES else temporal
 
 

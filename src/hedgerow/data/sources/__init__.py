@@ -30,6 +30,7 @@ from hedgerow.data.sources.opening import (
     keep_text,
     open_files,
     open_function,
+    open_parts,
     set_text_types,
 )
 from hedgerow.data.sources.survey import Found, Survey
@@ -51,5 +52,6 @@ __all__ = [
     "keep_text",
     "open_files",
     "open_function",
+    "open_parts",
     "set_text_types",
 ]

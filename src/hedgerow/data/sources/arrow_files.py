@@ -27,10 +27,7 @@ _OVERHEAD = 4
 
 
 def arrow(what: str) -> Any:
-    """Return the module ``pyarrow``.
-
-    Raise ``ParameterError`` if pyarrow is not installed.
-    """
+    """Return the module ``pyarrow``."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -79,11 +76,7 @@ def decoded(table: Any) -> Any:
 
 
 def with_categories(table: Any) -> Any:
-    """Return an Arrow table with the Categorical columns of the original pandas frame.
-
-    Parquet keeps dictionaries of text only.  The metadata that pandas writes tells which other
-    columns were Categorical.
-    """
+    """Return an Arrow table with the Categorical columns of the original pandas frame."""
     import pyarrow as pa
 
     columns = table.columns

@@ -65,11 +65,7 @@ class Part(Protocol):
         """Return the names of all columns, or None if they are unknown before reading rows."""
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Yield all rows from the start.
-
-        Raise ``StorageError`` if the part cannot be read, or has changed since it was first
-        read.
-        """
+        """Yield all rows from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +119,7 @@ class Roles:
         return (*self.targets, *weight, *self.offset, *self.of_rows().values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the features of a table with these columns.
-
-        Raise ``DataError`` if a column is missing, or no feature remains.
-        """
+        """Return the features of a table with these columns."""
         for role, wanted in (
             ("target", list(self.targets)),
             ("weight", [self.weight] if self.weight is not None else []),
@@ -142,6 +135,7 @@ class Roles:
         left = tuple(n for n in names if n not in self.aside() and n not in self.drop)
         if not left:
             raise DataError(f"{where}: no column is left to predict from.")
+        check_named(where, names, left)
         return left
 
     def check_drop(self, names: Collection[str], where: str) -> None:
@@ -158,7 +152,27 @@ def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataErr
     )
     return DataError(
         f"{where} has no column {name!r} ({role}).{did_you_mean(name, names)} Its columns: {shown}."
+        f"{header_hint(names)}"
     )
+
+
+def header_hint(names: Collection[str]) -> str:
+    """Return a sentence for a table whose names of columns are all numbers, or ``""``."""
+    # pandas numbers columns without names from 0 on.
+    if [*names] == [*map(str, range(len(names)))] or not all(map(_is_number, names)):
+        return ""
+    return (
+        " All these names are numbers: if the first line holds values, put a line with the names "
+        "of the columns before it."
+    )
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def check_same_columns(
@@ -205,19 +219,27 @@ class ReadRequest:
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
-    """Raise for a table without columns, and for empty or repeated names."""
+    """Raise for a table without columns, and for repeated names."""
     if not names:
         raise DataError(f"{path} is empty: its first line must name the columns.")
     seen: set[str] = set()
+    for name in filter(str.strip, names):
+        if name in seen:
+            raise DataError(
+                f"{path}: two columns are called {name!r}; rename one of them.{header_hint(names)}"
+            )
+        seen.add(name)
+
+
+def check_named(path: str, names: Sequence[str], used: Sequence[str]) -> None:
+    """Raise for a column without a name among those to train on."""
     for position, name in enumerate(names, 1):
-        if not name.strip():
+        if name in used and not name.strip():
             index = " (pandas writes its index so, unless index=False)" if position == 1 else ""
             raise DataError(
-                f"{path}: column {position} has no name in the first line{index}. Give it a name."
+                f"{path}: column {position} has no name in the first line{index}. Give it a name, "
+                "or drop the column ''."
             )
-        if name in seen:
-            raise DataError(f"{path}: two columns are called {name!r}; rename one of them.")
-        seen.add(name)
 
 
 def make_roles(

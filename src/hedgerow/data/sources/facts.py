@@ -108,10 +108,7 @@ class ColumnFacts:
         return None if sort is None else _is_categorical(sort)
 
     def check(self, name: str, chosen: bool | None) -> None:
-        """Raise if the values have no common order.
-
-        Raise ``DataTypeError`` for values of two sorts.
-        """
+        """Raise if the values have no common order."""
         sorts = self._values_of(self.sorts) if chosen is not None else self.sorts
         if len(sorts) > 1:
             (first, (file_a, type_a)), (second, (file_b, type_b)) = list(sorts.items())[:2]
@@ -132,22 +129,14 @@ class ColumnFacts:
         return found
 
     def temporal(self) -> Temporal | None:
-        """Return what the values are, if they are dates, times or durations.
-
-        A column without values is what its type says.
-        """
+        """Return what the values are, if they are dates, times or durations."""
         sorts = self._values_of(self.sorts or self.empty_sorts)
         if len(sorts) != 1 or "wide" not in self.exact:
             return None
         return next((sort for sort in get_args(Temporal) if sort in sorts), None)
 
     def kind(self, name: str, chosen: bool | None, types_known: bool) -> ColumnKind:
-        """Return how the values of the column compare.
-
-        Raise ``DataTypeError`` for values of two sorts, or text that is not declared
-        categorical. Raise ``DataError`` if integers of one file would be rounded because
-        another file holds floats.
-        """
+        """Return how the values of the column compare."""
         self.check(name, chosen)
         sort = next(iter(self.sorts), None)
         if sort is None and not types_known:

@@ -46,24 +46,33 @@ def open_files(
     types_known: bool = False,
 ) -> Source:
     """Find the files and check their columns."""
+    parts = open_parts(paths, types_known=types_known)
+    if parts[0].column_names() is None:
+        _check_libsvm(roles)
+        return Source(parts, roles)
+    if roles.target is None:
+        raise ParameterError(
+            f"{parts[0].name} has named columns: say which one is the target (target='name')."
+        )
+    _check_columns(parts, roles)
+    return Source(parts, roles)
+
+
+def open_parts(
+    paths: PathLike | Sequence[PathLike], *, types_known: bool = False
+) -> tuple[Part, ...]:
+    """Find the files and read the names of their columns."""
     files = find_files(paths)
     check_formats(files)
     if files[0].format == "libsvm":
-        _check_libsvm(roles)
-        return Source(tuple(LibsvmPart(file) for file in files), roles)
-    if roles.target is None:
-        raise ParameterError(
-            f"{files[0].path} has named columns: say which one is the target (target='name')."
-        )
+        return tuple(LibsvmPart(file) for file in files)
     # Text has no types, so types of other files are ignored as well.
     types_known = types_known or any(file.format == "csv" for file in files)
     values = partition_values(files)
-    parts: list[Part] = [
+    return tuple(
         TextPart(file) if file.format == "csv" else ArrowPart(file, named, types_known)
         for file, named in zip(files, values, strict=True)
-    ]
-    _check_columns(parts, roles)
-    return Source(tuple(parts), roles)
+    )
 
 
 def _check_libsvm(roles: Roles) -> None:

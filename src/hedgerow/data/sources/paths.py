@@ -82,10 +82,7 @@ class Fingerprint:
 
 
 def fingerprint(path: str) -> Fingerprint:
-    """Return the size and modification time of a file.
-
-    Raise ``StorageError`` if the file does not exist any more.
-    """
+    """Return the size and modification time of a file."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -114,12 +111,7 @@ def changed(path: str, what: str) -> StorageError:
 
 
 def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
-    """Find all files of the paths, in the order of the rows.
-
-    Raise ``ParameterError`` if a value is no path, or the ending of a file is unknown.
-    Raise ``DataError`` if nothing matches, or a folder holds no file. Raise
-    ``StorageError`` if a file does not exist.
-    """
+    """Find all files of the paths, in the order of the rows."""
     single = isinstance(paths, (str, os.PathLike))
     listed: list[Any] = [paths] if single else list(_sequence(paths))
     if not listed:
@@ -137,10 +129,7 @@ def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
 
 
 def check_formats(files: Sequence[DataFile]) -> None:
-    """Raise ``DataError`` unless these files can be read together.
-
-    LibSVM files are not mixed with others, and folders name no columns of text files.
-    """
+    """Raise ``DataError`` unless these files can be read together."""
     sparse = next((file for file in files if file.format == "libsvm"), None)
     other = next((file for file in files if file.format != "libsvm"), None)
     if sparse is not None and other is not None:
