@@ -10,7 +10,7 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
-from hedgerow.boosting.loop import ranks as on_ranks
+from hedgerow.boosting.loop import scored
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
@@ -373,7 +373,7 @@ def test_validation_rows_cannot_be_taken_from_chunks() -> None:
 
 
 def test_metrics_that_need_all_rows_have_a_limit(monkeypatch) -> None:
-    monkeypatch.setattr(on_ranks, "MOST_GATHERED", 100)
+    monkeypatch.setattr(scored, "MOST_GATHERED", 100)
     sample, whole, params = whole_sample()
     sample = replace(sample, target=(sample.target > 0.0).astype(float))
 

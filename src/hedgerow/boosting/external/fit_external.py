@@ -29,6 +29,7 @@ from hedgerow.boosting.loop.callbacks import (
     with_bar,
     with_final_report,
 )
+from hedgerow.boosting.loop.fit import grow_model
 from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rank_leaves import check_rule
 from hedgerow.boosting.loop.ranks import Ranks
@@ -36,14 +37,13 @@ from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.scored import ScoredRows, Tally
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import with_out_of_bag
-from hedgerow.boosting.loop.training_loop import grow_forest
-from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
+from hedgerow.boosting.loop.setup.ready import ModelRows, Ready, model_of, with_out_of_bag
+from hedgerow.boosting.loop.watch import Watch, best_round_of
 from hedgerow.boosting.resume.checkpoint import Recorder
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.metric_groups import refuse_groups
-from hedgerow.boosting.row_data.positions import bias_record, with_positions
-from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
+from hedgerow.boosting.row_data.positions import with_positions
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds
 from hedgerow.boosting.validation.row_sets import TRAINING
@@ -108,27 +108,24 @@ def fit_external(
     watch = _watch_of(known, scored, objective, stops, stopping, listed, params, start)
     n_threads = resolve_threads(options.n_jobs)
 
+    of_model = ModelRows(n_rows, train.schema, train.inputs, train.n_copies)
+
     def assemble(forest: Forest) -> Model:
-        record = record_of(n_rows, params, watch)
-        if start is not None:
-            start.complete(record, watch.n_kept)
-        record |= _record_of_loss(forest, objective, train, n_threads)
-        record |= bias_record(objective, forest.n_rounds - watch.n_first)
-        if chosen is not None:
-            chosen.complete(record, watch.n_kept)
-        return assembled(
-            forest, train.schema, objective, record, train.inputs, train.n_copies, watch.seconds
-        )
+        found = _found_by_loss(forest, objective, train, n_threads)
+        return model_of(forest, watch, params, of_model, chosen, start, found)
 
     try:
-        with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            own = _rounds_of(chosen, constraints_of_inputs(params, train.inputs), watch)
+        with budget_of(stopping) as watch.budget:
+            own = constraints_of_inputs(params, train.inputs)
+            if chosen is not None:
+                watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+                own = own.with_rounds(chosen.n_rounds)
             scored_metrics = {name: known[name] for name in watched}
             rows = rows_of_fit(train, sets, scored_metrics, objective, own, n_threads, ranks)
             if start is not None:
                 watch.note_start(rows.scores())
-            forest = _grow(rows, watch, recorder, ranks.communicator, chosen)
-            return with_final_report(bar, assemble(forest))
+            ready = Ready(rows, watch, chosen, assemble)
+            return with_final_report(bar, grow_model(ready, recorder, ranks.communicator))
     finally:
         if bar is not None:
             bar.close()
@@ -186,7 +183,7 @@ def _of_queries(
     return objective.on_ranks(complete, seed, n_threads)
 
 
-def _record_of_loss(
+def _found_by_loss(
     forest: Forest, objective: Objective, train: ExternalSample, n_threads: int
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard.
@@ -208,28 +205,6 @@ def _record_of_loss(
     target, weight, _ = train.scored()
     found: dict[str, Any] = describe(target, np.concatenate(parts, axis=1), weight)
     return found
-
-
-def _grow(
-    rows: FitRows,
-    watch: Watch,
-    recorder: Recorder | None,
-    ranks: Communicator,
-    chosen: ChosenRounds | None,
-) -> Forest:
-    """Run the rounds; record how folds chose their number, if they did."""
-    forest = grow_forest(rows, watch, recorder, ranks)
-    if chosen is not None and watch.stopped_by == "rounds":
-        watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
-    return forest
-
-
-def _rounds_of(chosen: ChosenRounds | None, params: BoostParams, watch: Watch) -> BoostParams:
-    """Return the parameters with the number of rounds that folds have chosen, if they have."""
-    if chosen is None:
-        return params
-    watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
-    return params.with_rounds(chosen.n_rounds)
 
 
 def _watch_of(

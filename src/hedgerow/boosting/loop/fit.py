@@ -22,11 +22,19 @@ from hedgerow.boosting.loop.callbacks import (
 )
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import Choose, FitPlan, check_plan, make_ready, plan_of
+from hedgerow.boosting.loop.setup.ready import (
+    Choose,
+    FitPlan,
+    Ready,
+    check_plan,
+    make_ready,
+    plan_of,
+)
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint
 from hedgerow.boosting.validation.budget import Budget, budget_of
+from hedgerow.comm.base import Communicator
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -86,9 +94,14 @@ def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Mod
         check_plan(plan)
         return plan.finish(plan.start.model)
     ready = make_ready(plan, budget, may_run_ahead=recorder is None and budget is None)
-    with ready.watch.assembling(ready.assemble):
-        forest = grow_forest(ready.rows, ready.watch, recorder)
+    return grow_model(ready, recorder)
+
+
+def grow_model(ready: Ready, recorder: Recorder | None, ranks: Communicator | None = None) -> Model:
+    """Run the rounds of a fit; return its model."""
     watch, chosen = ready.watch, ready.chosen
+    with watch.assembling(ready.assemble):
+        forest = grow_forest(ready.rows, watch, recorder, ranks)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
     return ready.assemble(forest)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.magnitudes import check_differences
@@ -48,6 +48,7 @@ from hedgerow.boosting.validation.cross_stopping import ChosenRounds, check_fold
 from hedgerow.boosting.validation.row_sets import TRAINING, parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.inputs import Inputs
+from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.metrics import Metric, make_metrics
@@ -151,6 +152,21 @@ def plan_of(
     )
 
 
+class ModelRows(NamedTuple):
+    """What a model tells about its training rows.
+
+    n_rows    of all ranks, without copies
+    schema    of the user's columns
+    inputs    of the trees, if they differ from the columns
+    n_copies  of each row
+    """
+
+    n_rows: int
+    schema: Schema
+    inputs: Inputs | None
+    n_copies: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
     """A fit before its first round.
@@ -195,9 +211,12 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
     encoded = _encoded(train, validation, plan.objective, params, start, n_threads)
     watch, parts = _watch_of(plan, train, validation, encoded, params, stops, scored, budget)
 
+    of_model = ModelRows(train.n_rows, train.table.schema, encoded.inputs, encoded.n_copies)
+
     def assemble(forest: Forest) -> Model:
-        found = _assemble(forest, train, encoded, params, watch, chosen, start, n_threads)
-        return plan.finish(found)
+        found = found_by_loss(train, encoded.inputs, watch.objective, forest, n_threads)
+        model = model_of(forest, watch, params, of_model, chosen, start, found)
+        return plan.finish(model)
 
     requested = constraints_of_inputs(params, encoded.inputs)
     if chosen is not None:
@@ -306,28 +325,29 @@ def _rows_of(
     return prepare_rows(encoded, params, n_threads, None, None if start is None else start.model)
 
 
-def _assemble(
+def model_of(
     forest: Forest,
-    train: Sample,
-    encoded: Encoded,
-    params: BoostParams,
     watch: Watch,
+    params: BoostParams,
+    rows: ModelRows,
     chosen: ChosenRounds | None,
     start: Start | None,
-    n_threads: int,
+    found: dict[str, Any],
 ) -> Model:
-    """Return the model of a forest, with its training record."""
-    record = record_of(train.n_rows, params, watch)
+    """Return the model of a forest, with its training record.
+
+    ``found`` is what the loss adds to the record.
+    """
+    record = record_of(rows.n_rows, params, watch)
     if start is not None:
         start.complete(record, watch.n_kept)
     if chosen is not None:
         chosen.complete(record, watch.n_kept)
-    record |= found_by_loss(train, encoded.inputs, watch.objective, forest, n_threads)
+    record |= found
     record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
     return assembled(
-        forest, train.table.schema, watch.objective, record, encoded.inputs, encoded.n_copies,
-        watch.seconds,
-    )  # fmt: skip
+        forest, rows.schema, watch.objective, record, rows.inputs, rows.n_copies, watch.seconds
+    )
 
 
 def with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
