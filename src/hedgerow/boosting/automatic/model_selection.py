@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -33,6 +33,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.candidates import strongest_crosses
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
+from hedgerow.boosting.loop.callbacks import FoldRound
 from hedgerow.boosting.loop.rounds import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
@@ -212,6 +213,8 @@ class ModelSelection:
         Candidates are tried while there is time.
     alike : int64 (n_rows,), optional
         Rows with the same number are one observation.
+    report : callable, optional
+        Receives the state of the folds after their rounds.
 
     Attributes
     ----------
@@ -235,10 +238,11 @@ class ModelSelection:
         n_threads: int,
         budget: Budget | None,
         alike: IntArray | None = None,
+        report: Callable[[FoldRound], None] = lambda state: None,
     ) -> None:
         self._rows, self._folds, self._objective = rows, folds, objective
         self._request, self._metrics, self._n_threads = stopping, metrics, n_threads
-        self._budget = budget
+        self._budget, self._report = budget, report
         self._tested = TestedRows(rows.sample, folds, alike)
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self._is_solved = False
@@ -393,13 +397,38 @@ class ModelSelection:
         began = time.monotonic()
         requested = of_folds(params, self._request.stride)
         rows = self._rows.for_trees(requested)
-        limits = replace(self._limits, best=self._judge(params, to_beat, at_equal_rounds))
+        folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
+        limits = replace(
+            self._limits, best=best, after_rounds=self._reporter(requested, len(folds), best)
+        )
         plan = FoldPlan(
             rows, self._objective, requested, limits, self._metrics, self._n_threads,
             keep_trees=False,
         )  # fmt: skip
-        grown = grow_folds(plan, folds or self._folds)
+        grown = grow_folds(plan, folds)
         return Entry(params, rows, grown, time.monotonic() - began)
+
+    def _reporter(
+        self, requested: BoostParams, n_folds: int, trial: BestRound
+    ) -> Callable[[int, float], None]:
+        """Return a function that reports the rounds of folds with the parameters ``requested``."""
+        request, metric = self._request, self._metrics[0]
+        more = (request.plain, request.tries_crosses or None, request.finest_rate)
+        others = len(request.candidates) + len(request.rare) + sum(one is not None for one in more)
+
+        def report(n_rounds: int, score: float) -> None:
+            best = trial.score
+            if self.tried and metric.improves(self.best.score, best):
+                best = self.best.score
+            elapsed = time.monotonic() - request.began
+            self._report(
+                FoldRound(
+                    len(self.tried) + 1, 1 + others, n_folds, n_rounds, requested.n_estimators,
+                    metric.name, score, best, elapsed,
+                )
+            )  # fmt: skip
+
+        return report
 
     def _judge(
         self, params: BoostParams, to_beat: float | None, at_equal_rounds: Sequence[float]

@@ -18,6 +18,7 @@ before it begins.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,6 +41,7 @@ from hedgerow.boosting.external.rounds.chunk_rows import ChunkRows
 from hedgerow.boosting.external.rounds.one_chunk import OneChunkRows, is_one_chunk
 from hedgerow.boosting.external.rounds.queries import positions_of_all
 from hedgerow.boosting.external.rounds.scores import ScoredSample
+from hedgerow.boosting.loop.callbacks import Callback, FoldRound, report_folds, with_bar
 from hedgerow.boosting.loop.rounds import BoostState, FitRows, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.setup.options import FitOptions
@@ -111,7 +113,10 @@ def choose_rounds_in_chunks(
             stack.enter_context(_ChunkFold(number, fold, *given))
             for number, fold in enumerate(stores)
         ]
-        pool, interrupted = _grow(fits, metrics[0], stopping, ranks)
+        listed, bar = with_bar(options.callbacks, options.progress and ranks.rank == 0)
+        if bar is not None:
+            stack.callback(bar.close)
+        pool, interrupted = _grow(fits, metrics[0], params.n_estimators, stopping, ranks, listed)
         fewest = min(fit.n_rows for fit in fits)
     give_back_memory()
     return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
@@ -141,14 +146,27 @@ def _bytes_for_loss(
 
 
 def _grow(
-    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams, ranks: Communicator
+    fits: Sequence[_ChunkFold],
+    metric: Metric,
+    most: int,
+    stopping: StoppingParams,
+    ranks: Communicator,
+    callbacks: Sequence[Callback],
 ) -> tuple[Pool, bool]:
     """Grow all folds until the pooled score no longer improves.
 
     With other ranks, all agree on the time, and an interrupt ends the fit: the others would wait.
     """
     best, alone = BestRound(metric, stopping.patience, stopping.min_delta), ranks.size == 1
-    limits = FoldStopping(pooled=True, best=best, may_end=lambda: alone and not is_second())
+
+    def report(n_rounds: int, score: float) -> None:
+        elapsed, name = time.monotonic() - stopping.began, metric.name
+        seen = FoldRound(1, 1, len(fits), n_rounds, most, name, score, best.score, elapsed)
+        report_folds(callbacks, seen)
+
+    limits = FoldStopping(
+        pooled=True, best=best, may_end=lambda: alone and not is_second(), after_rounds=report
+    )
     with budget_of(stopping) as budget:
         if budget is not None:
             late = budget.deadline(share_of_folds(stopping))

@@ -24,6 +24,7 @@ from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds
 from hedgerow.boosting.automatic.repeats import find_repeats
+from hedgerow.boosting.loop.callbacks import Callback, report_folds
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import TWICE
 from hedgerow.boosting.loop.watch import StoppedBy
@@ -130,6 +131,7 @@ def choose_rounds(
     metrics: Sequence[Metric],
     n_threads: int,
     budget: Budget | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> ChosenRounds:
     """Choose the number of rounds.
 
@@ -151,7 +153,10 @@ def choose_rounds(
         few = min(_UNJUDGED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
     record["folds"] = [n_drawn, len(folds)]
-    selection = ModelSelection(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
+    selection = ModelSelection(
+        rows, folds, objective, stopping, metrics, n_threads, budget, alike,
+        lambda state: report_folds(callbacks, state),
+    )  # fmt: skip
     selection.hold(params)
     record["tried"] = selection.tried
     return _found(selection, stopping, folds, alike, record)
