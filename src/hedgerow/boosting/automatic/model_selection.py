@@ -32,6 +32,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.candidates import strongest_crosses
+from hedgerow.boosting.automatic.cost import seconds_of_round
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.loop.callbacks import FoldRound
 from hedgerow.boosting.loop.rounds import resolved
@@ -195,6 +196,11 @@ class Entry:
         """Best score of all tested rows; NaN without a best round."""
         return math.nan if self.grown.best is None else self.grown.best.score
 
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds that all folds completed."""
+        return len(next(iter(self.grown.curves.values())))
+
 
 class ModelSelection:
     """Comparison of candidates on the same folds, one candidate after the other.
@@ -245,7 +251,7 @@ class ModelSelection:
         self._budget, self._report = budget, report
         self._tested = TestedRows(rows.sample, folds, alike)
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
-        self._is_solved = False
+        self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
         self.interrupted = False
 
@@ -289,7 +295,7 @@ class ModelSelection:
         at_equal_rounds: Sequence[float] = (),
     ) -> None:
         """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
-        if self._has_ended():
+        if self._is_excluded(other):
             return
         try:
             entry = self._try(other, at_equal_rounds=at_equal_rounds)
@@ -316,9 +322,20 @@ class ModelSelection:
             )
             self._is_solved = left <= _SOLVED * start
 
-    def _has_ended(self) -> bool:
-        """Return whether no other settings are tried."""
-        return self.interrupted or self._is_solved or self._limits.is_late()
+    def _is_excluded(self, other: BoostParams) -> bool:
+        """Return whether all has been tried, or ``other`` would cost too much at equal rounds."""
+        if self.interrupted or self._is_solved or self._limits.is_late():
+            return True
+        allowance = self._request.allowance
+        expected = self._cost(other, len(self._folds), self.best.n_rounds)
+        return allowance is not None and self._spent + expected > allowance.candidates
+
+    def _cost(self, params: BoostParams, n_folds: int, n_rounds: int) -> float:
+        """Return the estimated seconds of the rounds of folds; 0 if nothing bounds them."""
+        allowance = self._request.allowance
+        if allowance is None:
+            return 0.0
+        return n_folds * n_rounds * seconds_of_round(allowance.size, params)
 
     def _scores_of_best(self) -> Sequence[float]:
         """Return the best score of the best settings up to each round."""
@@ -331,7 +348,7 @@ class ModelSelection:
         True without a test if there are few folds, or nothing else is tried.
         """
         first, name = self._folds[:1], self._metrics[0].name
-        if len(self._folds) < _MANY_FOLDS or self._has_ended():
+        if len(self._folds) < _MANY_FOLDS or self._is_excluded(other):
             return True
         grown = self.best.grown.folds[0]
         best, curve = grown.scores[name], grown.watch.history[grown.watch.rows][name]
@@ -395,7 +412,7 @@ class ModelSelection:
         They also end when their best score is behind that of ``at_equal_rounds``.
         """
         began = time.monotonic()
-        requested = of_folds(params, self._request.stride)
+        requested = params_of_folds(params, self._request)
         rows = self._rows.for_trees(requested)
         folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
         limits = replace(
@@ -405,8 +422,9 @@ class ModelSelection:
             rows, self._objective, requested, limits, self._metrics, self._n_threads,
             keep_trees=False,
         )  # fmt: skip
-        grown = grow_folds(plan, folds)
-        return Entry(params, rows, grown, time.monotonic() - began)
+        entry = Entry(params, rows, grow_folds(plan, folds), time.monotonic() - began)
+        self._spent += self._cost(params, len(folds), entry.n_rounds)
+        return entry
 
     def _reporter(
         self, requested: BoostParams, n_folds: int, trial: BestRound
@@ -499,6 +517,12 @@ def of_folds(params: BoostParams, stride: float) -> BoostParams:
         return params
     n_rounds = math.ceil(params.n_estimators / stride)
     return replace(params, learning_rate=params.learning_rate * stride, n_estimators=n_rounds)
+
+
+def params_of_folds(params: BoostParams, stopping: StoppingParams) -> BoostParams:
+    """Return the parameters of folds for a model with ``params``, within the allowed cost."""
+    requested = of_folds(params, stopping.stride)
+    return requested if stopping.allowance is None else stopping.allowance.within(requested)
 
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
