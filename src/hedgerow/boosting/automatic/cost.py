@@ -16,7 +16,6 @@ plain fit  100 rounds of the plain trees, the default of other libraries
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE
@@ -93,7 +92,7 @@ class Allowance:
 
     def most_rounds(self, params: BoostParams) -> int:
         """Return the largest number of rounds of the model."""
-        return max(1, int(self.model / seconds_of_round(self.size, params)))
+        return max(1, round(self.model / seconds_of_round(self.size, params)))
 
 
 def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowance | None:
@@ -119,7 +118,7 @@ def allowance_of(size: DataSize, params: BoostParams, n_tested: int) -> Allowanc
         candidates = _CANDIDATES_OF_FEW_ROWS * seconds
     if size.n_rows < _SMALL:
         candidates = max(_CANDIDATES_OF_SMALL * seconds, _SHORT_CANDIDATES)
-    n_slow, n_fast = (math.ceil(share * counted / of_folds) for share in (_SLOW, _FAST))
+    n_slow, n_fast = (max(1, round(share * counted / of_folds)) for share in (_SLOW, _FAST))
     return Allowance(size, n_slow, n_fast, candidates, _MODEL * counted)
 
 
@@ -129,13 +128,13 @@ def seconds_of_round(size: DataSize, params: BoostParams) -> float:
     Examples
     --------
     >>> [round(seconds_of_round(DataSize(n, 16), BoostParams()), 3) for n in (10_000, 1_000_000)]
-    [0.001, 0.04]
+    [0.001, 0.041]
     """
     depth = params.max_depth or 30
     n_leaves = min(params.max_leaves or 2**depth, 2**depth)
     n_leaves = max(2, min(n_leaves, size.n_rows // params.min_samples_leaf))
     n_columns = size.n_features + len(params.feature_crosses or ())
-    values = size.n_rows * n_columns * math.log2(n_leaves)
+    values = size.n_rows * n_columns * (n_leaves - 1).bit_length()  # the same on every machine
     bins = n_leaves * n_columns * min(params.max_bins, size.n_rows)
     share = _OF_VECTORS if params.multi_strategy == ALL_OUTPUTS else 1.0
     seconds = _SECONDS_A_TREE + _SECONDS_A_VALUE * values + _SECONDS_A_BIN * bins
