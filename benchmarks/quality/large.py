@@ -95,6 +95,37 @@ def _generate_kind(kind: str) -> tuple[Rows, Rows]:
     return _split(Rows(other_tasks.make_frame(X), y), np.arange(n) >= n_rows)
 
 
+def _generate_stores() -> tuple[Rows, Rows]:
+    """Generate sales of 1,115 stores on 942 days; each store has its own effects of the day."""
+    n_rows, n_test, n_stores, rng = 844_000, 100_000, 1_115, np.random.default_rng(0)
+    n = n_rows + n_test
+    store, day = rng.integers(0, n_stores, n), rng.integers(0, 942, n)
+    weekday, week, of_year = day % 7, day // 7, 2.0 * np.pi * (day % 365) / 365.0
+    promotion = (week % 2 == 0) & (weekday < 5)
+    kind = rng.choice(list("abcd"), n_stores, p=[0.54, 0.02, 0.13, 0.31])
+    distance = np.exp(rng.normal(7.6, 1.2, n_stores)).round(-1)
+    season = rng.normal(0.1, 0.05, (n_stores, 2))
+    sales = rng.normal(8.6, 0.35, n_stores)[store]
+    sales += rng.normal(0.0, 0.1, (n_stores, 7))[store, weekday]
+    sales += rng.normal(0.3, 0.08, n_stores)[store] * promotion
+    sales += rng.normal(0.0, 0.05, n_stores)[store] * day / 365.0
+    sales += season[store, 0] * np.sin(of_year) + season[store, 1] * np.cos(of_year)
+    y = np.exp(sales + 0.1 * rng.normal(size=n)).round()
+    X = pd.DataFrame({
+        "store": store * 1.0, "weekday": weekday * 1.0, "promotion": promotion * 1.0,
+        "year": (day // 365) * 1.0, "day": (day % 365) * 1.0, "week": (week % 52) * 1.0,
+        "kind": kind[store], "distance": distance[store],
+        "other": rng.integers(0, 2, n) * 1.0, "noise": rng.normal(size=n),
+    })  # fmt: skip
+    return _split(Rows(X, y), np.arange(n) >= n_rows)
+
+
+def _generate_wide() -> tuple[Rows, Rows]:
+    """Generate 200 training rows of two classes and 2,000 columns, of which 20 matter."""
+    X, y = make_classification(1_200, 2_000, n_informative=20, random_state=0)
+    return _split(Rows(other_tasks.make_frame(X), y), np.arange(len(y)) >= 200)
+
+
 def _split(rows: Rows, is_test: np.ndarray) -> tuple[Rows, Rows]:
     return rows.take(~is_test), rows.take(is_test)
 
@@ -111,6 +142,8 @@ TABLES: dict[str, tuple[str, Callable[[], tuple[Rows, Rows]]]] = {
     "steps": ("binary", lambda: _generate_kind("steps")),
     "sums": ("binary", lambda: _generate_kind("sums")),
     "clusters": ("binary", lambda: _generate_kind("clusters")),
+    "stores_844k": ("regression", _generate_stores),
+    "wide_200": ("binary", _generate_wide),
     "flights_3m": ("binary", lambda: _load_flights(3_000_000, "binary", False)),
 }
 

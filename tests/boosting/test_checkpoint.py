@@ -222,7 +222,8 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
 
     monkeypatch.setattr(ready_module, "FitRows", Spied)
     train(params, data, valid)
-    rows, objective, trees, unseen, n_threads, *_ = seen[0]
+    rows, objective, trees, held_out, n_threads, *_ = seen[0]
+    unseen = held_out[0] if held_out else None
 
     def state_of(state) -> list[bytes]:
         found = [state.rows.train.raw]

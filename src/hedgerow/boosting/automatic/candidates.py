@@ -37,7 +37,8 @@ _VECTORS = 8
 rarely better there (:func:`rare_candidates`), and linear leaves are not tried."""
 
 _MANY_COLUMNS = 500
-"""From this number of columns on, symmetric trees, which cannot use bundles, are too slow."""
+"""From this number of columns on, symmetric trees, which cannot use bundles, are too slow, and
+plain trees of few rows have fewer bins."""
 
 _MANY_CELLS = 1_000_000
 """Rows times columns times outputs from which on symmetric trees of a small table are too slow:
@@ -137,7 +138,8 @@ def plain_trees(size: DataSize) -> Values:
         "subsample": 1.0,
         "colsample_bynode": 1.0,
         "linear_leaves": False,
-        "max_bins": 255,
+        # Beside few rows and many columns, the search for splits in more bins takes most of a fit.
+        "max_bins": 63 if size.n_features >= _MANY_COLUMNS and size.n_rows < _SMALL else 255,
     }
 
 

@@ -35,6 +35,7 @@ from hedgerow.boosting.automatic.candidates import (
     plain_params,
     rare_candidates,
 )
+from hedgerow.boosting.automatic.cost import allowance_of
 from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, TINY, Values, recipe
@@ -142,6 +143,9 @@ def choose(
     plain = plain_params(params, free, size) if explicit_depth is None else None
     crosses = "feature_crosses" in automatic and may_cross(size)
     stopping = replace(stopping, candidates=tried, rare=rare, plain=plain, tries_crosses=crosses)
+    if "learning_rate" in automatic and stopping.time_budget is None:
+        allowance = allowance_of(size, resolve(params, objective), stopping.folds[1])
+        stopping = replace(stopping, allowance=allowance)
     return params, stopping
 
 

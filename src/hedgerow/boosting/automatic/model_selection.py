@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -32,7 +32,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.candidates import strongest_crosses
+from hedgerow.boosting.automatic.cost import seconds_of_round
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
+from hedgerow.boosting.loop.callbacks import FoldRound
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
@@ -194,6 +196,11 @@ class Entry:
         """Best score of all tested rows; NaN without a best round."""
         return math.nan if self.grown.best is None else self.grown.best.score
 
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds that all folds completed."""
+        return len(next(iter(self.grown.curves.values())))
+
 
 class ModelSelection:
     """Comparison of candidates on the same folds, one candidate after the other.
@@ -212,6 +219,8 @@ class ModelSelection:
         Candidates are tried while there is time.
     alike : int64 (n_rows,), optional
         Rows with the same number are one observation.
+    report : callable, optional
+        Receives the state of the folds after their rounds.
 
     Attributes
     ----------
@@ -235,13 +244,14 @@ class ModelSelection:
         n_threads: int,
         budget: Budget | None,
         alike: IntArray | None = None,
+        report: Callable[[FoldRound], None] = lambda state: None,
     ) -> None:
         self._rows, self._folds, self._objective = rows, folds, objective
         self._request, self._metrics, self._n_threads = stopping, metrics, n_threads
-        self._budget = budget
+        self._budget, self._report = budget, report
         self._tested = TestedRows(rows.sample, folds, alike)
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
-        self._is_solved = False
+        self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
         self.interrupted = False
 
@@ -285,7 +295,7 @@ class ModelSelection:
         at_equal_rounds: Sequence[float] = (),
     ) -> None:
         """Try other settings if there is time; they win with a lead of ``by`` standard errors."""
-        if self._has_ended():
+        if self._is_excluded(other):
             return
         try:
             entry = self._try(other, at_equal_rounds=at_equal_rounds)
@@ -312,9 +322,20 @@ class ModelSelection:
             )
             self._is_solved = left <= _SOLVED * start
 
-    def _has_ended(self) -> bool:
-        """Return whether no other settings are tried."""
-        return self.interrupted or self._is_solved or self._limits.is_late()
+    def _is_excluded(self, other: BoostParams) -> bool:
+        """Return whether all has been tried, or ``other`` would cost too much at equal rounds."""
+        if self.interrupted or self._is_solved or self._limits.is_late():
+            return True
+        allowance = self._request.allowance
+        expected = self._cost(other, len(self._folds), self.best.n_rounds)
+        return allowance is not None and self._spent + expected > allowance.candidates
+
+    def _cost(self, params: BoostParams, n_folds: int, n_rounds: int) -> float:
+        """Return the estimated seconds of the rounds of folds; 0 if nothing bounds them."""
+        allowance = self._request.allowance
+        if allowance is None:
+            return 0.0
+        return n_folds * n_rounds * seconds_of_round(allowance.size, params)
 
     def _scores_of_best(self) -> Sequence[float]:
         """Return the best score of the best settings up to each round."""
@@ -327,7 +348,7 @@ class ModelSelection:
         True without a test if there are few folds, or nothing else is tried.
         """
         first, name = self._folds[:1], self._metrics[0].name
-        if len(self._folds) < _MANY_FOLDS or self._has_ended():
+        if len(self._folds) < _MANY_FOLDS or self._is_excluded(other):
             return True
         grown = self.best.grown.folds[0]
         best, curve = grown.scores[name], grown.watch.history[grown.watch.rows][name]
@@ -391,15 +412,41 @@ class ModelSelection:
         They also end when their best score is behind that of ``at_equal_rounds``.
         """
         began = time.monotonic()
-        requested = of_folds(params, self._request.stride)
+        requested = params_of_folds(params, self._request)
         rows = self._rows.for_trees(requested)
-        limits = replace(self._limits, best=self._judge(params, to_beat, at_equal_rounds))
+        folds, best = folds or self._folds, self._judge(params, to_beat, at_equal_rounds)
+        limits = replace(
+            self._limits, best=best, after_rounds=self._reporter(requested, len(folds), best)
+        )
         plan = FoldPlan(
             rows, self._objective, requested, limits, self._metrics, self._n_threads,
             keep_trees=False,
         )  # fmt: skip
-        grown = grow_folds(plan, folds or self._folds)
-        return Entry(params, rows, grown, time.monotonic() - began)
+        entry = Entry(params, rows, grow_folds(plan, folds), time.monotonic() - began)
+        self._spent += self._cost(params, len(folds), entry.n_rounds)
+        return entry
+
+    def _reporter(
+        self, requested: BoostParams, n_folds: int, trial: BestRound
+    ) -> Callable[[int, float], None]:
+        """Return a function that reports the rounds of folds with the parameters ``requested``."""
+        request, metric = self._request, self._metrics[0]
+        more = (request.plain, request.tries_crosses or None, request.finest_rate)
+        others = len(request.candidates) + len(request.rare) + sum(one is not None for one in more)
+
+        def report(n_rounds: int, score: float) -> None:
+            best = trial.score
+            if self.tried and metric.improves(self.best.score, best):
+                best = self.best.score
+            elapsed = time.monotonic() - request.began
+            self._report(
+                FoldRound(
+                    len(self.tried) + 1, 1 + others, n_folds, n_rounds, requested.n_estimators,
+                    metric.name, score, best, elapsed,
+                )
+            )  # fmt: skip
+
+        return report
 
     def _judge(
         self, params: BoostParams, to_beat: float | None, at_equal_rounds: Sequence[float]
@@ -470,6 +517,12 @@ def of_folds(params: BoostParams, stride: float) -> BoostParams:
         return params
     n_rounds = math.ceil(params.n_estimators / stride)
     return replace(params, learning_rate=params.learning_rate * stride, n_estimators=n_rounds)
+
+
+def params_of_folds(params: BoostParams, stopping: StoppingParams) -> BoostParams:
+    """Return the parameters of folds for a model with ``params``, within the allowed cost."""
+    requested = of_folds(params, stopping.stride)
+    return requested if stopping.allowance is None else stopping.allowance.within(requested)
 
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:

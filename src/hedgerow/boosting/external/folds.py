@@ -17,6 +17,7 @@ are deleted before it begins.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,6 +28,7 @@ from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds
 from hedgerow.boosting.external.fit_external import row_metrics, rows_of_fit
 from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
+from hedgerow.boosting.loop.callbacks import Callback, FoldRound, report_folds, with_bar
 from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds import BoostState, rounds
@@ -99,18 +101,33 @@ def choose_rounds_in_chunks(
             stack.enter_context(_ChunkFold(number, fold, *given))
             for number, fold in enumerate(stores)
         ]
-        pool, interrupted = _grow(fits, metrics[0], stopping)
+        listed, bar = with_bar(options.callbacks, options.progress)
+        if bar is not None:
+            stack.callback(bar.close)
+        pool, interrupted = _grow(fits, metrics[0], params.n_estimators, stopping, listed)
         fewest = min(fit.n_rows for fit in fits)
     give_back_memory()
     return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
 
 
 def _grow(
-    fits: Sequence[_ChunkFold], metric: Metric, stopping: StoppingParams
+    fits: Sequence[_ChunkFold],
+    metric: Metric,
+    most: int,
+    stopping: StoppingParams,
+    callbacks: Sequence[Callback],
 ) -> tuple[Pool, bool]:
     """Grow all folds until the pooled score no longer improves."""
     best = BestRound(metric, stopping.patience, stopping.min_delta)
-    limits = FoldStopping(pooled=True, best=best, may_end=lambda: not is_second())
+
+    def report(n_rounds: int, score: float) -> None:
+        elapsed, name = time.monotonic() - stopping.began, metric.name
+        seen = FoldRound(1, 1, len(fits), n_rounds, most, name, score, best.score, elapsed)
+        report_folds(callbacks, seen)
+
+    limits = FoldStopping(
+        pooled=True, best=best, may_end=lambda: not is_second(), after_rounds=report
+    )
     with budget_of(stopping) as budget:
         if budget is not None:
             limits = replace(limits, is_late=budget.deadline(share_of_folds(stopping)))

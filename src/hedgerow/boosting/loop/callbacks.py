@@ -2,7 +2,8 @@
 
 A callback is any callable that takes one :class:`Round`.  It is called after each
 round and ends the fit by returning True; an exception from it ends the fit and
-leaves the estimator unchanged.
+leaves the estimator unchanged.  While folds choose the settings of the fit, only callbacks
+with a method ``on_folds`` are called, with a :class:`FoldRound`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TextIO, TypeAlias, overload
 import numpy as np
 
 from hedgerow.argument_types import is_function, listed, name_of_function
-from hedgerow.boosting.loop.displays import Display, find_display
+from hedgerow.boosting.loop.displays import find_display
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.model import Model
 
@@ -90,7 +91,45 @@ class Round:
     model: Callable[[], Model] = _no_model
 
 
+@dataclass(frozen=True, slots=True)
+class FoldRound:
+    """State of the folds that choose rounds and settings, before the rounds of the model.
+
+    A callback receives it if it has a method ``on_folds``, which returns None.  Rounds that are
+    grown together are reported once.
+
+    Attributes
+    ----------
+    candidate : int
+        Number of the candidate on trial, a set of parameters; 1 for the recipe.
+    n_candidates : int
+        Most candidates that will be tried.
+    n_folds : int
+        Number of folds on which the candidate is tried now.
+    round, n_rounds : int
+        Number of rounds that all these folds have, and the most that they may have.
+    metric : str
+    score, best_score : float
+        Score of the tested rows after this round, and the best of all candidates so far.
+    elapsed : float
+        Seconds since the fit began.
+    """
+
+    candidate: int
+    n_candidates: int
+    n_folds: int
+    round: int
+    n_rounds: int
+    metric: str
+    score: float
+    best_score: float
+    elapsed: float
+
+
 Callback: TypeAlias = Callable[[Round], "bool | None"]
+
+_Line: TypeAlias = tuple[int, int, list[str]]
+"""Rounds done, all rounds, and the words beside the bar."""
 
 
 def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
@@ -153,6 +192,21 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
     return stop
 
 
+def report_folds(callbacks: Sequence[Callback], state: FoldRound) -> None:
+    """Call the ``on_folds`` of each callback that has one.
+
+    Raise ``ParameterError`` if it returns anything but None.
+    """
+    for callback in callbacks:
+        asks = getattr(callback, "on_folds", None)
+        answer = None if asks is None else asks(state)
+        if answer is not None:
+            raise ParameterError(
+                f"on_folds of callback {name_of_function(callback)!r} returned {brief(answer)}; "
+                "return None: the folds go on until they have chosen."
+            )
+
+
 _REASONS = {
     "early_stopping": "stopped early",
     "callback": "stopped by a callback",
@@ -176,49 +230,66 @@ class ProgressBar:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._display = find_display(stream)
         self._last = -1.0
-        self._state: Round | None = None
+        self._line: Callable[[], _Line] | None = None
         self._latest: Round | None = None
-        self._reason: list[str] = []
+        self._of_folds: list[str] = []
 
     def __call__(self, state: Round) -> None:
         """Redraw the bar, at most ten times a second."""
-        now = time.monotonic()
         self._latest = state
-        if self._display is not None and (state.round == state.n_rounds or self._is_due(now)):
-            self._draw(self._display, state)
-            self._last = now
-            self._state = None
-        else:
-            self._state = state
+        self._show(lambda: self._line_of(state, state.round), state.round == state.n_rounds)
+
+    def on_folds(self, state: FoldRound) -> None:
+        """Redraw the bar while folds choose, at most ten times a second."""
+        self._of_folds = [f"best {state.metric} of folds {state.best_score:.5g}"]
+        n_folds = "1 fold" if state.n_folds == 1 else f"{state.n_folds} folds"
+        trial = (
+            f"choosing on {n_folds}: candidate {state.candidate} of at most {state.n_candidates}"
+        )
+        words = [trial, f"{state.metric} {state.score:.5g}", *self._of_folds]
+        parts = [*words, f"{state.elapsed:.1f} s"]
+        self._show(lambda: (state.round, state.n_rounds, parts))
 
     def tell(self, record: Mapping[str, Any]) -> None:
         """Show why the fit of this record ended before its last round, and its best round."""
         reason = _REASONS.get(record.get("stopped_by", "rounds"))
         best, state = record.get("best_round"), self._latest
         words = [] if reason is None else [reason]
-        if state is not None and best is not None and best < state.round:
+        if state is None:
+            return
+        shown = state.round
+        if best is not None and best < state.round:
             words.append(f"best round {best}")
+            shown = best
         if words:
-            self._reason, self._state = [", ".join(words)], state
+            done, total, parts = self._line_of(state, shown)
+            self._line = lambda: (done, total, [", ".join(words), *parts])
 
     def close(self) -> None:
         """Draw the last state and end the line."""
-        if self._display is not None and (self._state is not None or self._last >= 0.0):
-            if self._state is not None:
-                self._draw(self._display, self._state)
+        if self._display is not None and (self._line is not None or self._last >= 0.0):
+            if self._line is not None:
+                self._display.show(*self._line())
             self._display.close()
 
-    def _is_due(self, now: float) -> bool:
-        return self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
+    def _show(self, line: Callable[[], _Line], is_last: bool = False) -> None:
+        now = time.monotonic()
+        is_due = is_last or self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
+        if self._display is not None and is_due:
+            self._display.show(*line())
+            self._last, self._line = now, None
+        else:
+            self._line = line
 
-    def _draw(self, display: Display, state: Round) -> None:
+    def _line_of(self, state: Round, shown: int) -> _Line:
+        """Return the bar after a round of the model, with the scores of the round ``shown``."""
         words = [
-            f"{rows} {name} {scores[-1]:.5g}"
+            f"{rows} {name} {scores[shown - state.round - 1]:.5g}"
             for rows, curves in state.history.items()
             for name, scores in curves.items()
+            if rows != "cv" and len(scores) > state.round - shown
         ]
-        parts = [*self._reason, *words, f"{state.elapsed:.1f} s"]
-        display.show(state.round, state.n_rounds, parts)
+        return state.round, state.n_rounds, [*words, *self._of_folds, f"{state.elapsed:.1f} s"]
 
 
 def with_bar(

@@ -21,9 +21,16 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, BudgetSchedule
+from hedgerow.boosting.automatic.cost import FastRate
 from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
-from hedgerow.boosting.automatic.model_selection import ModelSelection, of_folds
+from hedgerow.boosting.automatic.model_selection import (
+    Entry,
+    ModelSelection,
+    of_folds,
+    params_of_folds,
+)
 from hedgerow.boosting.automatic.repeats import find_repeats
+from hedgerow.boosting.loop.callbacks import Callback, report_folds
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.training_loop import TWICE
 from hedgerow.boosting.loop.watch import StoppedBy
@@ -130,6 +137,7 @@ def choose_rounds(
     metrics: Sequence[Metric],
     n_threads: int,
     budget: Budget | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> ChosenRounds:
     """Choose the number of rounds.
 
@@ -151,7 +159,10 @@ def choose_rounds(
         few = min(_UNJUDGED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
     record["folds"] = [n_drawn, len(folds)]
-    selection = ModelSelection(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
+    selection = ModelSelection(
+        rows, folds, objective, stopping, metrics, n_threads, budget, alike,
+        lambda state: report_folds(callbacks, state),
+    )  # fmt: skip
     selection.hold(params)
     record["tried"] = selection.tried
     return _found(selection, stopping, folds, alike, record)
@@ -199,8 +210,8 @@ def _found(
     fewest = min(len(fold.train) for fold in folds)
     if grown.best is None or not (interrupted or can_split(fewest, best.params)):
         return ChosenRounds(best.params, most, grown.curves, best.rows, record)
-    n_seen = len(next(iter(grown.curves.values())))
-    n_rounds = grown.best.round * stopping.stride
+    n_seen = best.n_rounds
+    n_rounds = _as_model(best, grown.best.round, stopping)
     if grown.late and stopping.finest_rate is not None:
         n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
     if stopping.is_cautious:
@@ -211,6 +222,11 @@ def _found(
         n_rounds = max(1, round(n_rounds * gain.trust(BEYOND_CHANCE)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
     params, times = best.params, times_larger(n_rounds, stopping)
+    if stopping.allowance is not None:
+        most = stopping.allowance.most_rounds(params)
+        highest = max(times, HIGHEST_RATE / params.learning_rate)
+        times = min(max(times, math.ceil(100 * n_rounds / most) / 100), highest)
+        n_rounds = min(n_rounds, round(most * times))
     if times > 1.0:
         params, n_rounds = of_folds(params, times), round(n_rounds / times)
         params = replace(params, learning_rate=round(params.learning_rate, 6))
@@ -247,6 +263,21 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
     if easy is None or n_rounds <= easy:
         return 1.0
     return round(min(math.sqrt(n_rounds / easy), stopping.stride), 2)
+
+
+def _as_model(best: Entry, n_rounds: int, stopping: StoppingParams) -> float:
+    """Return the rounds of the model with the path of the first rounds of the folds.
+
+    If the loss of the folds still fell at the end of their fast rounds, the path is longer.
+    """
+    requested = params_of_folds(best.params, stopping)
+    rate = requested.learning_rate
+    if not isinstance(rate, FastRate):
+        return n_rounds * stopping.stride
+    still_falls = (
+        best.n_rounds == requested.n_estimators and n_rounds > _STILL_FALLING * best.n_rounds
+    )
+    return (_FURTHER if still_falls else 1.0) * rate.path(n_rounds) / best.params.learning_rate
 
 
 def _likely(n_rounds: float, part: float, rate: float) -> float:

@@ -75,6 +75,8 @@ class FoldStopping:
     may_end : callable
         Tells, at an interrupt after one round of all folds, whether it ends folds with a
         pooled score in the same way as time.
+    after_rounds : callable
+        Receives the number of rounds that all folds completed, and their pooled score.
     """
 
     limits: tuple[int, float] | None = None
@@ -83,6 +85,7 @@ class FoldStopping:
     best: BestRound | None = None
     is_late: Callable[[], bool] = lambda: False
     may_end: Callable[[], bool] = lambda: False
+    after_rounds: Callable[[int, float], None] = lambda n_rounds, score: None
 
 
 def pooled_curves(folds: Sequence[ScoredFold]) -> dict[str, list[float]]:
@@ -127,6 +130,7 @@ class Pool:
     best: BestRound | None = field(init=False)
     n_rounds: int = field(init=False, default=0)
     late: bool = field(init=False, default=False)
+    _latest: float = field(init=False, default=math.nan)
 
     def __post_init__(self) -> None:
         requested = self.stopping
@@ -138,7 +142,7 @@ class Pool:
         """Grow the folds, ``at_once`` in parallel; return whether an interrupt ended them."""
         fits = self.fits
         try:
-            take_turns(lambda task: fits[task].advance(), len(fits), at_once, self.note_rounds)
+            take_turns(lambda task: fits[task].advance(), len(fits), at_once, self._after_step)
         except KeyboardInterrupt as error:
             twice = isinstance(error.__context__, KeyboardInterrupt)
             if twice or not self.end_complete_rounds() or not self.stopping.may_end():
@@ -151,6 +155,13 @@ class Pool:
         """Number of rounds that all folds keep; None if each fold stops separately."""
         by_itself = self.best is None and not (self.late and self.stopping.limits is None)
         return None if by_itself else self.n_rounds
+
+    def _after_step(self) -> bool:
+        before = self.n_rounds
+        ended = self.note_rounds()
+        if self.best is not None and self.n_rounds > before:
+            self.stopping.after_rounds(self.n_rounds, self._latest)
+        return ended
 
     def note_rounds(self) -> bool:
         """Record the rounds that all folds have completed; return True if all should end."""
@@ -167,7 +178,8 @@ class Pool:
         while not ended and all(len(fit.curve) > self.n_rounds for fit in self.fits):
             scores = [fit.curve[self.n_rounds] for fit in self.fits]
             self.n_rounds += 1
-            ended = best.observe(self.n_rounds, pooled(scores, masses))
+            self._latest = pooled(scores, masses)
+            ended = best.observe(self.n_rounds, self._latest)
         next_end = best.next_end(self.n_rounds)
         for fit in self.fits:
             fit.best_round, fit.next_end = best.round, next_end

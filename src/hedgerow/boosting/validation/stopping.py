@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from hedgerow.argument_types import check_bool
 from hedgerow.errors import ParameterError, brief
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.automatic.cost import Allowance
 
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.primitives.hashing` that chooses validation rows."""
@@ -86,6 +89,8 @@ class StoppingParams:
     tries_crosses : bool
         For ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses of the columns
         with the largest gains (:mod:`hedgerow.data.crosses`).
+    allowance : Allowance or None
+        For ``"cv"``: bounds on the estimated cost (:mod:`hedgerow.boosting.automatic.cost`).
     finest_rate : float > 0 or None
         For ``"cv"`` with a time budget: smallest learning rate of the model.  The model keeps
         the best total step length of the folds, with learning rates that follow the clock
@@ -120,6 +125,7 @@ class StoppingParams:
     rare: tuple[BoostParams, ...] = ()
     plain: BoostParams | None = None
     tries_crosses: bool = False
+    allowance: Allowance | None = None
     finest_rate: float | None = None
     is_cautious: bool = False
     train_scores: bool = False

@@ -205,7 +205,9 @@ def make_ready(plan: FitPlan, budget: Budget | None, may_run_ahead: bool = False
     params = with_out_of_bag(params, stopping, train.n_rows)
     chosen = None
     if stopping.by_folds and stops is not None:
-        chosen = choose_rounds(train, plan.objective, params, stopping, metrics, n_threads, budget)
+        chosen = choose_rounds(
+            train, plan.objective, params, stopping, metrics, n_threads, budget, plan.callbacks
+        )
         assert chosen.rows is not None
         train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
     encoded = _encoded(train, validation, plan.objective, params, start, n_threads)
