@@ -110,8 +110,7 @@ def this_system() -> str:
 class Compiled(NamedTuple):
     """An object file with one entry, compiled for a level of processors.
 
-    written, optimised   processor seconds of Numba, which writes LLVM code, and of LLVM; 0.0 for
-                         a file of an earlier build
+    written, optimised   processor seconds of Numba and of LLVM; 0.0 for a file made earlier
     """
 
     variant: Variant
@@ -302,7 +301,6 @@ def _compile_all(
             for level in levels:
                 apart[level].append((variant, (level,)))
     compiled: dict[tuple[str, Variant], Compiled] = {}
-    n_all = len(variants) * len(levels)
     print(f"compiling {len(variants)} kernels for {', '.join(levels)}", flush=True)
 
     def work(pool: ProcessPoolExecutor, takes: Sequence[Callable[[], _Task]]) -> None:
@@ -310,7 +308,7 @@ def _compile_all(
             for one in pool.submit(_compile, variant, system, chosen).result():
                 compiled[one.level, variant] = one
             if len(compiled) % 20 == 0:
-                print(f"{len(compiled)} of {n_all} compiled", flush=True)
+                print(f"{len(compiled)} of {len(variants) * len(levels)} compiled", flush=True)
 
     placed = [(pool, apart[level]) for level, own in pools.items() for pool in own]
     with ThreadPoolExecutor(len(placed)) as threads:

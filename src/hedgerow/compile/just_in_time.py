@@ -246,11 +246,15 @@ class _InnerCompiler(_KernelCompiler):
         return [pipeline]
 
 
+def _run_pass(pipeline: Any, _: int, step: Any, state: Any) -> None:
+    step.analysis = pipeline._analysis  # noqa: SLF001
+    step.run_pass(state)
+
+
 class _InnerKernelCompiler(_InnerCompiler):
     """Compiler of inner kernels, which need less than half of Numba's passes."""
 
-    # Not those for closures, ``with``, exceptions, arrays as a whole and annotations, nor the
-    # analysis of variables after each pass.
+    # None for closures, ``with``, exceptions and whole arrays; no analysis of variables after each.
     _PASSES = (
         *("TranslateByteCode", "FixupArgs", "IRProcessing", "RewriteSemanticConstants"),
         *("DeadBranchPrune", "GenericRewrites", "ReconstructSSA", "NopythonTypeInference"),
@@ -260,7 +264,7 @@ class _InnerKernelCompiler(_InnerCompiler):
     def define_pipelines(self) -> list[Any]:
         (pipeline,) = super().define_pipelines()
         pipeline.passes = [step for step in pipeline.passes if step[0].__name__ in self._PASSES]
-        pipeline._runPass = lambda _, step, state: step.run_pass(state)  # noqa: SLF001
+        pipeline._runPass = functools.partial(_run_pass, pipeline)  # noqa: SLF001
         self.state.type_annotation = None
         return [pipeline]
 
