@@ -292,30 +292,30 @@ def _compile_all(
 ) -> dict[str, list[Compiled]]:
     """Compile the variants for each level."""
     names, levels = [variant.kernel for variant in variants], tuple(pools)
-    requested = [own[0].submit(_digests, names) for own in pools.values()]
-    shared, apart = deque[_Task](), {level: deque[_Task]() for level in levels}
+    requested = [of_level[0].submit(_digests, names) for of_level in pools.values()]
+    own = {level: deque[_Task]() for level in levels}
     for variant, *found in zip(variants, *(one.result() for one in requested), strict=True):
         if len(set(found)) == 1:
-            shared.append((variant, levels))
+            # In a process of a certain level: Numba's own passes ask what a processor can do.
+            own[levels[0]].append((variant, levels))
         else:
             for level in levels:
-                apart[level].append((variant, (level,)))
+                own[level].append((variant, (level,)))
     compiled: dict[tuple[str, Variant], Compiled] = {}
     print(f"compiling {len(variants)} kernels for {', '.join(levels)}", flush=True)
 
-    def work(pool: ProcessPoolExecutor, takes: Sequence[Callable[[], _Task]]) -> None:
-        for variant, chosen in itertools.chain.from_iterable(map(_until_empty, takes)):
+    def work(pool: ProcessPoolExecutor, take: Callable[[], _Task]) -> None:
+        for variant, chosen in _until_empty(take):
             for one in pool.submit(_compile, variant, system, chosen).result():
                 compiled[one.level, variant] = one
             if len(compiled) % 20 == 0:
                 print(f"{len(compiled)} of {len(variants) * len(levels)} compiled", flush=True)
 
-    placed = [(pool, apart[level]) for level, own in pools.items() for pool in own]
+    placed = [(pool, own[level]) for level, of_level in pools.items() for pool in of_level]
     with ThreadPoolExecutor(len(placed)) as threads:
         tasks = []
-        for k, (pool, own) in enumerate(placed):
-            takes = [one.pop if k % 2 else one.popleft for one in (own, shared)]
-            tasks.append(threads.submit(work, pool, takes))
+        for k, (pool, left) in enumerate(placed):
+            tasks.append(threads.submit(work, pool, left.pop if k % 2 else left.popleft))
         for task in tasks:
             task.result()
     return {level: [compiled[level, variant] for variant in variants] for level in levels}
