@@ -86,6 +86,9 @@ class KernelBuildHook(BuildHookInterface[Any]):
         path = os.pathsep.join([str(built.parents[1]), *filter(None, sys.path)])
         environment = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, "-m", "hedgerow.compile.build", "--folder", str(built)]
+        if version != "editable":  # a wheel runs anywhere, and a checkout here
+            environment.setdefault("HEDGEROW_LEVELS", "all")
+            environment.setdefault("HEDGEROW_GPU", "1")
         subprocess.run(command, env=environment, check=True)
         build_data["pure_python"] = False
         build_data["tag"] = _tag()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import runpy
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from hedgerow.compile.build import _cost, _levels, _ordered
+from hedgerow.compile.build import SYSTEMS, _ordered, levels_of
 from hedgerow.compile.policy import target_levels
 from hedgerow.compile.variants import read_variants
 from tests.helpers.clocks import wait_until
@@ -54,15 +56,56 @@ def test_an_unknown_level_is_an_error() -> None:
     assert "not x86-64-v9" in ended.stderr
 
 
-def test_the_level_of_this_processor() -> None:
-    assert _levels("native") == target_levels()[:1]
-    assert _levels("x86-64-v2,x86-64-v3") == ["x86-64-v2", "x86-64-v3"]
+def test_levels() -> None:
+    assert levels_of("native", "linux-x86_64") == target_levels()[:1]
+    assert levels_of("all", "linux-aarch64") == SYSTEMS["linux-aarch64"].levels
+    assert levels_of("x86-64-v2,x86-64-v3", "linux-x86_64") == ["x86-64-v2", "x86-64-v3"]
+
+
+class Hook:
+    """Stands for the classes of hatchling that hooks derive from."""
+
+    root = "folder"
+
+    def __class_getitem__(cls, item: object) -> type:
+        return cls
+
+
+@pytest.mark.parametrize(
+    ("version", "chosen", "expected"),
+    [
+        ("editable", {}, {}),
+        ("standard", {}, {"HEDGEROW_LEVELS": "all", "HEDGEROW_GPU": "1"}),
+        (
+            "standard",
+            {"HEDGEROW_LEVELS": "native", "HEDGEROW_GPU": "0"},
+            {"HEDGEROW_LEVELS": "native", "HEDGEROW_GPU": "0"},
+        ),
+    ],
+)
+def test_a_wheel_is_for_every_processor_and_a_checkout_for_this_one(
+    version: str, chosen: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).resolve().parents[2]
+    base = SimpleNamespace(BuildHookInterface=Hook, MetadataHookInterface=Hook)
+    for name in ("builders.hooks.plugin", "metadata.plugin"):  # hatchling need not be installed
+        monkeypatch.setitem(sys.modules, f"hatchling.{name}.interface", base)
+    hook = runpy.run_path(str(root / "hatch_build.py"))["KernelBuildHook"]
+    runs: list[dict[str, str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, env, check: runs.append(env))
+    for name in ("HEDGEROW_LEVELS", "HEDGEROW_GPU", "HEDGEROW_PURE", "HEDGEROW_TARGET"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    hook().initialize(version, {"artifacts": []})
+    found = {name: runs[0][name] for name in ("HEDGEROW_LEVELS", "HEDGEROW_GPU") if name in runs[0]}
+    assert found == expected
 
 
 def test_slow_variants_are_at_both_ends() -> None:
     ordered = _ordered(read_variants())
     assert sorted(ordered) == sorted(read_variants())
-    costs = [_cost(variant) for variant in ordered]
+    costs = [len(variant.types) for variant in ordered]
     lowest = costs.index(min(costs))
     grows = [variant.kernel.startswith("hedgerow.growing.") for variant in ordered]
     n_grow = sum(grows)

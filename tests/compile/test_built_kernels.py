@@ -20,7 +20,7 @@ import hedgerow
 from hedgerow.compile import Kernel, library, ptx
 from hedgerow.compile import manifest as manifest_file
 from hedgerow.compile.policy import target_levels, target_system
-from hedgerow.compile.variants import read_variants
+from hedgerow.compile.variants import LIST, read_variants, text_of_list
 from tests.helpers.marking import mostly_slow
 
 needs_library = pytest.mark.skipif(
@@ -66,6 +66,16 @@ def test_every_line_of_the_list_is_a_kernel_and_its_types() -> None:
     assert len(set(variants)) == len(variants)
     for variant in variants:
         assert ", ".join(map(text_of, parse_types(variant.types))) == variant.types
+
+
+def test_the_list_names_each_named_tuple_once() -> None:
+    text = LIST.read_text()
+    assert text_of_list(sorted(read_variants())) == text
+    tuples, _, lines = text.partition("\n\n")
+    definitions = [line.partition(" = ") for line in tuples.splitlines()]
+    assert len({name for name, _, _ in definitions}) == len(definitions)
+    assert len({spelled for _, _, spelled in definitions}) == len(definitions)
+    assert not [line for line in lines.splitlines() if line.count("hedgerow.") > 1]
 
 
 @needs_library

@@ -57,8 +57,7 @@ def test_compiling_again_gives_the_same(code: str) -> None:
 def test_the_file_of_the_package_is_used_if_it_is_whole(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ptx, "compile_ptx", lambda: code.encode())
-    listed = ptx.write_ptx(tmp_path)
+    listed = ptx.write_ptx(tmp_path, code.encode())
     manifest: dict[str, Any] = {"sources": "others", "cuda": listed}
     (tmp_path / manifest_file.MANIFEST).write_text(json.dumps(manifest))
     monkeypatch.setattr(manifest_file, "FOLDER", tmp_path)
@@ -77,8 +76,7 @@ def test_the_file_of_the_package_is_used_if_it_is_whole(
 def test_code_of_other_sources_is_not_used(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ptx, "compile_ptx", lambda: code.encode())
-    listed = ptx.write_ptx(tmp_path) | {"sources": "others"}
+    listed = ptx.write_ptx(tmp_path, code.encode()) | {"sources": "others"}
     (tmp_path / manifest_file.MANIFEST).write_text(
         json.dumps({"sources": "others", "cuda": listed})
     )
@@ -90,3 +88,12 @@ def test_code_of_other_sources_is_not_used(
             ptx.load_ptx()
     finally:
         ptx.load_ptx.cache_clear()
+
+
+def test_code_is_built_where_a_driver_is_or_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptx, "find_library", lambda name: None)
+    for chosen, expected in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv("HEDGEROW_GPU", chosen)
+        assert ptx.is_wanted() is expected
+    monkeypatch.setattr(ptx, "find_library", {"cuda": "libcuda.so.1"}.get)
+    assert ptx.is_wanted()

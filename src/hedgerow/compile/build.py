@@ -1,19 +1,21 @@
 """The build of the kernels of the package: ``python -m hedgerow.compile.build``.
 
-The build of the wheel runs it (``hatch_build.py``); in a checkout, run it after an edit::
+The build of the wheel runs it (``hatch_build.py``) for all levels of processors and for GPUs, so
+that the wheel runs everywhere.  In a checkout it builds what this machine runs: run it after an
+edit::
 
     each variant of the list  ->  an object file for each level of processors
     object files of a level   ->  one shared library in ``hedgerow/built``
     kernels for GPUs          ->  one file of PTX (:mod:`hedgerow.compile.ptx`)
     contents of the libraries ->  ``manifest.json``
 
-The library for AVX-512 reuses the object files of AVX2 for most kernels that do not depend on the
-number of SIMD lanes, which are four out of five kernels.
+Numba finds types and writes LLVM code, most of the work, once for all levels, except for kernels
+that depend on the number of SIMD lanes; LLVM makes machine code for each level.
 
 Object files are cached below the cache folder of :mod:`hedgerow.compile.just_in_time`, by the
 digest of their sources: a second build compiles only changed kernels and the kernels that depend
-on them.  Each level has its own processes; all levels are compiled in parallel.  Processes end
-with the build, however it ends.
+on them.  Each level has its own processes, which end with the build, however it ends.
+``benchmarks/build_time.py`` prints where the time goes.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from hedgerow.compile import digests, library, ptx
 from hedgerow.compile.manifest import FOLDER, FORMAT, MANIFEST
 from hedgerow.compile.policy import target_levels, target_system
@@ -64,19 +68,6 @@ LEVELS = {
     "x86-64-v4": Level("x86-64-v4", _AVX512),
     "aarch64": Level("generic", "+neon"),
 }
-_SHARES_WITH = {"x86-64-v4": "x86-64-v3"}
-"""A level, and the level whose object files it reuses where the digests are equal."""
-
-_NEVER_SHARED = (
-    "hedgerow.kernels.prediction.predict",
-    "hedgerow.kernels.prediction.levels",
-    "hedgerow.objectives.derivatives",
-    "hedgerow.objectives.ranking.lambdas",
-)
-"""Modules whose plain loops are faster with AVX-512: predictions 10 to 18%, gradients 2 to 5%.
-
-Binning, CART trees, leaf numbers and predictions of one row took as long with AVX2.
-"""
 
 
 class System(NamedTuple):
@@ -117,17 +108,21 @@ def this_system() -> str:
 
 
 class Compiled(NamedTuple):
-    """An object file with one entry, compiled for a level of processors."""
+    """An object file with one entry, compiled for a level of processors.
 
+    written, optimised   processor seconds of Numba and of LLVM; 0.0 for a file made earlier
+    """
+
+    variant: Variant
     level: str
     symbol: str
     digest: str
     code: bytes
-    seconds: float
+    written: float = 0.0
+    optimised: float = 0.0
 
 
-_Pair = tuple[str, Variant]
-"""A variant, and the level that it is compiled for."""
+_Task = tuple[Variant, Sequence[str]]  # a variant, and the levels that a process compiles it for
 
 
 # -- in a worker process ------------------------------------------------------------------
@@ -142,6 +137,9 @@ def _start_worker(level: str) -> None:
     os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
     os.environ["HEDGEROW_COMPILE"] = "always"  # an older library does not decide on vectors
     os.environ["HEDGEROW_QUIET"] = "1"
+    from hedgerow.compile import just_in_time
+
+    just_in_time.quicken()
 
 
 def _end_with_parent() -> None:
@@ -163,23 +161,29 @@ def _digests(kernels: Sequence[str]) -> list[str]:
     return [digests.digest_of(find_kernel(name)) for name in kernels]
 
 
-def _compile(variant: Variant, system: str, level: str) -> Compiled:
-    """Return the object file of a variant, cached by an earlier build or compiled now."""
-    began = time.perf_counter()
+def _compile(variant: Variant, system: str, levels: Sequence[str]) -> list[Compiled]:
+    """Return the object file of a variant for each level, of an earlier build or compiled now."""
+    from hedgerow.compile import just_in_time
+
     kernel = find_kernel(variant.kernel)
     digest = digests.digest_of(kernel)
     symbol = "hedgerow_" + hashlib.blake2b(str(variant).encode(), digest_size=8).hexdigest()
-    kept = _object_folder(system, level) / f"{symbol}-{digest}"
-    try:
-        return Compiled(level, symbol, digest, kept.read_bytes(), 0.0)
-    except OSError:
-        pass
-    from hedgerow.compile import just_in_time
-
-    target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
-    code = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, target)
-    just_in_time.keep(kept, code)
-    return Compiled(level, symbol, digest, code, time.perf_counter() - began)
+    done, written = [], None
+    for level in levels:
+        kept = _object_folder(system, level) / f"{symbol}-{digest}"
+        with contextlib.suppress(OSError):
+            done.append(Compiled(variant, level, symbol, digest, kept.read_bytes()))
+            continue
+        times = [time.process_time()]
+        if written is None:
+            written = just_in_time.write_code(kernel, parse_types(variant.types))
+        times.append(time.process_time())
+        target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
+        code = just_in_time.build_entry(written, symbol, target)
+        times.append(time.process_time())
+        just_in_time.keep(kept, code)
+        done.append(Compiled(variant, level, symbol, digest, code, *np.diff(times)))
+    return done
 
 
 def _object_folder(system: str, level: str) -> Path:
@@ -211,8 +215,9 @@ def build(
     levels: Sequence[str],
     variants: Sequence[Variant],
     n_workers: int,
-) -> None:
-    """Compile the variants for all levels and write libraries and manifest."""
+    for_gpus: bool,
+) -> dict[str, list[Compiled]]:
+    """Compile the variants for all levels, and for GPUs; write libraries and manifest."""
     began = time.perf_counter()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -220,6 +225,8 @@ def build(
     ordered = _ordered(variants)
     share = max(1, n_workers // len(levels))
     pools = {level: [_pool(level) for _ in range(share)] for level in levels}
+    gpu_pool = _pool(levels[0])
+    targets, linked = [], 0.0
     libraries: dict[str, dict[str, object]] = {}
     manifest = {
         "format": FORMAT,
@@ -230,27 +237,29 @@ def build(
         "libraries": libraries,
     }
     try:
+        gpu_code = gpu_pool.submit(ptx.compile_ptx) if for_gpus else None
         made = _compile_all(pools, ordered, system)
         for level in levels:
-            support = pools[level][0].submit(_compile_support, system, level, name)
-            compiled = list(zip(ordered, made[level], strict=True))
-            path = _link(
-                folder, system, level, [support.result(), *(one.code for one in made[level])]
-            )
+            support = pools[level][0].submit(_compile_support, system, level, name).result()
+            started = time.perf_counter()
+            path = _link(folder, system, level, [support, *(one.code for one in made[level])])
+            linked += time.perf_counter() - started
             entries: dict[str, list[list[str]]] = {}
-            for variant, entry_code in sorted(compiled, key=lambda pair: pair[0]):
-                entry = [entry_code.symbol, entry_code.digest]
-                entries.setdefault(variant.kernel, []).append(entry)
+            for one in sorted(made[level], key=lambda one: one.variant):
+                entries.setdefault(one.variant.kernel, []).append([one.symbol, one.digest])
             size = path.stat().st_size
             libraries[level] = {"file": path.name, "size": size, "entries": entries}
-            _report(level, compiled, size)
+            targets.append(f"{level} ({size / 1e6:.1f} MB)")
+        if gpu_code is not None:
+            manifest["cuda"] = ptx.write_ptx(folder, gpu_code.result())
     finally:
-        for pool in itertools.chain(*pools.values()):
+        for pool in itertools.chain(*pools.values(), [gpu_pool]):
             pool.shutdown(cancel_futures=True)
-    if not system.startswith("macos"):  # which has no CUDA
-        manifest["cuda"] = ptx.write_ptx(folder)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    print(f"kernels built in {time.perf_counter() - began:.0f} s: {folder}", flush=True)
+    targets.append("GPUs" if for_gpus else "no GPUs (HEDGEROW_GPU=1 adds them)")
+    spent = f"{time.perf_counter() - began:.0f} s, {linked:.1f} of them linking"
+    print(f"built {len(ordered)} kernels for {', '.join(targets)}: {folder} ({spent})", flush=True)
+    return made
 
 
 def _pool(level: str) -> ProcessPoolExecutor:
@@ -259,26 +268,19 @@ def _pool(level: str) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, spawn, _start_worker, (level,))
 
 
-def _cost(variant: Variant) -> int:
-    """Return a number that is larger for variants that take longer to compile."""
-    return len(variant.types)
-
-
 def _ordered(variants: Sequence[Variant]) -> list[Variant]:
-    """Return the growers of trees and then the rest, the slowest variants at both ends.
+    """Return the growers of trees and then the rest, the slowest variants at both ends."""
 
-    Numba compiles an inner kernel once in each process.  Every second process starts at the end
-    of the list: few inner kernels are compiled twice, and the last variants take a moment.
-    """
-
+    # Numba compiles an inner kernel once in each process.  Every second process starts at the end
+    # of the list: few inner kernels are compiled twice, and the last variants take a moment.
     def position(variant: Variant) -> tuple[bool, int]:
-        grows = variant.kernel.startswith("hedgerow.growing.")
-        return not grows, -_cost(variant) if grows else _cost(variant)
+        grows, cost = variant.kernel.startswith("hedgerow.growing."), len(variant.types)
+        return not grows, -cost if grows else cost
 
     return sorted(variants, key=position)
 
 
-def _until_empty(take: Callable[[], _Pair]) -> Iterator[_Pair]:
+def _until_empty(take: Callable[[], _Task]) -> Iterator[_Task]:
     """Yield what ``take`` returns, which other threads call, too, until none is left."""
     with contextlib.suppress(IndexError):
         while True:
@@ -288,63 +290,35 @@ def _until_empty(take: Callable[[], _Pair]) -> Iterator[_Pair]:
 def _compile_all(
     pools: dict[str, list[ProcessPoolExecutor]], variants: Sequence[Variant], system: str
 ) -> dict[str, list[Compiled]]:
-    """Compile the variants for each level; object files shared by two levels are compiled once."""
-    sources = _sources(pools, variants)
-    pairs = {pair for level in pools for pair in sources[level] if pair[0] != level}
-    shared = deque(sorted(sorted(pairs), key=lambda pair: -_cost(pair[1])))
-    compiled: dict[_Pair, Compiled] = {}
+    """Compile the variants for each level."""
+    names, levels = [variant.kernel for variant in variants], tuple(pools)
+    requested = [of_level[0].submit(_digests, names) for of_level in pools.values()]
+    own = {level: deque[_Task]() for level in levels}
+    for variant, *found in zip(variants, *(one.result() for one in requested), strict=True):
+        if len(set(found)) == 1:
+            # In a process of a certain level: Numba's own passes ask what a processor can do.
+            own[levels[0]].append((variant, levels))
+        else:
+            for level in levels:
+                own[level].append((variant, (level,)))
+    compiled: dict[tuple[str, Variant], Compiled] = {}
+    print(f"compiling {len(variants)} kernels for {', '.join(levels)}", flush=True)
 
-    def work(pool: ProcessPoolExecutor, take_own: Callable[[], _Pair]) -> None:
-        for take in (take_own, shared.popleft):
-            for source, variant in _until_empty(take):
-                task = pool.submit(_compile, variant, system, source)
-                compiled[source, variant] = task.result()
+    def work(pool: ProcessPoolExecutor, take: Callable[[], _Task]) -> None:
+        for variant, chosen in _until_empty(take):
+            for one in pool.submit(_compile, variant, system, chosen).result():
+                compiled[one.level, variant] = one
+            if len(compiled) % 20 == 0:
+                print(f"{len(compiled)} of {len(variants) * len(levels)} compiled", flush=True)
 
-    with ThreadPoolExecutor(sum(map(len, pools.values()))) as threads:
+    placed = [(pool, own[level]) for level, of_level in pools.items() for pool in of_level]
+    with ThreadPoolExecutor(len(placed)) as threads:
         tasks = []
-        for level in pools:
-            own = deque(pair for pair in sources[level] if pair[0] == level and pair not in pairs)
-            for pool, take in zip(pools[level], itertools.cycle((own.popleft, own.pop))):
-                tasks.append(threads.submit(work, pool, take))
+        for k, (pool, left) in enumerate(placed):
+            tasks.append(threads.submit(work, pool, left.pop if k % 2 else left.popleft))
         for task in tasks:
             task.result()
-    return {level: [compiled[pair] for pair in sources[level]] for level in pools}
-
-
-def _sources(
-    pools: dict[str, list[ProcessPoolExecutor]], variants: Sequence[Variant]
-) -> dict[str, list[_Pair]]:
-    """Return, for each level and variant, the level whose object file is used."""
-    names = [variant.kernel for variant in variants]
-    requested = {level: own[0].submit(_digests, names) for level, own in pools.items()}
-    found = {level: future.result() for level, future in requested.items()}
-    sources = {}
-    for level in pools:
-        base = _SHARES_WITH.get(level)
-        of_base = found.get(base, [""] * len(names)) if base else [""] * len(names)
-        sources[level] = [
-            (base if base and own == other and _may_share(variant) else level, variant)
-            for variant, own, other in zip(variants, found[level], of_base, strict=True)
-        ]
-    return sources
-
-
-def _may_share(variant: Variant) -> bool:
-    return variant.kernel.partition(":")[0] not in _NEVER_SHARED
-
-
-def _report(level: str, compiled: list[tuple[Variant, Compiled]], size: int) -> None:
-    own = [made for _, made in compiled if made.level == level]
-    n_new = sum(made.seconds > 0.0 for made in own)
-    print(
-        f"{level}: {len(compiled)} entries, {len(compiled) - len(own)} of them shared, "
-        f"{n_new} compiled in {sum(made.seconds for made in own):.0f} s, "
-        f"library of {size / 1e6:.1f} MB",
-        flush=True,
-    )
-    if os.environ.get("HEDGEROW_BUILD_TIMES"):
-        for variant, made in sorted(compiled, key=lambda pair: -pair[1].seconds)[:40]:
-            print(f"  {made.seconds:6.2f} s {len(made.code):8d} bytes {str(variant)[:90]}")
+    return {level: [compiled[level, variant] for variant in variants] for level in levels}
 
 
 def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
@@ -371,11 +345,7 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
 
 
 def linker_of(system: str) -> list[str]:
-    """Return the command that links for a system.
-
-    It is a C compiler of this machine, if there is one and ``HEDGEROW_TARGET`` is not set;
-    otherwise the compiler of the package ziglang.
-    """
+    """Return the command that links: a C compiler of this machine, or else that of ziglang."""
     if not os.environ.get("HEDGEROW_TARGET"):
         for command in ("cc", "gcc", "clang"):
             if shutil.which(command):
@@ -388,29 +358,33 @@ def linker_of(system: str) -> list[str]:
     return [sys.executable, "-m", "ziglang", "cc", "-target", SYSTEMS[system].linker]
 
 
-def _levels(chosen: str) -> Sequence[str]:
+def levels_of(chosen: str, system: str) -> Sequence[str]:
     """Return the levels that a list names; ``native`` is the best of this processor."""
-    return target_levels()[:1] if chosen == "native" else chosen.split(",")
+    if chosen == "native":
+        return target_levels()[:1]
+    return SYSTEMS[system].levels if chosen == "all" else chosen.split(",")
 
 
 def main() -> None:
     """Build for this machine, or for the machine that ``HEDGEROW_TARGET`` names."""
     parser = argparse.ArgumentParser(description="Build the kernels of Hedgerow.")
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--levels", help="'native', or levels separated by commas")
+    parser.add_argument("--levels", help="'native', 'all', or names with commas")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     system = os.environ.get("HEDGEROW_TARGET") or this_system()
     if system not in SYSTEMS:
         parser.error(f"kernels are built for {', '.join(SYSTEMS)}, not for {system}")
-    chosen = options.levels or os.environ.get("HEDGEROW_LEVELS")
-    levels = _levels(chosen) if chosen else SYSTEMS[system].levels
-    if not set(levels) <= set(LEVELS):
-        parser.error(f"levels are 'native' or some of {', '.join(LEVELS)}, not {chosen}")
+    usual = "all" if os.environ.get("HEDGEROW_TARGET") else "native"
+    chosen = options.levels or os.environ.get("HEDGEROW_LEVELS") or usual
+    levels = levels_of(chosen, system)
+    if not levels or not set(levels) <= set(LEVELS):
+        parser.error(f"levels are 'native', 'all' or some of {', '.join(LEVELS)}, not {chosen}")
     # End at once, and not after all workers have finished; they end with this process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ["HEDGEROW_COMPILE"] = "auto"  # the variable is for run time: a build compiles
-    build(options.folder, system, levels, read_variants(), options.workers)
+    for_gpus = ptx.is_wanted() and not system.startswith("macos")  # which has no CUDA
+    build(options.folder, system, levels, read_variants(), options.workers, for_gpus)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import llvmlite
 import numba
 from llvmlite import binding as llvm
+from llvmlite import ir
 from numba.core import caching, event
 from numba.core.codegen import AOTCPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
@@ -161,12 +162,9 @@ class _KernelCache(caching.FunctionCache):
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """Code that is only linked into the code of callers.
+    """Code that is optimised and turned into machine code only as a part of its callers' code."""
 
-    It is neither optimised nor turned into machine code by itself, but only as a part
-    of the caller's code.  Otherwise LLVM would process a kernel again at each level of
-    calls above it.
-    """
+    # Otherwise LLVM would process a kernel again at each level of calls above it.
 
     def _optimize_final_module(self) -> None:
         pass
@@ -194,10 +192,9 @@ class _InnerLowering(NativeLowering):
 
 
 class _Flags(Flags):
-    """Compiler options that hash and compare by the options set, not by all fifty values.
+    """Compiler options that hash and compare by the options set, not by all fifty values."""
 
-    Numba looks up functions by their options a hundred thousand times.
-    """
+    # Numba looks up functions by their options a hundred thousand times.
 
     _HASH = hash(Flags())
 
@@ -210,23 +207,11 @@ class _Flags(Flags):
 
 
 class _KernelCompiler(Compiler):
-    """Numba's compiler without two sources of delay.
+    """Numba's compiler without the garbage collector, which would scan a million objects."""
 
-    One is the garbage collector, which would scan a million permanent objects again
-    and again.  The other is the comparison of options (:class:`_Flags`).
-    """
-
-    def __init__(
-        self,
-        typingctx: Any,
-        targetctx: Any,
-        library: Any,
-        args: Any,
-        return_type: Any,
-        flags: Any,
-        locals: Any,  # noqa: A002  (Numba's name)
-    ) -> None:
-        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+    def __init__(self, *arguments: Any) -> None:
+        *first, flags, types_of_names = arguments
+        super().__init__(*first, _Flags(flags), types_of_names)
 
     def compile_extra(self, func: Any) -> Any:
         enabled = gc.isenabled()
@@ -247,7 +232,7 @@ class _EntryCompiler(_KernelCompiler):
 
 
 class _InnerCompiler(_KernelCompiler):
-    """Compiler of kernels that only other kernels call."""
+    """Compiler of functions that only kernels call."""
 
     def define_pipelines(self) -> list[Any]:
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -261,11 +246,34 @@ class _InnerCompiler(_KernelCompiler):
         return [pipeline]
 
 
+def _run_pass(pipeline: Any, _: int, step: Any, state: Any) -> None:
+    step.analysis = pipeline._analysis  # noqa: SLF001
+    step.run_pass(state)
+
+
+class _InnerKernelCompiler(_InnerCompiler):
+    """Compiler of inner kernels, which need less than half of Numba's passes."""
+
+    # None for closures, ``with``, exceptions and whole arrays; no analysis of variables after each.
+    _PASSES = (
+        *("TranslateByteCode", "FixupArgs", "IRProcessing", "RewriteSemanticConstants"),
+        *("DeadBranchPrune", "GenericRewrites", "ReconstructSSA", "NopythonTypeInference"),
+        *("PreLowerStripPhis", "IRLegalization", "_InnerLowering", "NoPythonBackend"),
+    )
+
+    def define_pipelines(self) -> list[Any]:
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [step for step in pipeline.passes if step[0].__name__ in self._PASSES]
+        pipeline._runPass = functools.partial(_run_pass, pipeline)  # noqa: SLF001
+        self.state.type_annotation = None
+        return [pipeline]
+
+
 def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
     """Make Numba's dispatcher of a kernel, for calling kernels (``inner``) or for Python."""
     dispatcher = numba.njit(
         nogil=True,
-        pipeline_class=_InnerCompiler if inner else _EntryCompiler,
+        pipeline_class=_InnerKernelCompiler if inner else _EntryCompiler,
         error_model="numpy",
         forceinline=kernel.inline,
         no_cpython_wrapper=inner,
@@ -299,11 +307,7 @@ def processor_has(feature: str) -> bool:
 
 
 def compile_inner(function: Callable[..., Any]) -> Any:
-    """Compile a function of a user, or one that is made at run time, for compiled callers.
-
-    Each process compiles it anew: its meaning depends on more than the sources of this
-    package, whose digest names the cached kernels.
-    """
+    """Compile a function of a user, or one made at run time, anew in each process for kernels."""
     if isinstance(function, Dispatcher | Kernel):
         return function
     return _compile_now(function, pipeline_class=_InnerCompiler, no_cpython_wrapper=True)
@@ -318,6 +322,12 @@ _compile_now = functools.partial(numba.njit, nogil=True, error_model="numpy", no
 
 
 # -- machine code for the package ---------------------------------------------------------
+
+
+def quicken() -> None:
+    """Turn off what slows a build down: timers told of each call of LLVM, sizes found again."""
+    event.broadcast = lambda notice: None
+    ir.Type.get_abi_size = functools.cache(ir.Type.get_abi_size)
 
 
 class Target(NamedTuple):
@@ -377,13 +387,16 @@ def _for_callers(kernel: Kernel) -> Any:
 
 
 @global_compiler_lock
-def build_entry(
-    kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, target: Target
-) -> bytes:
-    """Compile a kernel for a processor, with an entry that takes Python objects."""
+def write_code(kernel: Kernel, argument_types: tuple[Any, ...]) -> Any:
+    """Have Numba find the types of a kernel and write its LLVM code."""
     dispatcher = _for_callers(kernel)
     dispatcher.compile(argument_types)
-    compiled = dispatcher.overloads[argument_types]
+    return dispatcher.overloads[argument_types]
+
+
+@global_compiler_lock
+def build_entry(compiled: Any, symbol: str, target: Target) -> bytes:
+    """Turn a kernel into machine code, with an entry that takes Python objects."""
     codegen = _codegen(target)
     entry = codegen.create_library(symbol)
     module = entry.create_ir_module(symbol)
@@ -417,9 +430,7 @@ def build_ptx(entries: Sequence[tuple[Kernel, tuple[Any, ...], str]], target: Ta
     written = codegen.create_library("hedgerow_ptx").create_ir_module("hedgerow_ptx")
     parts = []
     for kernel, argument_types, symbol in entries:
-        dispatcher = _for_callers(kernel)
-        dispatcher.compile(argument_types)
-        compiled = dispatcher.overloads[argument_types]
+        compiled = write_code(kernel, argument_types)
         gpu_code.write_entry(written, compiled, symbol)
         parts.append(compiled.library._get_module_for_linking())  # noqa: SLF001
     module = llvm.parse_assembly(str(written))

@@ -16,6 +16,8 @@ import functools
 import hashlib
 import importlib.util
 import json
+import os
+from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +49,14 @@ def compile_ptx() -> bytes:
     return just_in_time.build_ptx(entries, target)
 
 
-def write_ptx(folder: Path) -> dict[str, object]:
+def is_wanted() -> bool:
+    """Return whether the package is to hold the code: a driver is here, or HEDGEROW_GPU=1."""
+    chosen = os.environ.get("HEDGEROW_GPU")
+    return chosen != "0" if chosen else any(map(find_library, ("cuda", "nvcuda")))
+
+
+def write_ptx(folder: Path, code: bytes) -> dict[str, object]:
     """Write the file of the package; return its entry in the manifest."""
-    code = compile_ptx()
     (folder / FILE).write_bytes(code)
     return {"file": FILE, "sources": _digest_of_list(), "digest": _digest(code)}
 

@@ -1,9 +1,13 @@
 """The argument types for which kernels are built: the list ``variants.txt``.
 
-Each line is a kernel and the types of its arguments, in Numba's notation::
+Each line is a kernel and the types of its arguments, in Numba's notation.  Named tuples stand
+above, once each, with the types of their fields; numbers tell apart those of one name::
+
+    Team = hedgerow.kernels.primitives.barrier.Team(int64, int64[::1])
+    State_2 = hedgerow.growing.core.state.State(Team, none)
 
     hedgerow.kernels.primitives.hashing:hash64(uint64, int64, int64)
-    hedgerow.growing.core.grow:work(int64, hedgerow.growing.core.state.State(...), int64)
+    hedgerow.growing.core.grow:work(int64, State_2, int64)
 
 ``uint8[:, ::1]`` is an array in C order, ``uint8[::1, :]`` in Fortran order, ``uint8[:, :]``
 in any order; ``const`` accepts read-only arrays, too.  The package build compiles the list
@@ -37,13 +41,45 @@ class Variant(NamedTuple):
 
 
 def read_variants(path: Path = LIST) -> list[Variant]:
-    """Return the variants of the list, in order."""
-    variants = []
+    """Return the variants of the list, in order, with all named tuples spelled out."""
+    variants, tuples = [], dict[str, str]()
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
-            kernel, types = line.split("(", 1)
-            variants.append(Variant(kernel, types.removesuffix(")")))
+            name, equals, text = line.rpartition(" = ")
+            text = _NAME.sub(lambda match: tuples[match[0]], text)
+            if equals:
+                tuples[name] = text
+            else:
+                kernel, types = text.split("(", 1)
+                variants.append(Variant(kernel, types.removesuffix(")")))
     return variants
+
+
+_NAME = re.compile(r"(?<![\w.])[A-Z]\w*")
+# Fields may be plain tuples, of plain tuples, too; named ones were replaced by their names before.
+_PLAIN = r"(?:[^().]|\((?:[^().]|\([^().]*\))*\))*"
+_NAMED_TUPLE = re.compile(rf"[\w.]+\.(\w+)\({_PLAIN}\)")
+
+
+def text_of_list(variants: Iterable[Variant]) -> str:
+    """Return the text of a list, with each named tuple once."""
+    names: dict[str, str] = {}
+
+    def name_of(match: re.Match[str]) -> str:
+        if match[0] not in names:
+            of_class = [name for name in names.values() if name.partition("_")[0] == match[1]]
+            number = f"_{len(of_class) + 1}" if of_class else ""
+            names[match[0]] = f"{match[1]}{number}"
+        return names[match[0]]
+
+    lines = []
+    for variant in variants:
+        types, n_replaced = variant.types, 1
+        while n_replaced:
+            types, n_replaced = _NAMED_TUPLE.subn(name_of, types)
+        lines.append(str(variant._replace(types=types)))
+    tuples = [f"{name} = {text}" for text, name in names.items()]
+    return "\n".join([*tuples, "", *lines, ""])
 
 
 def find_kernel(name: str) -> Any:
@@ -76,60 +112,33 @@ def text_of(kind: Any) -> str:
     return str(kind)
 
 
-_TOKEN = re.compile(r"\s*(const |[\w.]+|\[[^\]]*\]|[(),])")
-
-
 def parse_types(text: str) -> tuple[Any, ...]:
     """Return the Numba types of a list in this notation."""
-    tokens = _TOKEN.findall(text)
-    if "".join(tokens).replace(" ", "") != text.replace(" ", ""):
-        raise ValueError(f"not a list of types: {text!r}")
-    reader = _TypeReader(tokens)
-    return tuple(reader.items(end=None))
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return tuple(_parse_type(part.strip()) for part in parts if part)
 
 
-class _TypeReader:
-    """Recursive descent over the tokens of a list of types."""
+def _parse_type(text: str) -> Any:
+    from numba import types
 
-    def __init__(self, tokens: list[str]) -> None:
-        self._tokens = [*tokens, None]
-        self._at = 0
-
-    def _take(self) -> str | None:
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def items(self, end: str | None) -> list[Any]:
-        """Return the types up to the token ``end``, and skip this token."""
-        found: list[Any] = []
-        while self._tokens[self._at] != end:
-            found.append(self._item())
-            if self._tokens[self._at] == ",":
-                self._at += 1
-        self._at += 1
-        return found
-
-    def _item(self) -> Any:
-        from numba import types
-
-        first = self._take()
-        if first == "(":
-            return types.BaseTuple.from_types(self.items(")"))
-        readonly = first == "const "
-        name = self._take() if readonly else first
-        assert name is not None
-        following = self._tokens[self._at]
-        if following == "(":
-            self._at += 1
-            module, cls = name.rsplit(".", 1)
-            pyclass = getattr(importlib.import_module(module), cls)
-            return types.BaseTuple.from_types(self.items(")"), pyclass)
-        dtype = types.boolean if name == "bool" else getattr(types, name)
-        if following is not None and following.startswith("["):
-            steps = [step.strip() for step in str(self._take())[1:-1].split(",")]
-            layout = "C" if steps[-1] == "::1" else "F" if steps[0] == "::1" else "A"
-            return types.Array(dtype, len(steps), layout, readonly=readonly)
+    if text.endswith(")"):
+        path, _, fields = text[:-1].partition("(")
+        module, _, name = path.rpartition(".")
+        named = (getattr(importlib.import_module(module), name),) if path else ()
+        return types.BaseTuple.from_types(parse_types(fields), *named)
+    name, _, steps = text.removeprefix("const ").partition("[")
+    dtype = types.boolean if name == "bool" else getattr(types, name)
+    if not steps:
         return dtype
+    axes = [axis.strip() for axis in steps[:-1].split(",")]
+    layout = "C" if axes[-1] == "::1" else "F" if axes[0] == "::1" else "A"
+    return types.Array(dtype, len(axes), layout, readonly=text.startswith("const "))
 
 
 # -- recording ----------------------------------------------------------------------------
@@ -208,5 +217,4 @@ def _array_covers(wide: re.Match[str], one: re.Match[str]) -> bool:
 
 
 if __name__ == "__main__":
-    for line in merged(Path(sys.argv[1])):
-        print(line)
+    print(text_of_list(merged(Path(sys.argv[1]))), end="")
