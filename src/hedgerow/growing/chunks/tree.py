@@ -111,13 +111,6 @@ class ChunkTree:
         rounded = self.nodes.scalars[layout.IS_DROPPED_BITS] > 0
         return self.vectors is not None or bool(rounded)
 
-    @property
-    def packed_words(self) -> int:
-        """Numbers that a row has in ``packed``."""
-        if self.vectors is not None:
-            return self._space.sizes.width // 2
-        return 1 + int(self.nodes.scalars[layout.IS_G_APART])
-
     # -- the root -----------------------------------------------------------------------
 
     def begin(self, tree: int, output: int, n_outputs: int) -> int:
