@@ -211,7 +211,8 @@ def bin_entries(
 def spread_entries(
     entries: Entries, place: np.ndarray, default_bin: Any, table: AnyArray, start: int, stop: int
 ) -> None:
-    """Write rows ``start`` to ``stop`` as a dense table; ``place`` is -1 for a column to omit."""
+    """Write rows ``start`` to ``stop`` as a dense table, without features of ``place`` -1."""
+    # ``place`` is the column of each feature, ``default_bin`` the value that is not recorded.
     width = np.uint64(table.shape[1])
     for i in range(np.uint64(stop - start)):
         for k in range(width):
