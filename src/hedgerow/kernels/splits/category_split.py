@@ -22,6 +22,9 @@ With few categories each one is tried against all others instead, without these 
 
 Missing values are one more category.  Bins without rows in the node (and
 missing values, if the node has none) go with the larger part.
+
+A pair of ``rules`` is those of the set, with its penalty, and those of leaf values.  If ``draw``
+is not negative, only the divisions that this random number selects are tried.
 """
 
 from __future__ import annotations
@@ -170,7 +173,6 @@ def score_within(
     bounds: LeafBounds,
 ) -> float:
     """Return the score of a split with restricted leaf values, or -inf if a side is too small."""
-    # ``rules`` are those of the set, with its penalty, and those of leaf values.
     score = score_sides(side.g, side.h, side.n, node, units, rules[0])
     if score < 0.0:
         return -np.inf
@@ -240,7 +242,6 @@ def scan_order(
     """Find the best cut from one end of the order: its score and the number of groups before it."""
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
-    # With ``draw`` >= 0 the scan tries only the cut that this random number selects.
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
     best, taken = -np.inf, np.int64(0)
     g, h, n, passed = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -278,8 +279,7 @@ def find_set(
     """Find the best set of the bins at ``histograms[at:at + stride]``: score, start and stop."""
     # Start and stop are a range of the sorted groups, which is empty if there is no set.  Only the
     # first ``filled`` bins and the last one can have rows.  :func:`complete_set` makes the split
-    # from ``scratch`` (``CATEGORY_SCRATCH``, ``SCRATCH_SIZE``).  With ``draw`` >= 0 the search
-    # tries only the divisions that this random number selects.
+    # from ``scratch`` (``CATEGORY_SCRATCH``, ``SCRATCH_SIZE``).
     best, first, last = -np.inf, np.int64(0), np.int64(0)
     n_found = count_bins(histograms, at, filled, stride)
     if n_found < 2:

@@ -6,7 +6,7 @@ vector of leaf weights, and vectors have no order.  The search sorts them by the
 projection on the direction in which they differ most, the first principal component
 (Coppersmith, Hong and Hosking 1999, for classes).  It scores the cuts of this order, or each
 category against all others where there are few, by the sum over the outputs.  Guards,
-groups of small categories and ties are the same as for one output.
+groups of small categories, ties, ``rules`` and ``draw`` are the same as for one output.
 
 ::
 
@@ -176,7 +176,6 @@ def score_set(
     node: VectorNode, n: int, rules: tuple[SplitRules, SplitRules], side: IntArray
 ) -> float:
     """Return the score of a set with restricted leaf values, or -inf if a side is too small."""
-    # ``rules`` are those of the set, with its penalty, and those of leaf values.
     score = score_side(node, n, rules[0], side)
     return restricted_score(score, n, node, rules[1], side) if score >= 0.0 else -np.inf
 
@@ -211,7 +210,6 @@ def scan_vectors(
     """Find the best cut from one end of the order: its score and the number of groups before it."""
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
-    # With ``draw`` >= 0 the scan tries only the cut that this random number selects.
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
     best, taken = -np.inf, np.int64(0)
     n, passed = np.int64(0), np.int64(0)

@@ -78,7 +78,7 @@ def add_column_gains(
     """Add the gain of each cut of a column to every ``WIDTH``-th entry from ``to`` on."""
     # These gains have missing values on the right.  If ``also`` is not 0, the gains with missing
     # values on the left are added ``also`` entries further on.  A cut that does not divide the node
-    # adds nothing.  ``sign`` of the column is 0 unless it is ordered.
+    # adds nothing.
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)

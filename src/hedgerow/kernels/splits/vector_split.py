@@ -27,7 +27,8 @@ one output alone and the same output twice give the same cut.
 If leaf values are smoothed (:mod:`hedgerow.kernels.splits.growth`), each side takes, of each
 output, its value smoothed toward that of the node, and the score of that value.  If columns are
 ordered (:mod:`hedgerow.kernels.splits.monotone`), the values of each output stay within its
-bounds, and a cut of an ordered column counts only if it orders the sides of every output.
+bounds, and a cut of an ordered column counts only if it orders the sides of every output.  The
+``sign`` of other columns is 0.
 
 Outputs differ in their units.  All sums are converted to the largest unit, a power of
 two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
@@ -352,7 +353,6 @@ def search_column(
     best: Split,
 ) -> Split:
     """Return the better of ``best`` and the best cut of one column, in both missing directions."""
-    # ``sign`` of the column is 0 unless it is ordered.
     at, n, filled = node.start + feature * stride, sums.n, node.filled
     scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
     n_missing = np.int64(n[at + absent])

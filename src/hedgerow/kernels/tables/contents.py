@@ -7,9 +7,9 @@ The hash of a row is a sum over its columns, so a column that adds 0 need not be
 Equal numbers have equal hashes in every type: a float counts as the bits of its float64, and an
 integer as those of the float64 that equals it, if there is one.
 
-Tables are as for :func:`hedgerow.kernels.tables.binning.bin_rows`.  A column is left as soon as
-more than ``most`` distinct values are found; they are kept in ``slots``, a hash table of
-``N_SLOTS`` values that are missing at first.
+``values`` are as in :mod:`hedgerow.kernels.tables.binning`.  A column is left as soon as more than
+``most`` distinct values are found (-1: it is not looked at); they are kept in ``slots``, a hash
+table of ``N_SLOTS`` values that are missing at first.
 """
 
 from __future__ import annotations
