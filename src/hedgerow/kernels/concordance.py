@@ -2,6 +2,12 @@
 
 Rows enter a tree of partial sums (Fenwick 1994) by the rank of their risk, from the
 latest time to the earliest, so the tree holds the rows that outlive the next one.
+
+Glossary
+--------
+rank    int64 (n_rows,): rank of the risk, from 1; equal risks have equal ranks
+rows    int64: rows ascending in time; ``starts`` is the start of the rows of each time
+tree    float64 (largest rank + 1,): partial sums of weights, zeros at first
 """
 
 from __future__ import annotations
@@ -39,19 +45,7 @@ def concordant_pairs(
     starts: IntArray,
     tree: FloatArray,
 ) -> tuple[float, float]:
-    """Return the weight of the pairs in the right order (ties: half), and of comparable pairs.
-
-    Parameters
-    ----------
-    rank : int64 (n_rows,)
-        Rank of the risk, from 1; equal risks have equal ranks.
-    event : bool (n_rows,)
-    weight : float64 (n_rows,)
-    rows, starts : int64
-        Rows ascending in time, and the start of the rows of each time.
-    tree : float64 (largest rank + 1,)
-        Zeros.
-    """
+    """Return the weight of the pairs in the right order (ties: half), and of comparable pairs."""
     right, total, inside = 0.0, 0.0, 0.0
     for time in range(len(starts) - 2, -1, -1):
         first, stop = starts[time], starts[time + 1]

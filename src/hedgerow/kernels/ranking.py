@@ -17,7 +17,8 @@ ERR      expected reciprocal rank: a reader goes down the list and is satisfied 
 AUC      share of the pairs of rows with different labels that are in the right order;
          equal scores count half.  With labels 0 and 1: area under the curve of the query
 
-A row is relevant if its label is above 0.
+A row is relevant if its label is above 0, and its gain, too.  NDCG and AP of a query without
+relevant rows are 1; AUC of a query whose rows all have the same label is -1.
 """
 
 from __future__ import annotations
@@ -187,12 +188,7 @@ def precision(gain: FloatArray, score: FloatArray, n: int, top: int, kind: int) 
 def expected_reciprocal_rank(
     gain: FloatArray, score: FloatArray, n: int, top: int, largest: float, left: FloatArray
 ) -> float:
-    """Return the ERR of the first ``top`` ranks; ``largest`` exceeds every gain by 1 or more.
-
-    ``left[j]`` becomes the mean over subsets of j + 1 ties of the chance that the reader goes on
-    behind them, an elementary symmetric mean.  It is at most the power of the mean chance
-    (Maclaurin), so that few of them count unless hardly any row is relevant.
-    """
+    """Return the ERR of the first ``top`` ranks; ``largest`` exceeds every gain by 1 or more."""
     total, goes_on, first = 0.0, 1.0, 0
     while first < top:
         stop, mean = end_of_ties(score, first, n), 0.0
@@ -206,6 +202,9 @@ def expected_reciprocal_rank(
         count = min(stop, top) - first
         if mean < 1.0:
             count = min(count, 1 + np.intp(_NEGLIGIBLE / math.log(mean)) if mean > 0.0 else 1)
+        # ``left[j]`` becomes the mean over subsets of j + 1 ties of the chance that the reader goes
+        # on behind them, an elementary symmetric mean.  It is at most the power of the mean chance
+        # (Maclaurin), so that few of them count unless hardly any row is relevant.
         left[:count] = 0.0
         everyone = 1.0
         for number in range(1, stop - first + 1):
@@ -225,10 +224,7 @@ def expected_reciprocal_rank(
 
 @kernel(inner=True)
 def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpace) -> float:
-    """Return the share of pairs with different gains in the right order; -1 if there is none.
-
-    Rows enter a tree of partial sums from the lowest score on, by the rank of their gain.
-    """
+    """Return the share of pairs with different gains in the right order; -1 if there is none."""
     rank, tree, order = space.numbers[2], space.numbers[3][:n], space.order
     sort_descending(gain, n, order, space.spare)
     level, last = 0, math.nan
@@ -238,6 +234,7 @@ def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpac
         last = gain[row]
         rank[row] = level
     sort_descending(score, n, order, space.spare)
+    # Rows enter a tree of partial sums from the lowest score on, by the rank of their gain.
     tree[:] = 0.0
     right, total, stop = 0.0, 0.0, n
     while stop > 0:
@@ -284,24 +281,8 @@ def score_queries(
     space: QuerySpace,
     out: FloatArray,
 ) -> None:
-    """Write the metric of the list of each query, the mean over all orders of ties.
-
-    Parameters
-    ----------
-    kind : int
-        NDCG, AVERAGE_PRECISION, ...
-    most : int
-        Number of ranks that count.
-    queries : QueryRows
-    gain, raw : float64 (n_rows,)
-        Gain, above 0 for relevant rows, and raw score of each row.
-    largest : float
-        For the expected reciprocal rank: 2 to the power of the largest label.
-    space : QuerySpace
-    out : float64 (n_queries,)
-        NDCG and average precision of a query without relevant rows are 1.  AUC of a
-        query whose rows all have the same label is -1.
-    """
+    """Write the metric ``kind`` of the first ``most`` ranks of each query, the mean over ties."""
+    # ``largest``, which only ERR reads, is 2 to the power of the largest label.
     gains, scores = space.numbers[0], space.numbers[1]
     best, of_best = space.numbers[2], space.numbers[3]
     for query in range(len(queries.starts) - 1):

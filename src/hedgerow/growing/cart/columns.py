@@ -95,10 +95,8 @@ def sort_column(values: AnyArray, cells: AnyArray) -> IntArray:
 
 
 def thresholds_between(low: IntArray, high: IntArray, kind: ColumnKind) -> IntArray:
-    """Return keys of the middles between neighbouring values ``low < high``, given as keys.
-
-    ``low <= middle < high`` as keys, however close the values are.
-    """
+    """Return keys of the middles between neighbouring values ``low < high``, given as keys."""
+    # ``low <= middle < high`` as keys, however close the values are.
     if kind == "int":
         return (low & high) + ((low ^ high) >> 1)  # rounded down, without overflow
     below, above = floats_of_keys(low), floats_of_keys(high)
@@ -115,10 +113,7 @@ def node_thresholds(
     first_right: IntArray,
     drawn: FloatArray,
 ) -> IntArray:
-    """Return thresholds of splits whose ranks are given; 0 where there is no numeric split.
-
-    Drawn thresholds are not changed, except in columns of wide integers.
-    """
+    """Return thresholds of splits whose ranks are given; 0 where there is no numeric split."""
     thresholds = np.zeros(len(feature), dtype=np.int64)
     for j in distinct(feature[feature >= 0]):
         keys = data.different[j]
@@ -128,6 +123,7 @@ def node_thresholds(
         thresholds[cut] = thresholds_between(
             keys[last_left[cut]], keys[first_right[cut]], data.kinds[j]
         )
+        # Drawn thresholds are not changed, except in columns of wide integers.
         if data.kinds[j] != "int":
             known = cut[~np.isnan(drawn[cut])]
             thresholds[known] = keys_of_floats(drawn[known])

@@ -142,10 +142,8 @@ def draw_cut(
     columns: Columns, rules: CartRules, work: Work, scratch: Scratch, node: int, found: Found,
     i: int, column: Column, limits: Limits,
 ) -> None:  # fmt: skip
-    """One cut of a feature, at a threshold drawn between its lowest and highest value.
-
-    Missing values go to a side that is drawn.  (Geurts, Ernst and Wehenkel 2006)
-    """
+    """One cut of a feature, at a threshold drawn between its lowest and highest value."""
+    # Missing values go to a side that is drawn (Geurts, Ernst and Wehenkel 2006).
     feature, start = work.chosen[i], column.start
     stop = start + column.n_present
     values = columns.value[columns.value_start[feature] : columns.value_start[feature + 1]]
@@ -187,13 +185,11 @@ def divide_columns(
     first: int,
     last: int,
 ) -> None:
-    """Divide the node's cells of features ``first .. last`` by the flags.
-
-    A feature that is constant here is constant in all nodes below: nobody will
-    read its rows again, and any cells of the node show that it is.
-    """
+    """Divide the node's cells of features ``first .. last`` by the flags."""
     count = table[node, NODE_COUNT]
     for feature in range(first, last):
+        # A feature that is constant here is constant in all nodes below: nobody will read its rows
+        # again, and any cells of the node show that it is.
         if is_constant(columns, table, node, feature):
             continue
         start = feature * columns.n_rows + table[node, NODE_START]
@@ -325,11 +321,8 @@ def run(
     first: int,
     last: int,
 ) -> int:
-    """Grow, or search or divide the columns ``first .. last`` of the node at hand.
-
-    One entry for all, so that the code below it is compiled once.  ``progress``
-    starts as zeros.
-    """
+    """Grow, or search or divide the columns ``first .. last`` of the node at hand."""
+    # One entry for all, so that the code below it is compiled once.  ``progress`` starts as zeros.
     node = progress[AT_NODE]
     if task == SEARCH:
         search_columns(columns, rules, work, scratch, tree, node, found, first, last)

@@ -185,10 +185,8 @@ def _make_tree(room: int, old: Tree | None) -> Tree:
 
 @kernel
 def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int:
-    """Number the nodes in the order of a walk, left children first; how many there are.
-
-    ``todo``, as long as the table, is scratch space.
-    """
+    """Number the nodes in the order of a walk, left children first; return how many there are."""
+    # ``todo``, as long as the table, is scratch space.
     todo[0] = 0
     size, count = 1, 0
     while size > 0:

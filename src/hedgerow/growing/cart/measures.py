@@ -158,11 +158,9 @@ def on_grid(x: float, magic: float) -> float:
 def share_targets(
     samples: Samples, rules: CartRules, work: Work, start: int, stop: int, mass: float
 ) -> tuple[float, float]:
-    """Write shares of the rows of a node; their centre and scale.
-
-    Of several targets each has a centre of its own, and all have one scale, that of the
-    widest.  The deviance of Poisson needs sums of the targets as they are: its centre is 0.
-    """
+    """Write shares of the rows of a node; return their centre and scale."""
+    # Of several targets each has a centre of its own, and all have one scale, that of the widest.
+    # The deviance of Poisson needs sums of the targets as they are: its centre is 0.
     read, n_rows = work.read, len(work.rows)
     width, centre = 0.0, 0.0
     for t in range(rules.n_targets):

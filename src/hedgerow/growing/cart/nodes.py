@@ -103,10 +103,7 @@ def add_node(
     low: float,
     high: float,
 ) -> int:
-    """Append a leaf to the table, measure it, and return its number.
-
-    ``low`` and ``high`` are bounds of its mean.
-    """
+    """Append a leaf with a mean from ``low`` to ``high`` to the table; return its number."""
     node = progress[AT_NODES]
     progress[AT_NODES] = node + 1
     tree.table[node, :] = 0
@@ -129,11 +126,9 @@ def add_node(
 @kernel(inner=True)
 def limits_of(columns: Columns, rules: CartRules, work: Work, tree: Tree, node: int,
               feature: int) -> Limits:  # fmt: skip
-    """Return the limits on the sides of a node's split, in units of the shares.
-
-    A split of another feature may have means outside of the bounds; its children's values
-    are then put at them.
-    """
+    """Return the limits on the sides of a node's split, in units of the shares."""
+    # A split of another feature may have means outside of the bounds; its children's values are
+    # then put at them.
     if rules.is_monotone == 0 or columns.sign[feature] == 0:
         return Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
     centre, scale = work.totals[-2], work.totals[-1]
@@ -154,15 +149,12 @@ def is_constant(columns: Columns, table: IntArray, node: int, feature: int) -> b
 def choose_features(
     columns: Columns, rules: CartRules, work: Work, table: IntArray, node: int
 ) -> int:
-    """Write the features that a node may be split by, ascending; their number.
-
-    Features are drawn until ``max_features`` have been, and one of them at
-    least is not constant.
-    """
+    """Write the features that a node may be split by, ascending; return their number."""
     n_features, chosen = columns.n_features, work.chosen
     for j in range(n_features):
         chosen[j] = j
     n_chosen = np.int64(0)
+    # Features are drawn until ``max_features`` have been, and one of them at least is not constant.
     for drawn in range(n_features):
         if drawn >= rules.max_features and n_chosen > 0:
             break

@@ -143,10 +143,7 @@ def sums_of_parts(counts: IntArray) -> IntArray:
 
 
 def gather_counts(exchange: Exchange, counts: IntArray, of_sample: IntArray) -> IntArray:
-    """Replace the counts of the threads of this rank by those of all ranks, in part 0.
-
-    Return the sum of ``of_sample`` over all ranks.
-    """
+    """Put the counts of all ranks in part 0; return the sum of ``of_sample`` over all ranks."""
     most = counts[:, :, OF_MOST].max(axis=1)
     parts = [part.reshape(-1) for part in (most, sums_of_parts(counts), of_sample)]
     ends = np.cumsum([len(part) for part in parts])[:-1]

@@ -186,11 +186,8 @@ class ChunkGrower:
         self._nodes.set_rate(rate)
 
     def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` on the gradients at the raw scores.
-
-        It is for ``output``, or with vectors for all outputs.  The raw scores of its rows are
-        updated if ``adds_scores``.
-        """
+        """Grow tree number ``tree`` for ``output``, or with vectors for all outputs."""
+        # The raw scores of its rows are updated if ``adds_scores``.
         passes_before, sent_before, traffic = self._n_passes, self._exchange.sent, Traffic()
         self.traffic.append(traffic)
         n_in_turn = self._fit.objective.n_outputs // self._n_parts
@@ -221,11 +218,9 @@ class ChunkGrower:
         return np.asarray(weights[rows])
 
     def leaf_segments(self) -> tuple[RowArray, IntArray, IntArray]:
-        """Return the rows of this rank by leaf of the last tree: rows, leaves, starts.
-
-        As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of their
-        nodes, and of several ranks some may have leaves without rows.
-        """
+        """Return the rows of this rank by leaf of the last tree: rows, leaves, starts."""
+        # As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of
+        # their nodes, and of several ranks some may have leaves without rows.
         leaves = self._nodes.leaves
         parts, counts = [np.zeros(0, dtype=np.uint32)], [np.zeros(len(leaves), dtype=np.int64)]
         for work in self._work:
@@ -328,11 +323,8 @@ class ChunkGrower:
         prepare: Callable[[ChunkWork, Lead], None] | None = None,
         numbers: Sequence[int] | None = None,
     ) -> None:
-        """Visit chunks (default: all): prepare each and give the orders for it.
-
-        ``uses`` is what the pass reads of the store; None: only arrays of all rows.  The histograms
-        of the plan are put together at the end.
-        """
+        """Visit chunks (default: all), prepare and give the orders; put histograms together."""
+        # ``uses`` is what the pass reads of the store; None: only arrays of all rows.
         self._n_passes += uses is not None
 
         def do(work: ChunkWork, lead: Lead) -> None:
@@ -444,10 +436,8 @@ class ChunkGrower:
         return self._exchange.sums(sums.sum(axis=1))
 
     def _measure(self, building: Building, output: int) -> IntArray:
-        """Compute gradients with the current units, and the root's histogram, size and sums.
-
-        What all ranks have measured is in the counts then.
-        """
+        """Compute gradients with the current units, and the root's histogram, size and sums."""
+        # What all ranks have measured is in the counts then.
 
         def prepare(work: ChunkWork, lead: Lead) -> None:
             where = self._team.where

@@ -39,10 +39,8 @@ Tally = Callable[[int, int], None]
 def narrow_to_digit(
     sampler: Sampler, tallies: IntArray, level: int, n_rows: int, found: IntArray, scalars: IntArray
 ) -> None:
-    """Add a digit to those in ``found``; with the last one the choice is known.
-
-    ``tallies`` are those of all ranks, int64 (ranks, levels, 2, cells), and ``n_rows`` all rows.
-    """
+    """Add a digit to those in ``found``; with the last one the choice is known."""
+    # ``tallies`` are those of all ranks, int64 (ranks, levels, 2, cells), and ``n_rows`` all rows.
     goal = goal_of(sampler, n_rows)
     below = found[2]
     if level == 0:

@@ -18,10 +18,8 @@ from hedgerow.growing.chunks.work import ChunkWork
 def rows_of_nodes(
     work: ChunkWork, segments: np.ndarray, nodes: IntArray, n_pieces: int
 ) -> tuple[RowArray, IntArray]:
-    """Return the places of the rows of some nodes in a chunk, and the starts of the nodes.
-
-    ``segments`` are those of all chunks.  The second is int64 (len(nodes) + 1,).
-    """
+    """Return the places of the rows of some nodes in a chunk, and the starts of the nodes."""
+    # ``segments`` are those of all chunks.
     first = work.number * n_pieces
     own = segments[nodes, first : first + n_pieces]
     starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)

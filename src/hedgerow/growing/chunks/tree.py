@@ -149,10 +149,8 @@ class ChunkTree:
         return False
 
     def check_words(self, sums: IntArray, n_rows: int) -> bool:
-        """Check the words of several outputs; whether they were right.
-
-        ``sums`` are those of ``|g|`` and h of each output: int64 (n_outputs, 2).
-        """
+        """Check the words of several outputs; return whether they were right."""
+        # ``sums`` are those of ``|g|`` and h of each output: int64 (n_outputs, 2).
         if self.vectors is None:
             return True
         outputs = self.vectors.outputs
@@ -305,11 +303,9 @@ class ChunkTree:
     # -- the end ------------------------------------------------------------------------
 
     def finish(self, leaf_sums: IntArray | None) -> GrownTree:
-        """Return the finished tree.
-
-        ``leaf_sums`` are the exact ones of each part, int64 (parts, n_leaves, 2); None:
-        histograms have them.
-        """
+        """Return the finished tree."""
+        # ``leaf_sums`` are the exact ones of each part, int64 (parts, n_leaves, 2); None:
+        # histograms have them.
         if self.vectors is None:
             return self._finished(self.nodes.finish(None if leaf_sums is None else leaf_sums[0]))
         assert leaf_sums is not None

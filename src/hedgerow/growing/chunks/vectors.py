@@ -28,10 +28,8 @@ OF_TREE = [layout.IS_TREE, layout.IS_ROUND, layout.IS_N_COLUMNS]
 def make_vectors(
     nodes: SpeculativeTree, params: BoostParams, sums: Sums, n_outputs: int, n_threads: int
 ) -> layout.Vectors:
-    """Return arrays for trees of ``n_outputs`` outputs; the tree then has the scalars of the first.
-
-    ``n_threads`` is the number of threads, or that of ranks if it is larger.
-    """
+    """Return arrays for trees of ``n_outputs`` outputs; the tree gets the first one's scalars."""
+    # ``n_threads`` is the number of threads, or that of ranks if it is larger.
     if follows_gradients(params):
         scale = np.float64(scale_of_vectors(params, n_outputs))
         nodes.scalars[layout.IS_UNIT_SCALE] = scale.view(np.int64)
@@ -81,10 +79,8 @@ def check_rows(n_rows: int) -> None:
 def finish_vectors(
     nodes: SpeculativeTree, outputs: layout.Outputs, leaf_sums: IntArray
 ) -> tuple[layout.Tree, FloatArray]:
-    """Return the nodes that the tree takes, and the values of all outputs: (n_nodes, n_outputs).
-
-    ``leaf_sums`` are the exact sums of the leaves, int64 (n_outputs, n_leaves, 2).
-    """
+    """Return the nodes that the tree takes, and the values of all outputs: (n_nodes, n_outputs)."""
+    # ``leaf_sums`` are the exact sums of the leaves, int64 (n_outputs, n_leaves, 2).
     tree, options = nodes.taken()
     n_nodes, n_outputs = len(tree.table), len(outputs.scalars)
     own, vectors = outputs.vectors[nodes.found], np.empty((n_nodes, n_outputs))

@@ -75,10 +75,7 @@ class CompiledGrower(ABC):
         self._state = self._state._replace(settings=settings)
 
     def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``.
-
-        The raw scores of its rows are updated if ``adds_scores``.
-        """
+        """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
         self._begin(tree, output)
         self._run()
         return self._copy_tree()

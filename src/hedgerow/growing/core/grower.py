@@ -110,17 +110,11 @@ class TreeGrower(CompiledGrower):
         return make_state(self._matrix, fit, self._n_copies, sums=self._sums)
 
     def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``.
-
-        The raw scores of its rows are updated if ``adds_scores``.
-        """
+        """Grow tree number ``tree`` for ``output``; update the raw scores if ``adds_scores``."""
         return self._with_slopes(super().grow(tree, output), output)
 
     def _with_slopes(self, grown: GrownTree, output: int) -> GrownTree:
-        """Return the last tree (of ``output`` and maybe more), with linear leaves if requested.
-
-        Lines are added to the raw scores if ``adds_scores``.
-        """
+        """Return the last tree (of ``output`` and maybe more), with linear leaves if requested."""
         if self._slopes is None:
             return grown
         quantized, outputs = self._line_outputs(len(grown.value))
@@ -155,10 +149,7 @@ class TreeGrower(CompiledGrower):
         return TreeJoiner(self._state, self._finish, n_rounds, train, unseen, self._slopes)
 
     def grow_rounds(self, first: int, n_rounds: int, joiner: TreeJoiner) -> list[GrownTree]:
-        """Grow the trees of rounds ``first``, ``first + 1``, ... and join them to the fit.
-
-        All raw scores are updated, as if :meth:`grow` had grown each tree.
-        """
+        """Grow the trees of rounds, join them to the fit, and update all raw scores."""
         n_outputs = len(self._state.loss_data.raw)
         joiner.begin(n_rounds)
         with self._histograms():
@@ -238,11 +229,9 @@ def make_state(
     cell_bytes: int | None = None,
     sums: SumsPool | None = None,
 ) -> layout.State:
-    """Allocate everything that the compiled stages use.
-
-    With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
-    With a pool they are its, and lent to no grower until a tree grows.
-    """
+    """Allocate everything that the compiled stages use."""
+    # With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
+    # With a pool they are its, and lent to no grower until a tree grows.
     params, n_threads = fit.params, fit.n_threads
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, matrix.n_rows)

@@ -73,11 +73,9 @@ def start_state(
     tile_cells: int,
     padding: int,
 ) -> layout.State:
-    """Allocate what all trees need.
-
-    Bins, columns, histograms and the arrays of special trees are empty: the caller adds those that
-    its trees use.
-    """
+    """Allocate what all trees need."""
+    # Bins, columns, histograms and arrays of special trees are empty: the caller adds those that
+    # its trees use.
     params, n_threads = fit.params, fit.n_threads
     n_rows, n_features = fit.raw.shape[1], len(options.features)
     max_leaves, constant = most_leaves(params, n_rows), fit.constant_hessian
@@ -143,22 +141,17 @@ def settings_of(
 
 
 def newton_limit(params: BoostParams, objective: Objective, rate: float) -> float:
-    """Return the limit on the Newton steps of leaves; infinite without one.
-
-    It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.  ``rate`` is
-    the learning rate of a round.
-    """
+    """Return the limit on the Newton steps of leaves; infinite without one."""
+    # It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.
     if params.max_delta_step > 0.0:
         return math.inf
     return longest_step(objective, params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
 
 
 def limit_in_grower(params: BoostParams, objective: Objective) -> float:
-    """Return the limit on steps that growers apply themselves; infinite if the training loop does.
-
-    The loop does where a step is not final: leaves have lines, a line search follows, or the rate
-    of the next round is not known.
-    """
+    """Return the limit on steps that growers apply; infinite if the training loop does."""
+    # The loop does where a step is not final: leaves have lines, a line search follows, or the rate
+    # of the next round is not known.
     if params.linear_leaves or params.leaf_estimation == "line_search":
         return math.inf
     if params.num_parallel_tree > 1 or not is_number(params.learning_rate):

@@ -96,10 +96,7 @@ def choose_columns(
 
 @kernel
 def pack_terms(terms: LeafTerms, n_nodes: int, slopes: Slopes) -> int:
-    """Write the terms of ``n_nodes`` lines one after the other, without terms whose slope is 0.
-
-    Return the number of terms.
-    """
+    """Write the terms of lines one after the other, without slopes of 0; return their number."""
     n, one = np.uint64(0), np.uint64(1)
     slopes.start[0] = 0
     for node in range(np.uint64(n_nodes)):
@@ -281,10 +278,7 @@ def terms_of_outputs(n_nodes: int, n_outputs: int) -> list[LeafTerms]:
 def terms_of_tree(
     table: IntArray, usable: npt.NDArray[np.uint8], n_outputs: int
 ) -> tuple[list[LeafTerms], IntArray]:
-    """Return the terms of all nodes with their columns, and how many rows each leaf has.
-
-    There are terms for each output, which have the same columns.
-    """
+    """Return the terms of all nodes for each output, and how many rows each leaf has."""
     terms, space = terms_of_outputs(len(table), n_outputs), leaf_space(len(table))
     choose_columns(table, len(table), usable, space, terms[0])
     return terms, space.count
@@ -303,10 +297,8 @@ def bounds_of(constraints: Constraints, n_nodes: int) -> FloatArray | None:
 
 
 def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> FloatArray:
-    """Return what the terms of each node may add, so that nodes keep to their bounds.
-
-    Bounds keep the leaves on one side of a monotone split below those on the other.
-    """
+    """Return what the terms of each node may add, so that nodes keep to their bounds."""
+    # Bounds keep the leaves on one side of a monotone split below those on the other.
     if bounds is None:
         return _ANY_ROOM
     ends = rate * bounds

@@ -196,10 +196,8 @@ _NODES_AT_ONCE = 4096
 
 
 def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
-    """Return the nodes of the trees in the same order, in as few pieces as possible.
-
-    Vectors and slopes are those of the trees: pieces have none.
-    """
+    """Return the nodes of the trees in the same order, in as few pieces as possible."""
+    # Vectors and slopes are those of the trees: pieces have none.
     some = [tree for tree in trees if isinstance(tree, TreeOfTable)]
     if (
         not some
@@ -278,10 +276,7 @@ def add_vectors(
     scores: FloatArray,
     n_threads: int,
 ) -> None:
-    """Add a tree with vector leaves to the scores of all outputs, in one walk.
-
-    ``scores`` have shape (n_outputs, n_rows).
-    """
+    """Add a tree with vector leaves to the scores (n_outputs, n_rows), in one walk."""
     assert tree.vectors is not None
     ends, numbers = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
     _add_values(tree.steps(), numbers, matrix, rows, ends, n_threads)
@@ -302,10 +297,7 @@ def add_lines(
     scores: FloatArray,
     n_threads: int,
 ) -> None:
-    """Add a tree with linear leaves in the ``numbers`` of the rows.
-
-    ``scores`` have shape (n_outputs, n_rows), with the outputs that the tree is for.
-    """
+    """Add a tree with linear leaves in the ``numbers`` of the rows to the scores of its outputs."""
     assert tree.slopes is not None
     # The walk ends at the first line of a leaf.
     ends, node = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)

@@ -81,10 +81,7 @@ def add_values(
     stop: int,
     space: AnyArray,
 ) -> None:
-    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``.
-
-    ``rows`` and ``space`` are as in :func:`~hedgerow.kernels.prediction.traverse.add_tree_scores`.
-    """
+    """Add the tree at place ``first`` of the block to the scores of rows ``start .. stop``."""
     value = block.numbers[NUMBER_VALUE, first : first + n_nodes]
     tree = steps_of(block, first, first + n_nodes, value)
     scores = walked.raw[output]

@@ -119,10 +119,7 @@ def order_histogram(order: IntArray, first_row: int, n_rows: int, place: int) ->
 
 @kernel(inner=True)
 def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
-    """Ask for the division of the rows of a node; ``builds``: and for a histogram.
-
-    That is the smaller child's, if a place is free.
-    """
+    """Ask for the division of the rows of a node; if ``builds``, for a histogram, too."""
     order, counts = ahead.listed[next_order(ahead)], ahead.counts
     order[_COLUMN] = row[NODE_COLUMN]
     order[_START] = row[NODE_START]
@@ -131,6 +128,7 @@ def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
     for w in range(SET_WORDS):
         order[_SET + w] = row[NODE_SET + w]
     ahead.of_parent[parent] = ORDERED
+    # The histogram is the smaller child's, if a place is free.
     if builds and counts[N_FREE] > 0:
         counts[N_FREE] -= 1
         place = ahead.free[counts[N_FREE]]
@@ -205,10 +203,7 @@ def order_likely(
 
 @kernel(inner=True)
 def place_blocks(orders: IntArray, per_block: int) -> tuple[int, int, int]:
-    """Number the blocks; how many divide, how many add up, and how many the largest node has.
-
-    ``orders`` are rows of the list.
-    """
+    """Number the blocks; return how many divide, how many add up, and the most of a node."""
     n_blocks, n_adding, most = np.int64(0), np.int64(0), np.int64(0)
     for k in range(len(orders)):
         own = n_parts(orders[k, _COUNT], ROWS_PER_BLOCK)
@@ -232,15 +227,13 @@ def write_orders(words: IntArray, listed: IntArray, first: int, n: int, per_bloc
 
 @kernel(inner=True)
 def rows_per_block(orders: IntArray, gpu: GpuCommands) -> int:
-    """Return the number of rows that a block adds to a histogram.
-
-    No sum may exceed its bits; else, enough blocks for the whole GPU.
-    """
+    """Return the number of rows that a block adds to a histogram."""
     n_rows = np.int64(0)
     for k in range(len(orders)):
         n_rows += orders[k, _N_ROWS]
     most = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, PART_COUNT_BITS]) - 1
     wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
+    # No sum may exceed its bits; else, enough blocks for the whole GPU.
     return min(most, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
 
 
@@ -304,11 +297,9 @@ def divide_batch(
 
 @kernel(inner=True)
 def fetch_histogram(table: IntArray, parent: int, node: int, gpu: GpuCommands) -> None:
-    """Thread 0: wait for the histogram of a node.
-
-    The smaller child of ``parent`` may have been ordered; -1: it has not.  Spare places take
-    turns: other threads may still read the one before.
-    """
+    """Thread 0: wait for the histogram of a node."""
+    # The smaller child of ``parent`` may have been ordered; -1: it has not.  Spare places take
+    # turns: other threads may still read the one before.
     ahead, place = gpu.ahead, np.int64(ORDERED)
     if parent >= 0:
         place = ahead.of_parent[parent]

@@ -270,11 +270,9 @@ class RowsOnGpu:
 
 
 def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
-    """Return the input of a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`).
-
-    One output: one word of each row or two, in the same sums; each tree says how they are packed.
-    Several: each output has sums of its own, and behind them are the numbers of rows.
-    """
+    """Return the input of a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`)."""
+    # One output: one word of each row or two, in the same sums; each tree says how they are packed.
+    # Several: each output has sums of its own, and behind them are the numbers of rows.
     n_cells, n_rows = matrix.n_columns * matrix.stride, matrix.n_rows
     if state.vectors.used == 0:
         return np.array([[word, word * n_rows, 0, n_cells, 0, 0, 0] for word in range(2)])

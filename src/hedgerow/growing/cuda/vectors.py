@@ -43,11 +43,9 @@ def take_vectors(
     sums: Sums,
     gpu: GpuCommands,
 ) -> None:
-    """Copy the columns ``span`` of a histogram that was fetched to cell ``to`` and those behind.
-
-    All bins of a column are counted, as on the processor: a search looks at those without rows,
-    too.  After an error all are empty, and no split is found.
-    """
+    """Copy the columns ``span`` of a histogram that was fetched to cell ``to`` and those behind."""
+    # All bins of a column are counted, as on the processor: a search looks at those without rows,
+    # too.  After an error all are empty, and no split is found.
     ahead, last_part = gpu.ahead, gpu.n_parts[0] - 1
     n_outputs, works = last_part + sums.constant, gpu.status[0] == 0
     first = ahead.of_node[node] * ahead.n_cells

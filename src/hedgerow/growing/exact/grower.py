@@ -120,10 +120,8 @@ def thresholds_between(
 
 
 def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
-    """``(below + above) / 2`` in the type of the values, as XGBoost has it.
-
-    Between neighbours that is rounded to one of them: it has to be the lower one.
-    """
+    """``(below + above) / 2`` in the type of the values, as XGBoost has it."""
+    # Between neighbours that is rounded to one of them: it has to be the lower one.
     with np.errstate(over="ignore", invalid="ignore"):
         middle = (below + above) * below.dtype.type(0.5)
     lower, upper = below.astype(np.float64), above.astype(np.float64)

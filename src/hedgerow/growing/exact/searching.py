@@ -77,10 +77,8 @@ def note_cut(
     left: NodeSums,
     n_rows: int,
 ) -> None:
-    """Note the best cut of a node of ``n_rows`` rows.
-
-    ``cut`` is its column, the rows with a value before it, and all rows with a value.
-    """
+    """Note the best cut of a node of ``n_rows`` rows."""
+    # ``cut`` is its column, the rows with a value before it, and all rows with a value.
     column, n_before, n_present = cut
     apart = np.int64(0)
     if score >= 0.0 and missing_left == 0:
@@ -102,10 +100,9 @@ def search_columns(
     constraints: Constraints,
     sorted_columns: Sorted,
 ) -> ExactSplit:
-    """Return the best cut of a node in columns ``span``; ``place``: child (0, 1), number and slot.
-
-    ``aim`` are its sums and what limits its cuts.
-    """
+    """Return the best cut of a node in columns ``span``."""
+    # ``place`` is the child (0, 1), the number and the slot; ``aim`` its sums and what limits its
+    # cuts.
     child, node, slot = place
     lists, choice = sorted_columns.lists, sorted_columns.choice
     quantized, buffers, (sums, limits, _) = state.rows.quantized, lists.cuts, aim

@@ -72,10 +72,7 @@ def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:
 
 
 def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
-    """1 and -1 for columns that predictions rise and fall with, by names or positions.
-
-    None where nothing is asked.
-    """
+    """Return 1 and -1 for columns that predictions rise and fall with; None if there are none."""
     signs = _by_column(given, name, schema, 0, read_direction)
     return signs if signs is not None and any(signs) else None
 

@@ -31,25 +31,7 @@ _NAME = "forced_splits"
 
 
 def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
-    """Return the splits in preorder: a parent before its children.
-
-    Parameters
-    ----------
-    forced : dict, path of a JSON file, None, or what this function returns
-    schema : Schema
-        Of the training table.
-
-    Returns
-    -------
-    tuple of (column, threshold, number on the left or -1, number on the right or -1), or None
-
-    Raises
-    ------
-    ParameterError
-        For another form, a column that is not there or holds categories, and a threshold
-        that is no number.
-    DataError
-        If the file cannot be read.
+    """Return the splits in preorder: column, threshold, numbers of the children or -1.
 
     Examples
     --------
@@ -84,16 +66,6 @@ def read_forced_splits(forced: Any, schema: Schema) -> Splits | None:
 
 def splits_of_levels(splits: Splits | None, schema: Schema) -> Splits | None:
     """Return the splits as a chain, one split for each level of a symmetric tree.
-
-    Parameters
-    ----------
-    splits : what :func:`read_forced_splits` returns
-    schema : Schema
-
-    Raises
-    ------
-    ParameterError
-        If two nodes of a level ask for different splits.
 
     Examples
     --------

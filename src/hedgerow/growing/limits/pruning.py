@@ -73,10 +73,7 @@ def replay(branches: Branches, node: int) -> None:
 
 @kernel(inner=True)
 def count_branches(branches: Branches) -> None:
-    """Compute risk and leaves of all branches, and run the first tournament.
-
-    Leaf after leaf, each added to all above it.
-    """
+    """Compute risk and leaves of all branches, leaf by leaf, and run the first tournament."""
     left, parent = branches.left, branches.parent
     for node in range(len(left)):
         branches.leaves[node] = 0
@@ -107,11 +104,8 @@ def count_branches(branches: Branches) -> None:
 def prune_steps(
     branches: Branches, most: float, alphas: FloatArray, risks: FloatArray, todo: IntArray
 ) -> int:
-    """Prune while alpha is at most ``most``; the number of states, the first one included.
-
-    ``alphas`` and ``risks`` have room for one more than inner nodes, ``todo``
-    for all nodes.
-    """
+    """Prune while alpha is at most ``most``; return the number of states, the first included."""
+    # ``alphas`` and ``risks`` have room for one more than inner nodes, ``todo`` for all nodes.
     count_branches(branches)
     alphas[0], risks[0] = 0.0, branches.branch_risk[0]
     n_states = np.int64(1)

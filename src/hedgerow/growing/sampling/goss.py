@@ -98,12 +98,10 @@ def take_goss(
     first_row: int,
     place: tuple[int, int],
 ) -> int:
-    """Mark the rows in the sample, ``ties`` at the threshold for sure; their number.
-
-    The unit being that of the others, which stand for several rows each, it is
-    the numbers of the rows kept for sure that are scaled.  No branch depends on
-    chance, so that rows go side by side.
-    """
+    """Mark the rows in the sample, ``ties`` at the threshold for sure; return their number."""
+    # The unit being that of the others, which stand for several rows each, it is the numbers of the
+    # rows kept for sure that are scaled.  No branch depends on chance, so that rows go side by
+    # side.
     marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
     start, stop = np.uint64(place[0]), np.uint64(place[1])
     two, one = np.uint64(2), np.uint64(1)
@@ -138,10 +136,8 @@ def take_mvs(
     first_row: int,
     place: tuple[int, int],
 ) -> int:
-    """Mark the rows in the sample and scale the numbers of all; how many are marked.
-
-    No branch depends on random values, so that rows are processed in parallel.
-    """
+    """Mark the rows in the sample and scale the numbers of all; return how many are marked."""
+    # No branch depends on random values, so that rows are processed in parallel.
     marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
     two, one = np.uint64(2), np.uint64(1)
     most, before = np.float64(LARGEST), np.uint64(first_row)
@@ -169,10 +165,8 @@ def take_mvs(
 def bring_forward(
     thread: int, team: ThreadTeam, rows: Rows, counts: IntArray, place: tuple[int, int]
 ) -> tuple[int, int]:
-    """Write sampled rows to the front of the row ids, the others behind; where this thread's are.
-
-    As :func:`sample_rows` does, but from marks.
-    """
+    """Write sampled rows to the front of the ids, the others behind; return this thread's."""
+    # As :func:`sample_rows` does, but from marks.
     before, total = np.int64(0), np.int64(0)
     for t in range(team.n_threads):
         if t < thread:
@@ -229,10 +223,8 @@ def mark_sample(
     choice: Choice,
     place: tuple[int, int],
 ) -> None:
-    """Replace the keys in ``rows.scratch`` by marks: 1 in the sample, else 0; count the sample.
-
-    Fixed numbers are multiplied by the weights.
-    """
+    """Replace the keys in ``rows.scratch`` by marks: 1 in the sample, else 0; count the sample."""
+    # Fixed numbers are multiplied by the weights.
     stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
     if sampler.method == GOSS:
         threshold, ties = np.int64(choice.threshold), choice.ties
@@ -258,10 +250,8 @@ def choose_rows(
     choice: Choice,
     place: tuple[int, int],
 ) -> None:
-    """Put the rows of the sample, whose keys are in ``rows.scratch``, to the front of the ids.
-
-    Their fixed numbers are multiplied by the weights, and packed.
-    """
+    """Put the rows of the sample, whose keys are in ``rows.scratch``, to the front of the ids."""
+    # Their fixed numbers are multiplied by the weights, and packed.
     mark_sample(thread, team, settings, sampler, rows, counts, scalars, choice, place)
     barrier(team)
     span = bring_forward(thread, team, rows, counts, place)
@@ -328,11 +318,9 @@ def draw_rows(
 
 
 def follows_gradients(params: BoostParams) -> bool:
-    """Return whether the sample depends on the gradients.
-
-    GOSS that keeps no row for sure draws evenly: rows and trees are then, by the
-    same code, those of uniform sampling, except for the unit of g and h.
-    """
+    """Return whether the sample depends on the gradients."""
+    # GOSS that keeps no row for sure draws evenly: rows and trees are then, by the same code, those
+    # of uniform sampling, except for the unit of g and h.
     return params.sampling == "mvs" or (params.sampling == "goss" and params.goss_top_rate > 0.0)
 
 

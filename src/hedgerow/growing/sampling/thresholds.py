@@ -67,17 +67,15 @@ def keys_of_mvs(
     start: int,
     stop: int,
 ) -> None:
-    """Write keys proportional to ``sqrt(g^2 + lambda h^2)``; count and add up by first digit.
-
-    Those that exceed every threshold are cut off.  None is 0: such a row would
-    never be drawn, and so be missing from the sums for good.
-    """
+    """Write keys proportional to ``sqrt(g^2 + lambda h^2)``; count and add up by first digit."""
     two, one, shift = np.uint64(2), np.uint64(1), np.uint64(2 * DIGIT_BITS)
     # Two loops: the first one works on vectors of rows, which counting does not allow.
     for i in range(np.uint64(start), np.uint64(stop)):
         g = np.float64(quantized[two * i]) * factors[0]
         h = np.float64(quantized[two * i + one]) * factors[1]
         size = min(np.sqrt(g * g + h * h), np.float64(LARGEST))
+        # Those that exceed every threshold are cut off.  None is 0: such a row would never be
+        # drawn, and so be missing from the sums for good.
         keys[i] = np.uint32(max(np.rint(size), 1.0))
     for i in range(np.uint64(start), np.uint64(stop)):
         key = np.uint64(keys[i])
@@ -87,10 +85,8 @@ def keys_of_mvs(
 
 @kernel(inner=True)
 def mvs_factors(share_: float, counts: IntArray, n_rows: int) -> tuple[float, float]:
-    """Return the factors of |fixed g| and fixed h in keys: equal parts for any means.
-
-    ``mu`` is at most ``2 / share`` of the mean of |g|, which is the largest key.
-    """
+    """Return the factors of |fixed g| and fixed h in keys: equal parts for any means."""
+    # ``mu`` is at most ``2 / share`` of the mean of |g|, which is the largest key.
     g_sum, h_sum = np.int64(0), np.int64(0)
     for t in range(counts.shape[0]):
         g_sum += counts[t, COUNT_G_SUM]
@@ -126,11 +122,9 @@ def tally_digits(
 
 @kernel(inner=True)
 def find_digit(method: int, tallies: IntArray, level: int, found: Found, goal: float) -> Found:
-    """Add the next digit: the largest at which the sample reaches ``goal`` rows.
-
-    A threshold at the least key k of a digit gives GOSS the rows with keys from k
-    on, and MVS besides an expected ``(sum of the keys below k) / k``.
-    """
+    """Add the next digit: the largest at which the sample reaches ``goal`` rows."""
+    # A threshold at the least key k of a digit gives GOSS the rows with keys from k on, and MVS
+    # besides an expected ``(sum of the keys below k) / k``.
     shift = (LEVELS - 1 - level) * DIGIT_BITS
     above, below = found.above, found.below
     for digit in range(CELLS - 1, -1, -1):

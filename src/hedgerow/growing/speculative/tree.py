@@ -143,11 +143,9 @@ class SpeculativeTree:
         return bool(self.scalars[layout.IS_N_SEARCHED] > 0)
 
     def batches(self, most: int) -> Iterator[tuple[IntArray, bool]]:
-        """Yield what to split in each pass, at most ``most`` nodes, until the tree is finished.
-
-        The root must be searched.  Some of the nodes, the first ones, must be split, and their
-        children searched, before the next batch is asked for.
-        """
+        """Yield what to split in each pass, at most ``most`` nodes, until the tree is finished."""
+        # The root must be searched.  Some of the nodes, the first ones, must be split, and their
+        # children searched, before the next batch is asked for.
         max_leaves = int(self.settings.max_leaves)
         depthwise = bool(self.settings.depthwise)
         order = Order(self.arrays, max_leaves, depthwise, self._child_share)
@@ -191,11 +189,9 @@ class SpeculativeTree:
         return constraints._replace(bounds=constraints.bounds[found])
 
     def finish(self, leaf_sums: IntArray | None = None) -> layout.Tree:
-        """Return the nodes that the tree takes, numbered as in growth in memory, with values.
-
-        ``leaf_sums`` are the exact sums of the leaves, int64 (n_leaves, 2), in the order of
-        their numbers; None: the nodes have them.
-        """
+        """Return the nodes that the tree takes, numbered as in growth in memory, with values."""
+        # ``leaf_sums`` are the exact sums of the leaves, int64 (n_leaves, 2), in the order of their
+        # numbers; None: the nodes have them.
         tree, options = self.taken()
         self.set_values(tree, options, leaf_sums, self.scalars)
         return tree

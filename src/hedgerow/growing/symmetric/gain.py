@@ -87,10 +87,8 @@ def gain_of_node(
     choice: IntArray,
     constraints: Constraints,
 ) -> tuple[bool, float]:
-    """Return whether the cut divides node ``number``, from its left sums, and its gain there.
-
-    ``penalty`` as of :func:`split_penalty`.
-    """
+    """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
+    # ``penalty`` as of :func:`split_penalty`.
     node = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     g, h, n = row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT]
     least = rules.min_child_weight

@@ -136,16 +136,13 @@ def open_level(
     settings: Settings, allowed: np.ndarray, level: Level, tree: Tree, scalars: IntArray,
     constraints: Constraints,
 ) -> None:  # fmt: skip
-    """List the nodes of the level and draw its columns.
-
-    A level is also what ``colsample_bynode`` draws for.  A column may split the level if it
-    may split each of its nodes.
-    """
+    """List the nodes of the level and draw its columns, as ``colsample_bynode`` asks."""
     list_nodes(level, tree, scalars[IS_N_JOBS])
     if takes_all(settings, allowed, scalars, constraints):
         return
     order, number = allowed[2], level.counts[LEVEL]
     n = draw_level(settings, level.features, order, number, scalars, constraints)
+    # A column may split the level if it may split each of its nodes.
     for k in range(level.counts[N_NODES]):
         n = keep_permitted(constraints, tree.table, level.nodes[k], order, n)
     n = draw_node(settings, order, n, number, scalars, constraints)
@@ -179,10 +176,7 @@ def choose_cut(
     constraints: Constraints,
     vectors: Vectors | None,
 ) -> None:
-    """Take the cut that is given to the level, or else the best one.
-
-    If neither is worth it the tree is finished.
-    """
+    """Take the cut that is given to the level, or else the best one, or finish the tree."""
     forced = level.counts[FORCED_CUT]
     level.counts[FORCED_CUT] = -1
     if forced >= 0:
@@ -237,11 +231,8 @@ def price_of_vectors(rules: SplitRules, vectors: Vectors) -> float:
 def sum_left(
     histograms: HistogramSums, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
 ) -> tuple[int, int]:
-    """Return the left sums of the chosen cut in a node, and its left rows with and without a value.
-
-    Write the sums to the row of the node.  Return the number of rows on the left that have a
-    value, and of rows without a value on either side.
-    """
+    """Write the left sums of the chosen cut in a node; return its rows with and without a value."""
+    # Returned are the rows on the left that have a value, and those without one on either side.
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     absent = at + stride - 1
     if is_set:
@@ -286,10 +277,9 @@ def write_choice(
     totals: tuple[int, int, int, int],
     bundles: Bundles,
 ) -> None:
-    """Write the bins that go left; ``totals`` are rows of the level.
-
-    All of them, those with a value that go left, those without a value, and all that go left.
-    """
+    """Write the bins that go left."""
+    # ``totals`` are rows of the level: all, those with a value that go left, those without a value,
+    # and all that go left.
     n_rows, present, n_missing, n_left = totals
     feature, last = choice[FOUND_FEATURE], bins.stride - 1
     larger = np.int64(2 * n_left >= n_rows)

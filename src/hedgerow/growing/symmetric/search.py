@@ -128,10 +128,8 @@ def look_at_root(
     bundles: Bundles,
     vectors: NodeSets | None,
 ) -> None:
-    """Note what the tree's rows have in each column, and the orders of the categories.
-
-    ``vectors`` is the root of several outputs.
-    """
+    """Note what the tree's rows have in each column, and the orders of the categories."""
+    # ``vectors`` is the root of several outputs.
     histograms, scratch = place[0], scratch_of(bundles, thread, bins.stride)
     for k in range(span[0], span[1]):
         first, last = members_of(bundles, np.int64(columns[k]))
@@ -194,10 +192,8 @@ def add_node_gains(
     constraints: Constraints,
     bundles: Bundles,
 ) -> None:
-    """Add what every cut of a thread's numeric features gains in one node.
-
-    ``node`` are its sums, their units, and its number.
-    """
+    """Add what every cut of a thread's numeric features gains in one node."""
+    # ``node`` are its sums, their units, and its number.
     histograms = place[0]
     sums, units, number = node
     at, last_bin = lanes[1], lanes[0]
@@ -262,10 +258,8 @@ def add_node_sets(
     constraints: Constraints,
     vectors: NodeSets | None,
 ) -> None:
-    """:func:`add_node_gains` of category columns: a list of all, and which may be used.
-
-    ``vectors`` is the node of several outputs.
-    """
+    """:func:`add_node_gains` of category columns: a list of all, and which may be used."""
+    # ``vectors`` is the node of several outputs.
     histograms, slot_start = place
     sums, units, number = node
     features, stride = columns[0], bins.stride

@@ -169,10 +169,8 @@ def begin_level(
     constraints: Constraints,
     vectors: Vectors | None,
 ) -> int:
-    """Group the thread's columns, set their gains to 0, and return the number of groups.
-
-    The histogram of the first job is there: in the first level, that of the root.
-    """
+    """Group the thread's columns, set their gains to 0, and return the number of groups."""
+    # The histogram of the first job is there: in the first level, that of the root.
     table, bins, columns = state.tree.table, state.bins, state.columns.feature
     if level.counts[LEVEL] == 0:
         start = start_of(level, member(state.tree.batch[0], 0).slot)
@@ -353,10 +351,7 @@ def end_measure(state: State, level: Level, totals: tuple[int, int, int, int]) -
 
 @kernel(inline=True, inner=True)
 def measure_cut(thread: int, state: State, n_slotless: int) -> None:
-    """Thread 0: what the choice sends left in every node, and the bins that go left.
-
-    A histogram that was not kept is built again, by all threads.
-    """
+    """Thread 0: what the choice sends left in every node, and the bins that go left."""
     none, level, constraints = np.int64(0), state.level, state.options.constraints
     table, totals, n_nodes = state.tree.table, (none, none, none, none), level.counts[N_NODES]
     for k in range(n_nodes):
@@ -365,6 +360,7 @@ def measure_cut(thread: int, state: State, n_slotless: int) -> None:
         node = level.nodes[k]
         slot = table[node, NODE_SLOT]
         is_built = slot < 0
+        # A histogram that was not kept is built again, by all threads.
         if is_built:
             slot = state.settings.n_slots
             build_rows(thread, state, node, slot, np.int64(-1))

@@ -88,11 +88,9 @@ def write_part(
 def write_words(
     settings: Settings, outputs: Outputs, place: tuple[int, int], noise: FloatArray
 ) -> None:
-    """Write the words of rows ``place``, output after output for some rows at a time.
-
-    Row after row, each with the places and bits of all outputs, they took an eighth of the time of
-    trees of 26 classes.  ``noise`` is scratch for the random bits of some rows.
-    """
+    """Write the words of rows ``place``, output after output for some rows at a time."""
+    # Row after row, each with the places and bits of all outputs, they took an eighth of the time
+    # of trees of 26 classes.  ``noise`` is scratch for the random bits of some rows.
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
     scalars = outputs.scalars[0]

@@ -86,10 +86,8 @@ def write_sizes(
     quantized: np.ndarray,
     counts: IntArray,
 ) -> None:
-    """Write the sizes of rows ``place`` as the fixed g and h of one output; add them up.
-
-    Sizes that are cut off exceed every threshold, whether they are cut off or not.
-    """
+    """Write the sizes of rows ``place`` as the fixed g and h of one output; add them up."""
+    # Sizes that are cut off exceed every threshold, whether they are cut off or not.
     first, two, one = np.uint64(place[0]), np.uint64(2), np.uint64(1)
     most = np.float64(LARGEST)
     g_sizes, h_sizes = sizes[0], sizes[1]

@@ -108,10 +108,8 @@ def node_of(
     vectors: Vectors,
     constraints: Constraints,
 ) -> VectorNode:
-    """Return a node to be searched.
-
-    ``place`` is its number of rows, where its histogram begins, and its number in the tree.
-    """
+    """Return a node to be searched."""
+    # ``place`` is its number of rows, where its histogram begins, and its number in the tree.
     outputs, trial = vectors.outputs, vectors.trial
     return VectorNode(
         place[1],
@@ -149,11 +147,8 @@ def prepare_node(
     constraints: Constraints,
     table: IntArray,
 ) -> tuple[Limits, float]:
-    """Return the rules of the node, and its score as a leaf.
-
-    Its sums are read off the histogram of ``column``; -1: a thread without columns.  ``table`` has
-    the nodes of the tree.
-    """
+    """Return the rules of the node, and its score as a leaf."""
+    # Its sums are read off the histogram of ``column``; -1: a thread without columns.
     stride = bins.stride
     if column < 0:
         return start_search(node, rules), 0.0
@@ -212,10 +207,8 @@ def search_vector_node(
     vectors: Vectors,
     constraints: Constraints,
 ) -> None:
-    """Find the best split in columns ``span`` of a node.
-
-    ``place`` is the table of nodes, where the node's histogram begins, and its number.
-    """
+    """Find the best split in columns ``span`` of a node."""
+    # ``place`` is the table of nodes, where the node's histogram begins, and its number.
     outputs, trial, stride, best = vectors.outputs, vectors.trial, bins.stride, NO_SPLIT
     table, start, number = place
     at = (table[number, NODE_COUNT], start, number)

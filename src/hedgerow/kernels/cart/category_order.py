@@ -109,10 +109,7 @@ def add_missing(column: Column, rows: Rows, n_classes: int, n_groups: int, scrat
 
 @kernel(inner=True)
 def try_sets(criterion: int, n_classes: int, n_groups: int, least: Least, scratch: Scratch) -> None:
-    """Try all sets of groups without the last; write key 0 for the best set, 1 for the others.
-
-    The sets follow a Gray code: each set differs from the one before in one group.
-    """
+    """Try all sets of groups without the last; write key 0 for the best set, 1 for the others."""
     sums, counts, starts = scratch.sums, scratch.counts, scratch.groups[0]
     trial, keys = scratch.keys[0], scratch.keys[1]
     mass = start_right(sums, n_groups, n_classes, counts)
@@ -122,6 +119,7 @@ def try_sets(criterion: int, n_classes: int, n_groups: int, least: Least, scratc
         g = 0
         while (code >> g) & 1 == 0:
             g += 1
+        # The sets follow a Gray code: each differs from the one before in one group.
         sign = 1.0 if trial[g] == 1.0 else -1.0
         left_mass += shift_group(sums[g], n_classes, counts, sign)
         n_left += np.int64(sign) * (starts[g + 1] - starts[g])
@@ -180,10 +178,8 @@ def try_orders(
 def order_column(
     column: Column, rows: Rows, least: Least, criterion: int, n_classes: int, scratch: Scratch
 ) -> Column:
-    """Write the column with its categories in a good order to ``scratch.ordered``; return it.
-
-    The ranks of present cells are the positions of their groups in that order.
-    """
+    """Write the column with its categories in a good order to ``scratch.ordered``; return it."""
+    # The ranks of present cells are the positions of their groups in that order.
     n_groups = gather_groups(column, rows, n_classes, scratch)
     sums, keys = scratch.sums, scratch.keys[1]
     if n_classes <= 2:

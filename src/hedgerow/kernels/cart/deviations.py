@@ -1,4 +1,9 @@
-"""Split search of a single tree by absolute deviations from medians; see ``search``."""
+"""Split search of a single tree by absolute deviations from medians; see ``search``.
+
+Rows have a place in the order of their heights.  ``heights`` are those of the places, and ``share``
+of a row is its mass times its height.  A Fenwick tree of masses and shares (``heap``, float64 of
+2 * n_rows + 2 zeros at first) finds the median in O(log n) per row.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +30,7 @@ def add_to_heap(heap: FloatArray, n_places: int, place: int, mass: float, share:
 def deviation(
     heap: FloatArray, n_places: int, heights: FloatArray, mass: float, share: float
 ) -> float:
-    """Return the sum of ``mass * |height - median|`` over the rows in the tree.
-
-    Parameters
-    ----------
-    heights : float64
-        Height at each position.
-    mass, share : float
-        Sums over all rows in the tree.
-    """
+    """Return the sum of ``mass * |height - median|`` over the rows in the tree."""
     places = np.uint64(n_places)
     step = _ONE
     while step + step <= places:
@@ -86,11 +83,8 @@ def scan_deviations(
     heights: FloatArray,
     scratch: Scratch,
 ) -> tuple[float, int]:
-    """Find the best cut by absolute deviations from the medians, like :func:`scan_shares`.
-
-    One pass forward handles the left sides and one pass backward the right sides.  A
-    Fenwick tree finds the median in O(log n) per row.
-    """
+    """Find the best cut by absolute deviations from the medians, like :func:`scan_shares`."""
+    # One pass forward handles the left sides and one pass backward the right sides.
     left_deviations(column, rows, missing_left, heights, scratch)
     cells, heap = column.cells, scratch.heap
     n = column.n_present + column.n_missing
@@ -172,21 +166,7 @@ def prefix_deviations(
     heap: FloatArray,
     errors: FloatArray,
 ) -> None:
-    """Write to ``errors[i]`` the deviation of the first i + 1 rows from their median.
-
-    Parameters
-    ----------
-    place : int64, one per row
-        Position of the row in the order of heights.
-    mass, share : float64, one per row
-        ``share`` is mass times height.
-    heights : float64
-        Height at each position.
-    heap : float64 (2 * n_rows + 2,)
-        Scratch space of zeros.
-    errors : float64, one per row
-        Written.
-    """
+    """Write to ``errors[i]`` the deviation of the first i + 1 rows from their median."""
     n = len(place)
     total_mass = total_share = 0.0
     for i in range(n):

@@ -40,12 +40,9 @@ _SERIES = tuple(2.0 / (2 * k + 1) for k in range(11))
 
 @kernel(inline=True)
 def logarithm(x: float) -> float:
-    """Return the natural logarithm of a normal number > 0, with the same bits on every machine.
-
-    ``x = 2^e m`` with m near 1, and ``log m = 2 artanh((m - 1) / (m + 1))`` by
-    its series; the largest error is about one unit in the last place of
-    ``max(1, |log x|)``.
-    """
+    """Return the natural logarithm of a normal number > 0, with the same bits on every machine."""
+    # ``x = 2^e m`` with m near 1, and ``log m = 2 artanh((m - 1) / (m + 1))`` by its series; the
+    # largest error is about one unit in the last place of ``max(1, |log x|)``.
     bits = bits_of_float(x)
     exponent = np.float64((bits >> 52) - 1023)
     m = float_of_bits((bits & _MANTISSA) | _ONE_BITS)

@@ -18,7 +18,9 @@ flag      1 for the rows that go left
     n_first            3   4      6   7            cuts (7: present | missing)
 
 A node with missing values is scanned twice, with missing values on the right and
-then on the left; among equal scores the first one wins.
+then on the left; among equal scores the first one wins.  Scans get the ``totals`` of the node,
+float64: its mass, then the sum of its shares (of each target), then the class counts.  They return
+the score and ``n_first`` of a cut that exceeds ``best``, or ``best`` and -1.
 """
 
 from __future__ import annotations
@@ -170,23 +172,7 @@ def scan_shares(
     criterion: int,
     limits: Limits,
 ) -> tuple[float, int]:
-    """Find the best cut by sums of shares: squared error, Poisson, and Gini with two classes.
-
-    Where more than half of the cells have the first rank, as in most columns of
-    counts and flags, their sum is the total minus the sum of the other cells.
-
-    Parameters
-    ----------
-    totals : float64
-        Mass of the node, then sum of its shares.
-    best : float
-        Score that a cut must exceed.
-
-    Returns
-    -------
-    score, n_first
-        ``best`` and -1 if no cut is better.
-    """
+    """Find the best cut by sums of shares: squared error, Poisson, and Gini with two classes."""
     cells, share, mass = column.cells, rows.share, rows.mass
     weighted = len(mass) > 0
     total = column.n_present + column.n_missing
@@ -202,6 +188,8 @@ def scan_shares(
     all_mass, all_share = totals[0], totals[1]
     lowest, highest = least.rows - before, total - least.rows - before
     begin = np.int64(0)
+    # Where more than half of the cells have the first rank, as in most columns of counts and
+    # flags, their sum is the total minus the sum of the other cells.
     if n_cuts > 0 and rank_of(cells[start]) == rank_of(cells[start + column.n_present // 2]):
         end = first_of_other_rank(cells, start, stop, rank_of(cells[start]))
         rest = sum_shares(cells, rows, end - 1, stop if missing_left == 1 else start + total)
@@ -234,10 +222,8 @@ def scan_shares(
 def move_row(
     criterion: int, n_classes: int, counts: FloatArray, k: int, mass: float
 ) -> tuple[float, float]:
-    """Move a row of class k to the left; return the changes of both sides' sums of terms.
-
-    A term is the square of a class count (Gini) or ``x log x`` of it (entropy).
-    """
+    """Move a row of class k to the left; return the changes of both sides' sums of terms."""
+    # A term is the square of a class count (Gini) or ``x log x`` of it (entropy).
     left, right = counts[k], counts[n_classes + k]
     counts[k] = left + mass
     counts[n_classes + k] = right - mass
@@ -278,11 +264,7 @@ def scan_counts(
     n_classes: int,
     counts: FloatArray,
 ) -> tuple[float, int]:
-    """Find the best cut by class counts, like :func:`scan_shares`; ``totals[2:]`` are the counts.
-
-    Running sums of terms take O(1) per row.  They accumulate rounding errors, so a cut
-    that may be the best is scored again from its counts, which are exact.
-    """
+    """Find the best cut by class counts, like :func:`scan_shares`."""
     cells, code, mass = column.cells, rows.code, rows.mass
     weighted = len(mass) > 0
     classes = np.uint64(n_classes)
@@ -303,6 +285,8 @@ def scan_counts(
     if missing_left == 1 or column.n_missing == 0:
         n_cuts -= 1
     chosen, all_mass = np.int64(-1), totals[0]
+    # Running sums of terms take O(1) per row.  They accumulate rounding errors, so a cut that may
+    # be the best is scored again from its counts, which are exact.
     slack = 1e-9 * all_mass
     lowest, highest = least.rows - before, total - least.rows - before
     for i in range(np.uint64(max(n_cuts, 0))):
@@ -342,10 +326,7 @@ def raise_flags(column: Column, n_first: int, missing_left: int, flags: AnyArray
 
 @kernel(inner=True)
 def divide_cells(cells: AnyArray, start: int, stop: int, flags: AnyArray, spare: AnyArray) -> int:
-    """Move the flagged cells of ``cells[start:stop]`` to the front; both parts keep their order.
-
-    Cells may be plain rows (uint32).  Returns the number of flagged cells.
-    """
+    """Move flagged cells, or plain rows, to the front in the same order; return their number."""
     left = np.uint64(start)
     right = np.uint64(0)
     for i in range(np.uint64(start), np.uint64(stop)):

@@ -49,10 +49,7 @@ def scan_targets(
     best: float,
     sums: FloatArray,
 ) -> tuple[float, int]:
-    """Find the best cut by the squared error of several targets, like :func:`scan_shares`.
-
-    ``totals[1 + t]`` is the sum of the shares of target t; ``sums`` is a scratch array.
-    """
+    """Find the best cut by the squared error of several targets, like :func:`scan_shares`."""
     cells, start = column.cells, column.start
     total = column.n_present + column.n_missing
     sums[:] = 0.0

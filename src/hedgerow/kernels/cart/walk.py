@@ -85,17 +85,8 @@ def key_of(value: Any, is_key: int) -> Any:
 def walk_rows(
     values: AnyArray, is_key: int, nodes: WalkNodes, leaf: IntArray, start: int, stop: int
 ) -> None:
-    """Write the leaf of rows ``start .. stop``.
-
-    Parameters
-    ----------
-    values : float32, float64 or int64, shape (n_rows, n_features)
-    is_key : int
-        1 if the values are keys.
-    nodes : WalkNodes
-    leaf : int64, one per row
-    start, stop : int
-    """
+    """Write the leaf of rows ``start .. stop``."""
+    # ``values`` (n_rows, n_features) are floats, or integers that are keys if ``is_key`` is 1.
     for row in range(start, stop):
         node = np.int64(0)
         while nodes.feature[node] >= 0:

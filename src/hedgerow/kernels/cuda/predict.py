@@ -226,10 +226,7 @@ def score_narrow(
     base: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """Write the scores of rows of float32; scores are output after output.
-
-    ``base`` are the scores before the first tree.
-    """
+    """Write the scores of rows of float32, output after output, from ``base`` on."""
     score_row(bits, rows, trees, categories, base, scores, np.int64(1))
 
 
@@ -278,10 +275,8 @@ def bin_row(
 def bin_narrow(
     values: AnyArray, rows: GpuRows, levels: GpuLevels, bins: BinArray, unknown: IntArray
 ) -> None:
-    """Write the bins of category columns of float32, column after column.
-
-    The rows whose value is no level are added to ``unknown``, one number for each column.
-    """
+    """Write the bins of category columns of float32, column after column."""
+    # ``unknown`` counts the rows of each column whose value is no level.
     bin_row(values, rows, levels, bins, unknown)
 
 

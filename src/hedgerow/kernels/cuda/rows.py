@@ -109,10 +109,7 @@ def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArra
 
 @kernel(inner=True)
 def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
-    """Return the number of left rows of the previous blocks; all threads of the block cooperate.
-
-    ``total`` are two words of shared memory: a sum may exceed 31 bits.
-    """
+    """Return the number of left rows of the previous blocks; all threads of the block cooperate."""
     thread = thread_number()
     if thread == 0:
         total[0] = 0
@@ -121,6 +118,7 @@ def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
     n_left = np.int64(0)
     for block in range(first_block + thread, block_number(0), block_size()):
         n_left += counts[block]
+    # ``total`` are two words of shared memory: a sum may exceed 31 bits.
     add_shared(total, np.int64(0), np.int32(n_left & 0xFFFF))
     add_shared(total, np.int64(1), np.int32(n_left >> 16))
     sync_block()
@@ -164,10 +162,8 @@ def count_before(own: int, words: np.ndarray) -> tuple[int, int]:
 def divide_rows(
     orders: Orders, columns: Columns, rows: RowArray, counts: IntArray, scratch: RowArray
 ) -> None:
-    """Write the rows of each block to where they belong, in ``scratch``; few are copied back.
-
-    Each thread has eight adjacent rows, whose bins it reads at the same time.
-    """
+    """Write the rows of each block to where they belong, in ``scratch``; few are copied back."""
+    # Each thread has eight adjacent rows, whose bins it reads at the same time.
     thread, size, block = thread_number(), block_size(), block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
     start, first_row = order.start, (block - order.block) * orders.per_block
@@ -232,10 +228,8 @@ def finish_rows(
     sums: IntArray,
     leaf_of: np.ndarray,
 ) -> None:
-    """Compute exact sums of the leaves, and the leaf node of each row.
-
-    ``starts`` are the first places of the leaves, ascending, and ``nodes`` their nodes.
-    """
+    """Compute exact sums of the leaves, and the leaf node of each row."""
+    # ``starts`` are the first places of the leaves, ascending, and ``nodes`` their nodes.
     first = block_number(0) * _PER_BLOCK + thread_number()
     stop = min((block_number(0) + 1) * _PER_BLOCK, n_rows)
     leaf, g, h = np.int64(-1), np.int64(0), np.int64(0)

@@ -126,17 +126,14 @@ def add_rows(
     word_start: int,
     cells: IntArray,
 ) -> None:
-    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
-
-    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  If they are
-    consecutive (no column sampling), the kernel does not read the list: a row of
-    28 features takes 8.1 instead of 13 ns.
-    """
+    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile."""
     width = np.uint64(bins.tile_width)
     position = columns.position
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     first = np.uint64(position[k_start])
     last = np.uint64(position[k_stop - np.uint64(1)])
+    # Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  If they are consecutive (no
+    # column sampling), the list is not read: a row of 28 features takes 8.1 instead of 13 ns.
     consecutive = last - first == k_stop - k_start - np.uint64(1)
     base = np.uint64(tile * bins.tile_size)
     word = np.uint64(word_start)
@@ -201,11 +198,7 @@ def add_listed(
     word_start: int,
     cells: IntArray,
 ) -> None:
-    """Add rows to all columns ``first`` to ``last - 1`` of a tile, from the tile's lists.
-
-    The result equals the result of :func:`add_rows`.  The sum of a default bin is the sum of
-    all rows minus the sums of the other cells.
-    """
+    """Add rows to all columns ``first`` to ``last - 1`` of a tile, from the tile's lists."""
     row_start, listed = lists.row_start[tile], lists.cells
     base, word = np.uint64(lists.base[tile]), np.uint64(word_start)
     one, total = np.uint64(1), np.int64(0)
@@ -218,6 +211,7 @@ def add_listed(
         total += value
         for e in range(base + np.uint64(row_start[row]), base + np.uint64(row_start[row + one])):
             cells[np.uint64(listed[e])] += value
+    # The sum of a default bin is the sum of all rows minus the sums of the other cells.
     for column in range(first, last):
         at = (column - first) * SPACING
         away = np.int64(0)
@@ -228,11 +222,9 @@ def add_listed(
 
 @kernel(inline=True, inner=True)
 def filled_cells(bins: Bins, column: int, whole: bool) -> int:
-    """Return how many cells at the front of a column can hold rows, or ``stride`` if most can.
-
-    The last cell of a column can hold rows, too; the cells between stay 0.  ``whole`` is True
-    where columns are not features.
-    """
+    """Return how many cells at the front of a column can hold rows, or ``stride`` if most can."""
+    # The last cell of a column can hold rows, too; the cells between stay 0.  ``whole`` is True
+    # where columns are not features.
     n = (np.int64(bins.n_bins[column]) + _NEAR - 1) // _NEAR * _NEAR
     return bins.stride if whole or n + _NEAR >= bins.stride else n
 
@@ -247,10 +239,8 @@ def unpack_g(
     stop: int,
     keep: int,
 ) -> None:
-    """Move g, all bits above ``shift``, from cells ``start:stop`` to ``histograms``.
-
-    ``keep`` is -1 to add to the present sums, 0 to overwrite them.
-    """
+    """Move g, all bits above ``shift``, from cells ``start:stop`` to ``histograms``."""
+    # ``keep`` is -1 to add to the present sums, 0 to overwrite them.
     g, below, offset = histograms.g, (np.int64(1) << shift) - 1, np.uint64(to)
     for c in range(np.uint64(start), np.uint64(stop)):
         value = cells[c]
@@ -331,10 +321,7 @@ def build_tile(
     to: int,
     lists: RowLists,
 ) -> None:
-    """Build histograms of columns of one tile, from the words that start at ``word``.
-
-    The arguments are as in :func:`build_histogram`.
-    """
+    """Build histograms of columns of one tile, from the words that start at ``word``."""
     stride = bins.stride
     g_alone = packing.g_apart == 1 and word == 0
     h_alone = packing.g_apart == 1 and word > 0
@@ -393,13 +380,10 @@ def build_histogram(
     slot_start: int,
     lists: RowLists,
 ) -> None:
-    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``.
-
-    Cells that cannot hold rows are not written (:func:`filled_cells`).  ``cells`` is a
-    scratch array for one tile, zero before and after.  ``packed`` holds the words of all
-    rows, one after another.  ``lists`` replace tiles in which few cells differ from the
-    default bins.
-    """
+    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``histograms``."""
+    # Cells that cannot hold rows are not written (:func:`filled_cells`).  ``cells`` is scratch
+    # space for one tile, zero before and after.  ``packed`` holds the words of all rows, one after
+    # another.  ``lists`` replace tiles in which few cells differ from the default bins.
     per_tile = bins.features_per_tile
     first = part[0]
     while first < part[1]:

@@ -5,6 +5,8 @@ Glossary
 code     index of a bin among the distinct bins of the column: below 2, 4 or 16
 per      codes in a byte: 8, 4 or 2; the first code is in the lowest bits
 legend   the bins of the codes, ascending, in 16 bytes before the codes
+packed   uint8 (LEGEND + n_bytes,); bits after the last code are 0
+table    uint8 (2048,), scratch: the bins of each byte
 
 ::
 
@@ -36,19 +38,7 @@ def mark_bins(column: BinArray, n_rows: int, seen: BinArray) -> None:
 
 @kernel
 def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed: BinArray) -> None:
-    """Write the codes of ``column[:n_rows]`` to ``packed``, ``8 / bits`` codes per byte.
-
-    Parameters
-    ----------
-    column : uint8 (at least n_rows,)
-    n_rows : int
-    code : uint8 (256,)
-        Code of each bin, below ``2**bits``.
-    bits : int
-        1, 2 or 4.
-    packed : uint8 (ceil(n_rows * bits / 8),)
-        Bits after the last code are 0.
-    """
+    """Write the codes of ``column[:n_rows]``, without a legend, from the ``code`` of each bin."""
     per, width, n = np.uint64(8 // bits), np.uint64(bits), np.uint64(n_rows)
     for byte in range(np.uint64(len(packed))):
         value = np.uint64(0)
@@ -72,18 +62,8 @@ def _copy(
 
 @kernel
 def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray) -> None:
-    """Invert :func:`pack_codes`, from a legend and the codes after it.
-
-    Parameters
-    ----------
-    packed : uint8 (LEGEND + n_bytes,)
-    bits : int
-        1, 2 or 4.
-    table : uint8 (2048,)
-        Scratch.
-    column : uint8
-        At least ``n_bytes * 8 / bits`` long; later items stay unchanged.
-    """
+    """Invert :func:`pack_codes`, from a legend and the codes after it."""
+    # Items of ``column`` after the last byte stay unchanged.
     per, mask, width = np.uint64(8 // bits), np.uint64((1 << bits) - 1), np.uint64(bits)
     for byte in range(np.uint64(256)):
         for k in range(per):
@@ -100,16 +80,8 @@ def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray)
 
 @kernel
 def gather_rows(by_column: BinArray, per_tile: int, by_row: BinArray) -> None:
-    """Write the row layout of a binned matrix from its column layout.
-
-    Parameters
-    ----------
-    by_column : uint8 (n_columns, n_rows), C-ordered
-    per_tile : int
-        Columns per tile; the last tile may have fewer.
-    by_row : uint8 (n_tiles, n_rows, tile_width), C-ordered
-        Positions without a column are set to 0.
-    """
+    """Write the row layout (n_tiles, n_rows, tile_width) of a matrix from its column layout."""
+    # The last tile may have fewer columns; positions without a column are set to 0.
     n_columns, n_rows = np.uint64(by_column.shape[0]), np.uint64(by_column.shape[1])
     width, per_tile = np.uint64(by_row.shape[2]), np.uint64(per_tile)
     for tile in range(np.uint64(by_row.shape[0])):

@@ -67,16 +67,9 @@ def no_pairs() -> Pairs:
 def put_in_pairs(
     by_row: BinArray, paired: BinArray, n_features: int, start: int, stop: int
 ) -> None:
-    """Write the pairs of rows ``start`` to ``stop``.
-
-    Parameters
-    ----------
-    by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
-        Bins below 16 of the features, in order; all tiles but the last are equally large.
-    paired : uint8 (tiles of pairs, at least n_rows, their width), C-ordered
-        The same for pairs.  A last feature without a partner is paired with 0.
-    n_features, start, stop : int
-    """
+    """Write the pairs of rows ``start`` to ``stop``."""
+    # Features are in order, in tiles that are equally large, but for the last; so are pairs.  A
+    # last feature without a partner is paired with 0.
     n_features, n_pairs = np.uint64(n_features), (np.uint64(n_features) + _ONE) >> _ONE
     per_tile = (n_features - _ONE) // np.uint64(by_row.shape[0]) + _ONE
     pairs_per_tile = (n_pairs - _ONE) // np.uint64(paired.shape[0]) + _ONE

@@ -33,11 +33,9 @@ def divide(
     start: int,
     stop: int,
 ) -> int:
-    """Write left rows to the front and right rows to the back of ``scratch[start:stop]``.
-
-    A row goes left if the bit of its bin is set in the four words from
-    ``words[first_word]`` on.  Returns the number of left rows.
-    """
+    """Write left rows to the front of ``scratch[start:stop]``, right ones to the back."""
+    # A row goes left if the bit of its bin is set in the four words from ``words[first_word]`` on.
+    # The number of left rows is returned.
     base = np.uint64(first_word)
     left = np.uint64(start)
     right = np.uint64(stop - 1)

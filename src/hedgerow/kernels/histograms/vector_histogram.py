@@ -107,12 +107,7 @@ def add_rows(
     sums: Sums,
     slot_start: int,
 ) -> None:
-    """Add ``rows[place[0]:place[1]]`` to columns ``part`` of the list, which lie in ``tile``.
-
-    The loop over lines is inside the loop over columns; otherwise each line would look up the cell
-    and its count again.  Two lines of the row stay in registers; loading them for each column
-    made trees of ten classes a tenth slower.
-    """
+    """Add ``rows[place[0]:place[1]]`` to columns ``part`` of the list, which lie in ``tile``."""
     by_row, cells, n, pairs = bins.by_row, sums.cells, sums.n, columns.pairs
     feature, position = columns.feature, columns.position
     row_width, width, stride = (
@@ -130,6 +125,9 @@ def add_rows(
         at, word = base + row * row_width, row * width
         for k_line in range(np.uint64(0), width, _LINE):
             prefetch(words, np.intp(ahead * width + k_line))
+        # The loop over lines is inside the loop over columns; otherwise each line would look up the
+        # cell and its count again.  Two lines of the row stay in registers; loading them for each
+        # column made trees of ten classes a tenth slower.
         line = second = load_line(words, np.int64(word))
         if width > _LINE:
             second = load_line(words, np.int64(word + _LINE))

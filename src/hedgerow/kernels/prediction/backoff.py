@@ -5,6 +5,15 @@ the unknown category.  The row stops at this node and gets the node's own value,
 mean over the training rows that reached it.
 
 These rows are few, so the walk is a plain loop.
+
+Glossary
+--------
+forest   ``(feature, threshold, missing_left, left, right, tree_start)``
+set_of   int64: first word of each node's set of bins; -1 at a split of numbers and in a leaf
+sets     uint64: the words of all sets
+keys     int64 (n_rows, n_features): keys of columns of numbers
+bins     uint8 (n_rows, n_features): bins of category columns
+stops    int64 (n_rows, n_trees): nodes, counted over all trees
 """
 
 from __future__ import annotations
@@ -27,23 +36,7 @@ def find_stops(
     bins: BinArray,
     stops: IntArray,
 ) -> None:
-    """Write the node at which each row stops in each tree.
-
-    Parameters
-    ----------
-    forest : tuple of arrays
-        feature, threshold, missing_left, left, right, tree_start.
-    set_of : int64, one per node
-        First word of the node's set of bins; -1 at a split of numbers and in a leaf.
-    sets : uint64, flat
-    unknown_bin : int
-    keys : int64 (n_rows, n_features)
-        Keys of columns of numbers.
-    bins : uint8 (n_rows, n_features)
-        Bins of category columns.
-    stops : int64 (n_rows, n_trees)
-        Nodes, counted over all trees.
-    """
+    """Write the node at which each row stops in each tree."""
     feature, threshold, missing_left, left, right, tree_start = forest
     for row in range(keys.shape[0]):
         for tree in range(stops.shape[1]):

@@ -53,12 +53,9 @@ def add_level_trees(
     space: AnyArray,
     leaves: tuple[Any, ...],
 ) -> None:
-    """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
-
-    ``tables`` is :class:`hedgerow.model.levels.LevelTables` as a plain tuple, and ``space`` comes
-    from :func:`level_space`; the other arguments are as in
-    :func:`hedgerow.kernels.prediction.predict.add_masked_trees`.
-    """
+    """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
+    # ``tables`` is :class:`hedgerow.model.levels.LevelTables` as a plain tuple, and ``space`` comes
+    # from :func:`level_space`.
     slots, slot, threshold, level_start, value, node, table_start = tables
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)

@@ -4,6 +4,13 @@ A single row waits at each node for the number of the child (about 12 cycles).  
 walks eight trees of about the same depth together, so the waits overlap: the walk of
 one row through 100 trees of 31 leaves takes a third of the time (``benchmarks/one_row.py``).
 The leaves are then added in tree order, as everywhere (:mod:`hedgerow.kernels.prediction.predict`).
+
+Glossary
+--------
+words    int64 (n_features,): bits of float64 values, or int64 values
+codings  int64 (n_codings, 7): ``codings[coding_of[c]]`` turns the word of column c into a key
+order    the trees by ascending depth, so the depths of eight neighbours differ little
+tables   :class:`hedgerow.model.layout.WalkTables` as a plain tuple
 """
 
 from __future__ import annotations
@@ -29,12 +36,7 @@ def fill_keys_of_row(
     slots: IntArray,
     keys: AnyArray,
 ) -> None:
-    """Write the key of each slot; see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`.
-
-    ``words[c]`` holds the bits of column c, and ``codings[coding_of[c]]`` turns them into a key.
-    Negative slots are sets of categories
-    (:func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`).
-    """
+    """Write the key of each slot; see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`."""
     bins, bins_start, sets = categories
     for slot in range(np.uint64(len(slots))):
         number = slots[slot]
@@ -56,10 +58,7 @@ def fill_keys_of_row(
 
 @kernel(inner=True)
 def walk_row(tables: tuple[Any, ...], order: AnyArray, keys: AnyArray, ends: AnyArray) -> None:
-    """Write the leaf that the row reaches in tree t to ``ends[t]``.
-
-    ``order`` lists the trees by ascending depth, so the depths of eight neighbours differ little.
-    """
+    """Write the leaf that the row reaches in tree t to ``ends[t]``."""
     _, nodes, _, _, _, roots, depths = tables
     n_trees, zero = np.uint64(len(order)), np.uint64(0)
     whole = n_trees - n_trees % np.uint64(8)
@@ -94,25 +93,8 @@ def add_one_row(
     leaves: tuple[Any, ...],
     scores: FloatArray,
 ) -> None:
-    """Add all trees to the scores of one row.
-
-    Parameters
-    ----------
-    words : int64 (n_features,)
-        Bits of float64 values, or int64 values.
-    columns : tuple
-        ``(coding_of, codings, order)``: uint8, one per column; int64 (n_codings, 7); uint64,
-        one per tree.  See :func:`fill_keys_of_row` and :func:`walk_row`.
-    tables : tuple
-        :class:`hedgerow.model.layout.WalkTables` as a plain tuple.
-    categories : tuple
-        See :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`.
-    space : uint64 (n_trees + n_slots,)
-        Scratch space of this call alone.
-    leaves : tuple
-        See :func:`hedgerow.kernels.prediction.predict.add_leaves`.
-    scores : float64 (n_outputs, 1)
-    """
+    """Add all trees to the scores of one row."""
+    # ``space``, uint64 (n_trees + n_slots,), belongs to this call alone.
     coding_of, codings, order = columns
     slots, _, value, node, _, roots, _ = tables
     n_trees, n_outputs = np.uint64(len(roots)), np.uint64(len(scores))

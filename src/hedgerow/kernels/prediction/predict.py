@@ -5,7 +5,7 @@ Glossary
 rows     ``(bits, coding, origin, row_step, column_step)``: the values of a table
          as a flat array of integers of their width; the value of row r, column c
          is ``bits[origin + r * row_step + c * column_step]``
-coding   how a key is made from bits, see :func:`hedgerow.kernels.prediction.table_keys.fill_keys`
+coding   how a key is made from bits (:mod:`hedgerow.kernels.prediction.table_keys`)
 slot     one column as keys, with missing values either lowest (they go left at
          every split of the slot) or highest (they go right); a column whose
          splits send missing values both ways has two slots.  Each set of
@@ -15,6 +15,15 @@ rank     number of thresholds of a column below a key: it replaces the key and t
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
          leaf or the top of another part
 mask     32 bits per row: the exits of a part that the row may still take
+tables   :class:`hedgerow.model.layout.MaskTables` or ``WalkTables`` as a plain tuple
+leaves   ``(vectors, value, slopes, records, numbers)``, contents of leaves that do not hold one
+         number each: a vector for each node, float64 (n_nodes, n_outputs), if there are
+         vectors; and if leaves have slopes, the values and
+         :class:`hedgerow.kernels.prediction.slopes.Slopes` of their lines, the same as records
+         if they fit, and the numbers of all rows
+scores   float64 (n_outputs, n_rows)
+block    rows handled side by side, a multiple of 16
+space    uint64, scratch space of one call (:func:`mask_space`, :func:`walk_space`)
 
 Bit masks (QuickScorer, with the rows of a block side by side).  The splits of a
 part are evaluated in any order, each as ``mask &= clear if key > threshold else ~0``,
@@ -100,13 +109,7 @@ def add_leaves(
     tree: int,
     first_row: int,
 ) -> None:
-    """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows.
-
-    ``leaves`` is ``(vectors, value, slopes, records, numbers)``: a vector for each node, float64
-    (n_nodes, n_outputs), if there are vectors; and if leaves have slopes, the values and
-    :class:`hedgerow.kernels.prediction.slopes.Slopes` of their lines, the same as records if they
-    fit, and the numbers of all rows.
-    """
+    """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows."""
     vectors, value, slopes, records, numbers = leaves
     if len(value) == 0:
         add_vectors(vectors, chosen, n_rows, scores, first_row)
@@ -131,10 +134,8 @@ def add_chosen_vectors(
     stop: int,
     scores: FloatArray,
 ) -> None:
-    """Add vector ``chosen[r]`` to the scores of row r, for each r in ``rows[start:stop]``.
-
-    If ``rows`` is empty, the rows are ``start .. stop``.
-    """
+    """Add vector ``chosen[r]`` to the scores of each row r."""
+    # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.
     listed = len(rows) > 0
     for output in range(np.uint64(len(scores))):
         for i in range(np.uint64(start), np.uint64(stop)):
@@ -194,27 +195,8 @@ def add_masked_trees(
     leaves: tuple[Any, ...],
     ranks: Ranks | None,
 ) -> None:
-    """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
-
-    Parameters
-    ----------
-    rows : tuple
-        See the docstring of the module; ``bits`` is int32 or int64.
-    tables : tuple
-        :class:`hedgerow.model.layout.MaskTables` as a plain tuple.
-    scores : float64 (n_outputs, n_rows)
-    block : int
-        Rows handled side by side, a multiple of 16.
-    start, stop, first_tree, stop_tree : int
-    categories : tuple
-        See :func:`hedgerow.kernels.prediction.table_keys.fill_set_keys`; empty without categories.
-    space : uint64
-        Scratch space from :func:`mask_space`, of this call alone.
-    leaves : tuple
-        Contents of leaves that do not hold one number each: see :func:`add_leaves`.
-    ranks : Ranks or None
-        Present if thresholds are ranks (int32) and ``bits`` is int64; None: thresholds are keys.
-    """
+    """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``."""
+    # Thresholds are keys if ``ranks`` is None, else int32 ranks.
     slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
     value, node, onward, most_parts = tables[7:]
     splits = (slot, threshold, clear)
@@ -277,10 +259,8 @@ def walk_tree(
     n_rows: int,
     ends: AnyArray,
 ) -> None:
-    """Write the leaf that each row of a block reaches to ``ends``.
-
-    Eight rows at a time hide the 12 or so cycles from a node to its child.
-    """
+    """Write the leaf that each row of a block reaches to ``ends``."""
+    # Eight rows at a time hide the 12 or so cycles from a node to its child.
     whole = n_rows - n_rows % np.uint64(8)
     for i in range(np.uint64(0), whole, np.uint64(8)):
         r0 = i * n_slots
@@ -318,11 +298,7 @@ def add_walked_trees(
     space: AnyArray,
     leaves: tuple[Any, ...],
 ) -> None:
-    """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees.
-
-    ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple, and ``space`` comes
-    from :func:`walk_space`.
-    """
+    """Add trees like :func:`add_masked_trees`, by walking; for few rows or large trees."""
     slots, nodes, value, node, _, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)

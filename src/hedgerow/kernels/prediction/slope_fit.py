@@ -150,10 +150,8 @@ def start_sums(sums: FloatArray) -> None:
 
 @kernel(inner=True)
 def load_gradients(data: LeafRows, leaf: int, sums: FloatArray) -> None:
-    """Write g and h of a leaf's rows to the space, and add up h.
-
-    The space of a row is at its position in ``data.rows``: scattered rows are thus read only once.
-    """
+    """Write g and h of a leaf's rows to the space, and add up h."""
+    # The space of a row is at its position in ``data.rows``: scattered rows are read only once.
     two, space, first = np.uint64(2), data.space, np.uint64(data.start[leaf])
     mass = sums[MASS]
     for i in range(first, first + np.uint64(data.count[leaf])):
@@ -230,13 +228,11 @@ def sum_products(data: LeafRows, leaf: int, sums: FloatArray) -> None:
 def find_extremes(
     data: LeafRows, terms: LeafTerms, leaf: int, ends: tuple[float, float], sums: FloatArray
 ) -> None:
-    """Replace g of each row in the space by its sum of terms; note the extremes.
-
-    A sum has the bits of :func:`hedgerow.kernels.prediction.slopes.sum_of_terms`: a term with the
-    slope 0 adds nothing.  ``ends`` are the least and the greatest allowed sum.  Rows with a
-    hessian of 0 do not widen the bounds: the solution ignores such rows, so their values may lie
-    anywhere.
-    """
+    """Replace g of each row in the space by its sum of terms; note the extremes."""
+    # A sum has the bits of :func:`hedgerow.kernels.prediction.slopes.sum_of_terms`: a term with the
+    # slope 0 adds nothing.  ``ends`` are the least and the greatest allowed sum.  Rows with a
+    # hessian of 0 do not widen the bounds: the solution ignores such rows, so their values may lie
+    # anywhere.
     space, first = data.space, np.uint64(data.start[leaf])
     a, b, c = terms.slope[leaf, 0], terms.slope[leaf, 1], terms.slope[leaf, 2]
     low, high = sums[LOW], sums[HIGH]
@@ -275,22 +271,16 @@ def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> No
 
 @kernel(inner=True)
 def set_center(terms: LeafTerms, leaf: int, t: int, sums: FloatArray) -> None:
-    """Write the center of a term: the mean of the finite values, weighted by h.
-
-    A column with a single value has this value as its center, because a rounded mean would leave it
-    a variance.
-    """
+    """Write the center of a term: the mean of the finite values, weighted by h."""
     lowest, highest = sums[_LOWEST + t], sums[_HIGHEST + t]
+    # A single value is its own center: a rounded mean would leave the column a variance.
     center = sums[_TOTAL + t] / sums[_PRESENT + t] if lowest < highest else lowest
     terms.center[leaf, t] = center
 
 
 @kernel(inner=True)
 def solve(S: FloatArray, b: FloatArray, n_terms: int, ridge: float, slope: FloatArray) -> None:
-    """Write the slopes that solve ``(S + ridge diag S) slope = b``, by Cholesky, in place.
-
-    A column without variance of its own, or with a variance that is not finite, has the slope 0.
-    """
+    """Write the slopes that solve ``(S + ridge diag S) slope = b``, by Cholesky, in place."""
     for s in range(n_terms):
         diagonal = S[s, s] * (1.0 + ridge)
         left = diagonal
@@ -300,6 +290,7 @@ def solve(S: FloatArray, b: FloatArray, n_terms: int, ridge: float, slope: Float
                 part -= S[s, u] * S[t, u]
             S[s, t] = part / S[t, t] if S[t, t] > 0.0 else 0.0
             left -= S[s, t] * S[s, t]
+        # A column without variance of its own, or with one that is not finite, has the slope 0.
         usable = left > _SINGULAR * diagonal and is_finite(left) and is_finite(b[s])
         S[s, s] = np.sqrt(left) if usable else 0.0
     for s in range(n_terms):
@@ -387,21 +378,9 @@ def fit_terms(
     system: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """Find slopes, centers and bounds of nodes ``start .. stop``, whose rows are all there.
-
-    Parameters
-    ----------
-    data : LeafRows
-    terms : LeafTerms
-        ``count`` and ``column`` are filled.
-    rules : SlopeRules
-    start, stop : int
-    own : float64 (SUMS,)
-    system : float64 (TERMS + 1, TERMS)
-        Scratch space of this call alone (:func:`fit_space`).
-    scores : float64 (n_rows,)
-        Values and terms are added to the scores of the rows; empty: nothing is added.
-    """
+    """Find slopes, centers and bounds of nodes ``start .. stop``, whose rows are all there."""
+    # Values and terms are added to ``scores``, unless it is empty.  The scratch space ``own`` and
+    # ``system`` belongs to this call (:func:`fit_space`).
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms, value = np.uint64(terms.count[leaf]), value_of(rules, leaf)
         if n_terms == 0:
@@ -437,24 +416,12 @@ def add_part(
     sums: FloatArray,
     unused: FloatArray,
 ) -> None:
-    """Do a stage for some of the rows of nodes ``start .. stop``: the next ones in their order.
-
-    Parameters
-    ----------
-    data : LeafRows
-    terms : LeafTerms
-        With what earlier stages have found.
-    rules : SlopeRules
-    stage : int
-    start, stop : int
-    sums : float64 (n_nodes, SUMS)
-    unused : float64 (SUMS,)
-        Scratch space of this call alone: sums of an earlier stage, which are known.
-    """
+    """Do a stage for some of the rows of nodes ``start .. stop``: the next ones in their order."""
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms = np.uint64(terms.count[leaf])
         if n_terms == 0 or data.count[leaf] == 0:
             continue
+        # Sums of an earlier stage are known; they are added up again in ``unused``.
         heavy = sums[leaf] if stage == HEAVY else unused
         load_gradients(data, leaf, heavy)
         for t in range(np.uint64(TERMS)):

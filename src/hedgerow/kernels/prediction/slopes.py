@@ -134,12 +134,10 @@ def writable_slopes(slopes: Slopes) -> Slopes:
 
 
 def records_of(values: FloatArray, slopes: Slopes) -> Records:
-    """Return a record for each line; none if a line has no bounds, or more terms than fit.
-
-    A record is in two cache lines, the same numbers in separate arrays are in seven or more.
-    Predictions of 600 trees with linear leaves take 0.77 to 0.97 of the time with records and
-    levels (:mod:`hedgerow.kernels.prediction.levels`).
-    """
+    """Return a record for each line; none if a line has no bounds, or more terms than fit."""
+    # A record is in two cache lines, the same numbers in separate arrays are in seven or more.
+    # Predictions of 600 trees with linear leaves take 0.77 to 0.97 of the time with records and
+    # levels (:mod:`hedgerow.kernels.prediction.levels`).
     counts = np.diff(slopes.start)
     bounded = bool(np.isfinite(slopes.low).all() and np.isfinite(slopes.high).all())
     fits = counts.max(initial=0) <= TERMS and slopes.column.max(initial=0) < 1 << _COLUMN_BITS
@@ -225,11 +223,8 @@ def add_lines(
     scores: FloatArray,
     first_row: int,
 ) -> None:
-    """Add leaf ``ends[i]``, its value and its terms, to row ``first_row + i``, for ``n_rows`` rows.
-
-    ``lines`` holds values and slopes of all lines and the numbers of all rows; ``scores`` are
-    the scores of one output.  ``place`` is the number of lines of a leaf, and which it is of them.
-    """
+    """Add leaf ``ends[i]``, its value and its terms, to row ``first_row + i`` of an output."""
+    # ``place`` is the number of lines of a leaf, and which of them belongs to these scores.
     (values, slopes, numbers), (n_lines, number) = lines, place
     for i in range(n_rows):
         line, row = np.uint64(ends[i]) * n_lines + number, np.uint64(first_row + i)
@@ -246,10 +241,8 @@ def add_records(
     scores: FloatArray,
     first_row: int,
 ) -> None:
-    """Add the same as :func:`add_lines`, from :func:`records_of` the lines.
-
-    A term that a line does not have has the slope 0, and adds 0.
-    """
+    """Add the same as :func:`add_lines`, from :func:`records_of` the lines."""
+    # A term that a line does not have has the slope 0, and adds 0.
     (words, record), (n_lines, number) = records, place
     for i in range(n_rows):
         row, line = np.uint64(first_row + i), np.uint64(ends[i]) * n_lines + number
@@ -267,10 +260,8 @@ def add_records(
 
 @kernel(inner=True)
 def term_at(slopes: Slopes, line: int, k: int, x: float) -> float:
-    """Return the value of term ``k`` of a line for the number ``x``.
-
-    In a line without bounds NaN gives NaN, which :func:`sum_within` handles.
-    """
+    """Return the value of term ``k`` of a line for the number ``x``."""
+    # In a line without bounds NaN gives NaN, which :func:`sum_within` handles.
     if not is_finite(slopes.low[line]):
         return slopes.slope[k] * x
     return slopes.slope[k] * (x - slopes.center[k]) if is_finite(x) else 0.0
@@ -295,10 +286,8 @@ def add_chosen_lines(
     stop: int,
     scores: FloatArray,
 ) -> None:
-    """Add line ``chosen[r]`` to the score of row r, for each r in ``rows[start:stop]``.
-
-    If ``rows`` is empty, the rows are ``start .. stop``.
-    """
+    """Add line ``chosen[r]`` to the score of each row r."""
+    # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.
     listed = len(rows) > 0
     for i in range(np.uint64(start), np.uint64(stop)):
         row = np.uint64(rows[i]) if listed else i

@@ -1,6 +1,15 @@
 """Keys of the rows of a table, which prediction compares with thresholds.
 
-The glossary of :mod:`hedgerow.kernels.prediction.predict` defines rows, coding, slot and rank.
+The glossary of :mod:`hedgerow.kernels.prediction.predict` defines rows, slot and rank.
+
+Glossary
+--------
+coding      ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the width of the bits.
+            A float's key is its bits, with the lower bits flipped if it is negative (``flip`` is
+            0 for integers, which are their own keys).  -0.0 has the key of 0.0.  A key outside
+            ``bottom .. top`` is a NaN or ``MISSING_KEY``
+categories  ``(bins, bins_start, sets)``, empty without sets: slot ``-1 - s`` tests whether the
+            bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``
 """
 
 from __future__ import annotations
@@ -30,11 +39,7 @@ def fill_set_keys(
     slot_step_out: int,
     categories: tuple[Any, ...],
 ) -> None:
-    """Write the keys of sets of categories, which are the negative slots; see :func:`fill_keys`.
-
-    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` tests whether the
-    bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``.
-    """
+    """Write the keys of sets of categories, which are the negative slots; see :func:`fill_keys`."""
     bins, bins_start, sets = categories
     for slot in range(np.uint64(len(slots))):
         if slots[slot] >= 0:
@@ -59,13 +64,7 @@ def fill_number_keys(
     row_step_out: int,
     slot_step_out: int,
 ) -> None:
-    """Write the keys of columns of numbers, which are the other slots; see :func:`fill_keys`.
-
-    ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
-    width of the bits.  A float's key is its bits, with the lower bits flipped if it is
-    negative (``flip`` is 0 for integers, which are their own keys).  -0.0 has the key
-    of 0.0.  A key outside ``bottom .. top`` is a NaN or ``MISSING_KEY``.
-    """
+    """Write the keys of columns of numbers, which are the other slots; see :func:`fill_keys`."""
     bits, coding, origin, row_step, column_step = rows
     shift, flip, minus_zero = coding[0], coding[1], coding[2]
     bottom, top = coding[3], coding[4]
@@ -94,10 +93,7 @@ def fill_keys(
     row_step_out: int,
     slot_step_out: int,
 ) -> None:
-    """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
-
-    ``categories`` is as in :func:`fill_set_keys`, and empty without sets of categories.
-    """
+    """Write keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``."""
     fill_number_keys(rows, slots, first_row, n_rows, keys, row_step_out, slot_step_out)
     if len(categories[2]) > 0:
         fill_set_keys(slots, first_row, n_rows, keys, row_step_out, slot_step_out, categories)
@@ -122,11 +118,9 @@ class Ranks(NamedTuple):
 
 @kernel(inline=True, inner=True)
 def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
-    """Return ``rank``, plus ``2 ** shift`` if the key is above the cut in the middle.
-
-    The code shifts a comparison instead of choosing a number: for a choice the compiler makes a
-    branch, and half of the branches are mispredicted (14 ns per key instead of 4, with AVX2).
-    """
+    """Return ``rank``, plus ``2 ** shift`` if the key is above the cut in the middle."""
+    # The code shifts a comparison instead of choosing a number: for a choice the compiler makes a
+    # branch, and half of the branches are mispredicted (14 ns per key instead of 4, with AVX2).
     half = _ONE << shift
     return rank + (np.uint64(cuts[start + rank + half - _ONE] < key) << shift)
 
@@ -135,11 +129,9 @@ def above(cuts: IntArray, start: int, shift: int, rank: int, key: int) -> int:
 def rank_keys(
     cuts: IntArray, start: int, n_steps: int, values: AnyArray, i: int, keys: AnyArray, out: int
 ) -> None:
-    """Write the ranks of eight keys: while one search waits for a cut, the others go on.
-
-    In a loop over rows the compiler would gather the cuts of eight rows at once, which takes
-    twice as long on AMD processors.
-    """
+    """Write the ranks of eight keys: while one search waits for a cut, the others go on."""
+    # In a loop over rows the compiler would gather the cuts of eight rows at once, which takes
+    # twice as long on AMD processors.
     a = b = c = d = e = f = g = h = np.uint64(0)
     i1, i2, i3 = i + _ONE, i + np.uint64(2), i + np.uint64(3)
     i4, i5, i6, i7 = i + np.uint64(4), i + np.uint64(5), i + np.uint64(6), i + np.uint64(7)
@@ -171,8 +163,7 @@ def fill_ranks(
 ) -> None:
     """Write ranks in place of keys: row i, slot s to ``i + s * slot_step_out``.
 
-    A key is above a threshold exactly if its rank is above the rank of the threshold.  Each
-    pass of the search halves the remaining cuts of all rows, without a branch::
+    A key is above a threshold exactly if its rank is above the rank of the threshold::
 
         cuts   2 5 5.5 max      key 5.2: cut 5 is below, so rank >= 2; cut 5.5 is not: rank 2
     """

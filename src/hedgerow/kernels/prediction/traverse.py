@@ -16,6 +16,9 @@ one of the bin, one of a bit and an addition, without a branch::
 
 The scratch space of the caller (:func:`walk_space`) holds the copy, the leaf values in the
 order of the copy, and the temporary arrays.
+
+A tree is a tuple of arrays, one entry per node: column (int32), the bins that go left (uint64, four
+words), left and right (int32, after their parent; 0 in a leaf), value (float64).
 """
 
 from __future__ import annotations
@@ -57,11 +60,9 @@ def pack_tree(
     place: AnyArray,
     level: AnyArray,
 ) -> int:
-    """Write the tree's nodes and leaf values in walking order; return its depth.
-
-    The k-th inner node has the children 1 + 2k and 2 + 2k.  ``place`` and ``level``, uint64
-    and one per node, are scratch space.
-    """
+    """Write the tree's nodes and leaf values in walking order; return its depth."""
+    # The k-th inner node has the children 1 + 2k and 2 + 2k.  ``place`` and ``level`` are scratch
+    # space, one number per node.
     columns, sets, left, right, score = tree
     n_nodes = np.uint64(len(columns))
     place[0] = level[0] = np.uint64(0)
@@ -111,23 +112,8 @@ def add_tree_scores(
     space: AnyArray,
     scores: FloatArray,
 ) -> None:
-    """Add the value of its leaf to the score of each of rows ``start .. stop``.
-
-    Parameters
-    ----------
-    by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
-    features_per_tile : int
-    tree : tuple of arrays, one entry per node
-        column (int32), the bins that go left (uint64, four words), left and right
-        (int32, after their parent; 0 in a leaf), value (float64).
-    rows : uint32
-        ``rows[start:stop]`` are the rows to add to; if it is empty, the rows
-        ``start .. stop`` themselves.
-    start, stop : int
-    space : uint64
-        Scratch space from :func:`walk_space`, of this call alone.
-    scores : float64, one per row
-    """
+    """Add the value of its leaf to the score of each row."""
+    # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.
     n_nodes, begin = np.uint64(len(tree[0])), line_start(space)
     end = begin + NODE_WORDS * n_nodes
     nodes = words_as(space, begin, NODE_WORDS * n_nodes, np.uint64)

@@ -174,11 +174,9 @@ def scan_chunk(
     g: int,
     h: int,
 ) -> tuple[int, int, int]:
-    """Write the sums before the cuts of some entries to the buffer; return what follows them.
-
-    ``span`` is the start of the list, the first of the entries and the one after the last.  ``k``
-    cuts are in the buffer, and ``g`` and ``h`` are the sums of the entries before.
-    """
+    """Write the sums before the cuts of some entries to the buffer; return what follows them."""
+    # ``span`` is the start of the list, the first of the entries and the one after the last.  ``k``
+    # cuts are in the buffer, and ``g`` and ``h`` are the sums of the entries before.
     cut_g, cut_h, cut_n = buffer
     for i in range(span[1], span[2]):
         entry = entries[i]
@@ -206,13 +204,9 @@ def scan_entries(
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
 ) -> tuple[ExactSplit, int, NodeSums]:
-    """Score the cuts of the list at ``place`` (start, stop) in one direction.
-
-    Returns the better of ``best`` and the best cut, the number of cuts in the buffer
-    (-1 if they did not all fit) and the sums of the list.  The last cut is after the
-    list: it separates missing rows if they go right.  Otherwise it is not allowed,
-    because it leaves no row on the right.
-    """
+    """Return the better of ``best`` and the best cut of the list at ``place``, in one direction."""
+    # Also returned: the number of cuts in the buffer (-1 if they did not all fit), and the sums of
+    # the list.
     cut_g, cut_h, cut_n = cuts.g, cuts.h, cuts.n
     start, stop = np.uint64(place[0]), np.uint64(place[1])
     g, h = np.int64(0), np.int64(0)
@@ -231,6 +225,8 @@ def scan_entries(
                 cuts, np.int64(k), before, limits, feature, missing_left, best, constraints
             )
             k, overflow = np.uint64(0), True
+    # The last cut is after the list: it separates missing rows if they go right.  Otherwise it is
+    # not allowed, because it leaves no row on the right.
     sums = NodeSums(g, h, np.int64(stop) - np.int64(start))
     cut_g[k] = g
     cut_h[k] = h
@@ -252,10 +248,8 @@ def search_list(
     best: ExactSplit,
     constraints: ConstrainedColumn | None,
 ) -> ExactSplit:
-    """Return the better of ``best`` and the best cut of one column, in both default directions.
-
-    Ties go to missing values on the right, then to the lower cut.
-    """
+    """Return the better of ``best`` and the best cut of one column, in both default directions."""
+    # Ties go to missing values on the right, then to the lower cut.
     right, left = np.int64(0), np.int64(1)
     nothing = NodeSums(right, right, right)
     best, held, present = scan_entries(
@@ -280,12 +274,8 @@ def divide_entries(
     target: RowArray,
     scratch: RowArray,
 ) -> int:
-    """Divide the list at ``place``: entries with side 0 come before entries with side 1.
-
-    The list is read from ``source`` and written to the same positions of ``target``,
-    which may be the same array; both parts keep their order.  Returns the number
-    of entries with side 0.
-    """
+    """Write the entries of a list with side 0, then those with side 1; return how many have 0."""
+    # ``target`` may be ``source``; both parts keep their order.
     start, stop = np.uint64(place[0]), np.uint64(place[1])
     left, right = start, np.uint64(0)
     pending_left, pending_right = np.uint32(0), np.uint32(0)
@@ -314,10 +304,7 @@ def divide_entries(
 def mark_sides(
     source: RowArray, start: int, first: int, stop: int, middle: int, sides: BinArray
 ) -> None:
-    """Write the side of the rows of ``source[first:stop]``: 0 before ``middle``, else 1.
-
-    ``middle`` counts from ``start``, the beginning of the list.
-    """
+    """Write the side of the rows of ``source[first:stop]``: 0 before ``start + middle``, else 1."""
     border = np.uint64(start + middle)
     for i in range(np.uint64(first), np.uint64(stop)):
         sides[np.uint64(source[i] & _ROW_BITS)] = np.uint8(i >= border)
@@ -332,14 +319,12 @@ def thin_runs(
     target: RowArray,
     to: int,
 ) -> None:
-    """Copy a list to ``target[to:]``, and keep only the run bits of its candidates.
-
-    Candidates are weighted quantiles (Chen and Guestrin 2016, eq. 8 and 9), with the
-    rank ``r(z) = sum of h where x < z / sum of h``.  The first candidate is the smallest
-    value.  The next candidate is always the largest value whose rank is less than ``eps``
-    above the rank of the one before; where a single value weighs more than ``eps``, it is
-    the value after it.  The last candidate is the largest value.
-    """
+    """Copy a list to ``target[to:]``, and keep only the run bits of its candidates."""
+    # Candidates are weighted quantiles (Chen and Guestrin 2016, eq. 8 and 9), with the rank
+    # ``r(z) = sum of h where x < z / sum of h``.  The first candidate is the smallest value.  The
+    # next candidate is always the largest value whose rank is less than ``eps`` above the rank of
+    # the one before; where a single value weighs more than ``eps``, it is the value after it.  The
+    # last candidate is the largest value.
     one = np.uint64(1)
     start, stop, to = np.uint64(place[0]), np.uint64(place[1]), np.uint64(to)
     total = np.int64(0)

@@ -126,17 +126,9 @@ def _quotient(units: int, divisor: int) -> float:
 
 @kernel
 def add_digits(values: FloatArray, digits: IntArray, spans: IntArray) -> None:
-    """Add each row of ``values``, shape (n_sums, n), to the same row of ``digits``.
-
-    Parameters
-    ----------
-    values : float64 (n_sums, n)
-    digits : int64 (n_sums, ARRAY_SIZE)
-        Laid out as in :meth:`ExactSum.to_array`.
-    spans : int64 (n_sums, 2)
-        Becomes the first digit of each sum that may have changed, and the one behind the last; both
-        are 0 if none has.
-    """
+    """Add each row of ``values`` to the digits of one sum; write which digits may have changed."""
+    # A row of ``spans`` becomes the first of these digits and the one behind the last; both are 0
+    # if there is none.
     for j in range(np.uint64(len(values))):
         row, own = values[j], digits[j]
         lowest, highest = np.int64(_LIMBS), np.int64(-3)
@@ -162,13 +154,7 @@ def add_digits(values: FloatArray, digits: IntArray, spans: IntArray) -> None:
 
 
 def exact_sum(values: FloatArray) -> ExactSum:
-    """Return the exact sum of ``values``, shape (n,).
-
-    Examples
-    --------
-    >>> float(exact_sum(np.array([0.1] * 10)))
-    1.0
-    """
+    """Return the exact sum of ``values``, shape (n,)."""
     if len(values) > _MOST:
         return exact_sum(values[:_MOST]) + exact_sum(values[_MOST:])
     return exact_sums(values[None])[0]
@@ -202,10 +188,7 @@ def _units_of(digits: list[int]) -> int:
 
 
 def weighted_mean(values: FloatArray, weight: FloatArray | None = None) -> float:
-    """Divide the sum of the products ``weight * values`` (each rounded) by the sum of weights.
-
-    Both sums are exact, and the quotient is rounded once.
-    """
+    """Divide the exact sum of the rounded ``weight * values`` by the exact sum of weights."""
     if weight is None:
         return exact_sum(values).over(len(values))
     above, below = weighted_sums(values, weight)

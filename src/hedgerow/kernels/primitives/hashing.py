@@ -40,17 +40,8 @@ def mix64(bits: Any) -> Any:
 
 @kernel(inline=True)
 def hash64(seed: int, stream: int, index: int) -> Any:
-    """Return 64 random bits for an item; see the docstring of the module.
-
-    Parameters
-    ----------
-    seed, stream, index : int64 or uint64
-        Negative numbers count as their two's complement.
-
-    Returns
-    -------
-    uint64
-    """
+    """Return 64 random bits (uint64) for an item."""
+    # Negative numbers count as their two's complement.
     start = mix64(mix64(np.uint64(seed) + _STEP) + np.uint64(stream) * _STEP)
     return mix64(start + (np.uint64(index) + _ONE) * _STEP)
 

@@ -90,11 +90,8 @@ def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
-    """Call the C function ``int f(int)`` that lies at ``address``.
-
-    The address is data, not a constant of the code, so compiled kernels
-    can be kept on disk.
-    """
+    """Call the C function ``int f(int)`` that lies at ``address``."""
+    # The address is data, not a constant of the code, so compiled kernels can be kept on disk.
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         function_type = ir.FunctionType(_INT32, [_INT32])
@@ -107,10 +104,8 @@ def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
 
 @intrinsic
 def call_function(typingctx: Any, address: Any, arguments: Any) -> Any:
-    """Return the result of the C function at ``address``, an ``int``, as an int64.
-
-    ``arguments``, a tuple of int64, may stand for pointers and for shorter numbers.
-    """
+    """Return the result of the C function at ``address``, an ``int``, as an int64."""
+    # ``arguments``, a tuple of int64, may stand for pointers and for shorter numbers.
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = cgutils.unpack_tuple(builder, args[1])
@@ -156,10 +151,8 @@ def borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any)
 
 @intrinsic
 def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
-    """Return the C-ordered array at ``address`` with ``shape``, a tuple of int64, and ``dtype``.
-
-    Like ``numba.carray``, without counting references: the caller holds the memory.
-    """
+    """Return the C-ordered array at ``address`` with ``shape``, a tuple of int64, and ``dtype``."""
+    # Like ``numba.carray``, without counting references: the caller holds the memory.
     array_type = types.Array(dtype.dtype, len(shape), "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -173,11 +166,9 @@ def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
 
 @intrinsic
 def line_start(typingctx: Any, words: Any) -> Any:
-    """Return the first index of a 64-bit array whose address is a multiple of a cache line.
-
-    NumPy arrays begin at any address.  Scratch space for vector code has
-    ``SPARE_WORDS`` words more than it needs, and starts at this index.
-    """
+    """Return the first index of a 64-bit array whose address is a multiple of a cache line."""
+    # NumPy arrays begin at any address.  Scratch space for vector code has ``SPARE_WORDS`` words
+    # more than it needs, and starts at this index.
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -190,10 +181,8 @@ def line_start(typingctx: Any, words: Any) -> Any:
 
 @intrinsic
 def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) -> Any:
-    """Return the ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array.
-
-    Kernels divide scratch space with it.  Nothing checks that the items are inside the array.
-    """
+    """Return the ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array."""
+    # Kernels divide scratch space with it.  Nothing checks that the items are inside the array.
     array_type = types.Array(dtype.dtype, 1, "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -15,10 +15,8 @@ def publish(words: IntArray, value: int) -> None:
 
 @kernel
 def is_published(words: IntArray, value: int, n_looks: int) -> int:
-    """Read ``words[0]`` up to ``n_looks`` times; return 1 once it is ``value``, else 0.
-
-    The earlier writes of the publishing process are then visible, too.
-    """
+    """Read ``words[0]`` up to ``n_looks`` times; return 1 once it is ``value``, else 0."""
+    # The earlier writes of the publishing process are then visible, too.
     for _ in range(n_looks):
         if atomic_load(words, 0) == value:
             return 1

@@ -122,10 +122,8 @@ def expected_values(values: FloatArray, n_players: int, p: float) -> None:
 def integrate_leaf(
     walks: Walks, n_players: int, counts: FloatArray, values: FloatArray, sums: FloatArray
 ) -> None:
-    """Write both integrals over p for each pattern of a leaf to ``sums``, one after the other.
-
-    ``counts`` are shares of the background; ``values`` is scratch space.
-    """
+    """Write both integrals over p for each pattern of a leaf to ``sums``, one after the other."""
+    # ``counts`` are shares of the background; ``values`` is scratch space.
     size = _ONE << n_players
     n_points = max(_ONE, (n_players + _ONE) // _TWO)
     rule = n_points * (n_points - _ONE) // _TWO
@@ -201,10 +199,8 @@ def find_leaf_patterns(
     walks: Walks, paths: Paths, groups: Groups, group: int, leaf: int, depth: int, above: int,
     space: FillSpace,
 ) -> None:  # fmt: skip
-    """Write the pattern of a leaf for each entry of its group.
-
-    ``path`` holds the edges up to ``depth``; those up to ``above`` are above the node.
-    """
+    """Write the pattern of a leaf for each entry of its group."""
+    # ``path`` holds the edges up to ``depth``; those up to ``above`` are above the node.
     first_bit = np.uint64(groups.first_bit[group])
     n_bits = np.uint64(groups.first_bit[group + _ONE]) - first_bit
     first = np.uint64(paths.first[leaf])
@@ -279,21 +275,8 @@ def fill_groups(
     walks: Walks, paths: Paths, groups: Groups, keys: IntArray, n_rows: int, trees: tuple[int, int],
     tables: Tables, space: FillSpace,
 ) -> None:  # fmt: skip
-    """Write the tables of the groups of some trees, and the lists.
-
-    Parameters
-    ----------
-    walks, paths, groups
-    keys : int64 (n_blocks, n_slots * BLOCK)
-        Keys of the background, block by block.
-    n_rows : int
-        Rows of the background, by which all sums are divided.
-    trees : tuple of int
-        The first tree, and the tree after the last.
-    tables : Tables
-        Tables of groups.
-    space : FillSpace
-    """
+    """Write the tables of the groups of trees ``trees[0] .. trees[1]``, and the lists."""
+    # ``keys`` (n_blocks, n_slots * BLOCK) are those of the background, whose rows divide all sums.
     n_rows = np.uint64(n_rows)
     space.walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
@@ -387,10 +370,8 @@ def add_group(
     group: int, rows: tuple[int, int, int], n_background: int, taken: npt.NDArray[np.uint64],
     space: BackgroundSpace, phi: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the values of the players of a group to ``phi``, for the rows of a word.
-
-    ``rows`` holds the word, the number of its first row in the table, and the number of rows.
-    """
+    """Add the values of the players of a group to ``phi``, for the rows of a word."""
+    # ``rows`` holds the word, the number of its first row in the table, and the number of rows.
     word, row, n_rows = rows
     words, found = space.walk.words, space.found
     for edge in range(np.uint64(groups.edges[group, FROM]), np.uint64(groups.edges[group, NODE])):
@@ -425,24 +406,8 @@ def add_background_trees(
     total: FloatArray,
     space: BackgroundSpace,
 ) -> None:
-    """Add the Shapley values of some trees to the totals of a block of rows.
-
-    Parameters
-    ----------
-    walks : Walks
-    leaves : tuple
-        ``(paths, groups)``.
-    tables : Tables
-        Tables of groups.
-    lines : tuple
-        ``(slopes, numbers)``: numbers of the rows, for linear leaves.
-    n_background : int
-    keys, first_row, n_rows, total
-        As for :func:`hedgerow.kernels.shapley.row_blocks.add_trees`.
-    trees : tuple of int
-        The first tree, and the tree after the last.
-    space : BackgroundSpace
-    """
+    """Add the Shapley values of trees ``trees[0] .. trees[1]`` to the totals of a block of rows."""
+    # The arrays of rows are those of :mod:`hedgerow.kernels.shapley.row_blocks`.
     (paths, groups), n_rows, walk = leaves, np.uint64(n_rows), space.walk
     n_sums = np.uint64(walks.leaf.shape[1])
     levels = np.uint64(len(walk.taken))

@@ -200,18 +200,9 @@ def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space:
 
 @kernel
 def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpace) -> None:
-    """Find the groups of all trees.
-
-    Parameters
-    ----------
-    walks : Walks
-    tabled : int64, one per leaf
-        1 if the leaf may be part of a table; it then has players.
-    groups : Groups
-        Written; with room for as many groups as leaves, and for the lines of single leaves.
-    space : GroupSpace
-        ``player`` and ``condition`` are 0.
-    """
+    """Find the groups of all trees."""
+    # ``tabled`` is 1 for leaves that may be part of a table and then have players.  ``groups`` has
+    # room for as many groups as leaves; ``player`` and ``condition`` of the space are 0.
     n_sums, search = np.uint64(walks.leaf.shape[1]), np.int64(1)
     n_each = numbers_of_player(n_sums)
     group = bit = place = _NOTHING

@@ -76,19 +76,9 @@ class Tables(NamedTuple):
 def plan_paths(
     walks: Walks, first: IntArray, player: IntArray, depth: IntArray, above: IntArray
 ) -> None:
-    """Write the players of each leaf, in the order of their last edges.
-
-    Parameters
-    ----------
-    walks : Walks
-    first : int64, one per leaf and one more
-        If ``player`` is empty, it is written: the number of players of leaf i at ``first[i + 1]``.
-        Otherwise it is the start of the players of each leaf.
-    player, depth : int64
-        Written.
-    above : int64
-        Scratch space: a player for each depth.
-    """
+    """Write the players of each leaf, in the order of their last edges."""
+    # If ``player`` is empty, ``first[i + 1]`` becomes the number of players of leaf i.  Otherwise
+    # ``first`` holds the start of the players of each leaf.
     counts = len(player) == 0
     for edge in range(np.uint64(len(walks.edge))):
         here = np.uint64(walks.edge[edge, DEPTH])

@@ -31,10 +31,8 @@ def terms_of(slopes: Slopes, node: int, numbers: FloatArray, row: int, into: Flo
 
 @kernel(inner=True)
 def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: FloatArray) -> float:
-    """Return the bounded sum of terms, of the row for players ``inside``, else of the other row.
-
-    ``terms`` holds the terms of the row, then the terms of the other row.
-    """
+    """Return the bounded sum of terms, of the row for players ``inside``, else of the other row."""
+    # ``terms`` holds the terms of the row, then the terms of the other row.
     node = np.uint64(paths.node[leaf])
     n_terms = np.uint64(slopes.start[node + _ONE] - slopes.start[node])
     total = 0.0
@@ -59,12 +57,10 @@ def give_line(
     slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
     terms: FloatArray, value: float, gain: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the contribution of each player for a row and a background row to ``gain``.
-
-    ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
-    The loop tries every set of free players.  With s players inside, including U, a player
-    outside counts with the probability that exactly these players come before it.
-    """
+    """Add the contribution of each player for a row and a background row to ``gain``."""
+    # ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
+    # The loop tries every set of free players.  With s players inside, including U, a player
+    # outside counts with the probability that exactly these players come before it.
     n = count_bits(needed) + count_bits(other) + count_bits(free)
     row = n * (n - 1) // 2
     subset = free

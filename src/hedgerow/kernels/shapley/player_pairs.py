@@ -238,10 +238,8 @@ def spread_pairs(
     walks: Walks, tree: int, phi: FloatArray, pair: FloatArray, columns: IntArray, first_row: int,
     n_rows: int, values: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the values of the players and pairs of a tree to the values of pairs of columns.
-
-    The part of a player's value that its pairs do not take stays its own.
-    """
+    """Add the values of the players and pairs of a tree to the values of pairs of columns."""
+    # The part of a player's value that its pairs do not take stays its own.
     first = np.uint64(walks.first_player[tree])
     n_locals = np.uint64(walks.first_player[tree + _ONE]) - first
     n_sums, to = np.uint64(walks.leaf.shape[1]), np.uint64(walks.output[tree])
@@ -273,22 +271,9 @@ def add_pairs(
     values: FloatArray,
     space: PairSpace,
 ) -> None:
-    """Add the values of pairs in some trees to the values of a block of rows.
-
-    Parameters
-    ----------
-    walks, factors, keys
-        As for :func:`hedgerow.kernels.shapley.row_blocks.add_trees`.
-    lines : tuple
-        ``(slopes, numbers)``.
-    rows : tuple of int
-        First row of the block, and number of its rows.
-    trees : tuple of int
-        The first tree, and the tree after the last.
-    columns : int64 (n_players, 2)
-    values : float64 (n_all_rows, n_columns, n_columns, n_outputs)
-    space : PairSpace
-    """
+    """Add the values of pairs in some trees to the values of a block of rows."""
+    # The arrays are those of :mod:`hedgerow.kernels.shapley.row_blocks`, but ``values`` has an axis
+    # for each column of a pair.  ``rows`` are the first row and how many there are.
     first_row, n_rows, start = np.uint64(rows[0]), np.uint64(rows[1]), _NOTHING
     walk, n_sums = space.walk, np.uint64(walks.leaf.shape[1])
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):

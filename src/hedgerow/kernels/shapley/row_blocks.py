@@ -8,6 +8,17 @@ a table holds the values::
     values    ..   ..   ..   ..        of each player
 
 A row gets the same bits from the table as from the walk.
+
+Glossary
+--------
+rows, categories  as in :mod:`hedgerow.kernels.prediction.predict`
+lines      ``(slopes, numbers)``: slopes of all nodes, and float64 (n_all_rows, n_columns), the
+           values of the rows, which only linear leaves read
+keys       int64: key of row i, slot s at ``s * BLOCK + i``
+factors    of the trees at hand (:func:`hedgerow.kernels.shapley.tree_walk.fill_factors`)
+total      float64 (n_outputs, n_players, BLOCK), or a last axis of 1 for single rows
+columns    int64 (n_players, 2): columns of each player; the second is -1 if there is only one
+values     float64 (n_all_rows, n_columns, n_outputs)
 """
 
 from __future__ import annotations
@@ -67,10 +78,7 @@ def fill_block_keys(
     n_rows: int,
     keys: IntArray,
 ) -> None:
-    """Write the keys of at most ``BLOCK`` rows: row i, slot s to ``s * BLOCK + i``.
-
-    ``rows`` and ``categories`` are as in :mod:`hedgerow.kernels.prediction.predict`.
-    """
+    """Write the keys of at most ``BLOCK`` rows."""
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
     fill_keys(rows, slots, categories, first, n, keys, _ONE, step)
 
@@ -100,10 +108,7 @@ def fill_tables_of_trees(
     tables: Tabled,
     space: WalkSpace,
 ) -> None:
-    """Fill the tables of some trees without linear leaves; ``factors`` belong to these trees.
-
-    ``slopes`` and ``numbers`` have no rows: only linear leaves read them.
-    """
+    """Fill the tables of some trees without linear leaves."""
     at_factor, n_sums = _NOTHING, np.uint64(walks.leaf.shape[1])
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
         if tables.start[tree] >= 0:
@@ -176,26 +181,7 @@ def add_trees(
     total: FloatArray,
     space: WalkSpace,
 ) -> None:
-    """Add the Shapley values of some trees to the totals of a block of rows.
-
-    Parameters
-    ----------
-    walks : Walks
-    slopes : Slopes
-        Slopes of all nodes, for linear leaves.
-    numbers : float64 (n_all_rows, n_columns)
-        Values of the rows, for linear leaves.
-    factors : float64, flat
-        Factors of these trees; see :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.
-    tables : Tabled
-    keys : int64, flat
-        Key of row i, slot s at ``s * BLOCK + i``.
-    first_row, n_rows : int
-        Rows of the block: at most ``BLOCK``.
-    first_tree, stop_tree : int
-    total : float64 (n_outputs, n_players, BLOCK)
-    space : WalkSpace
-    """
+    """Add the Shapley values of some trees to the totals of a block of at most ``BLOCK`` rows."""
     n_rows, at_factor = np.uint64(n_rows), _NOTHING
     n_sums = np.uint64(walks.leaf.shape[1])
     for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
@@ -219,16 +205,7 @@ def add_trees(
 def spread_players(
     total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
 ) -> None:
-    """Add the values of players to columns; a player of two columns adds half to each.
-
-    Parameters
-    ----------
-    total : float64 (n_outputs, n_players, BLOCK)
-    columns : int64 (n_players, 2)
-        Columns of each player; the second is -1 if there is only one.
-    first_row, n_rows : int
-    values : float64 (n_all_rows, n_columns, n_outputs)
-    """
+    """Add the values of players to columns; a player of two columns adds half to each."""
     for row in range(np.uint64(n_rows)):
         place = np.uint64(first_row) + row
         for player in range(np.uint64(len(columns))):
@@ -256,23 +233,8 @@ def explain_few(
     space: WalkSpace,
     values: FloatArray,
 ) -> None:
-    """Add the Shapley values of all trees to the values of a few rows, one row after the other.
-
-    Parameters
-    ----------
-    rows, categories, slots, keys
-        As for :func:`fill_block_keys`.
-    walks : Walks
-    lines : tuple
-        ``(slopes, numbers)``, as for :func:`add_trees`.
-    runs : int64
-        Boundaries of runs of trees, from 0 on; the sum of each run is added to the values.
-    columns, values
-        As for :func:`spread_players`.
-    total : float64 (n_outputs, n_players, 1)
-    space : WalkSpace
-        For :func:`hedgerow.kernels.shapley.single_rows.walk_row`.
-    """
+    """Add the Shapley values of all trees to the values of a few rows, one row after the other."""
+    # ``runs`` are the boundaries of runs of trees, from 0 on; values get the sum of each run.
     n_rows, n_sums = np.uint64(len(values)), np.uint64(walks.leaf.shape[1])
     fill_block_keys(rows, slots, categories, _NOTHING, n_rows, keys)
     slopes, numbers = lines

@@ -53,11 +53,9 @@ def go_down_row(
     walks: Walks, space: WalkSpace, edge: int, here: int, below: int, n_points: int, new: bool,
     old: bool, rule: int,
 ) -> None:  # fmt: skip
-    """Multiply ``h`` by the factors of an edge, and write the changes of its part to ``line``.
-
-    The numbers are those of :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.  Where an edge
-    is the first of its player, the old share is 1, and so is ``p + rest * 1``, which is left out.
-    """
+    """Multiply ``h`` by the factors of an edge, and write the changes of its part to ``line``."""
+    # The numbers are those of :func:`hedgerow.kernels.shapley.tree_walk.fill_factors`.  Where an
+    # edge is the first of its player, the old share is 1, and so is ``p + rest * 1``: left out.
     h, part = space.h, space.line
     if not old:
         share = walks.share[edge, SHARE]
@@ -116,11 +114,9 @@ def value_of_leaf(
 def walk_row(
     walks: Walks, slopes: Slopes, numbers: FloatArray, space: WalkSpace, tree: int, row: int
 ) -> None:
-    """Walk a tree with one row, whose answers are in ``words``; add its values to ``phi``.
-
-    ``row`` is the row of ``numbers``.  Value k of player p is at ``p * n_sums + k``.  The array
-    ``space.line`` has room for all points of all depths, and for one more number.
-    """
+    """Walk a tree with one row, whose answers are in ``words``; add its values to ``phi``."""
+    # ``row`` is the row of ``numbers``.  Value k of player p is at ``p * n_sums + k``.
+    # ``space.line`` has room for all points of all depths, and for one more number.
     n_points, n_sums = np.uint64(walks.n_points[tree]), np.uint64(walks.leaf.shape[1])
     rule = n_points * (n_points - _ONE) // np.uint64(2)
     space.taken[0] = _ONE

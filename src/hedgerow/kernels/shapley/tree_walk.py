@@ -167,10 +167,7 @@ def fill_factors(walks: Walks, first_tree: int, stop_tree: int, factors: FloatAr
 def answer_conditions(
     walks: Walks, tree: int, keys: IntArray, n_rows: int, words: npt.NDArray[np.uint64]
 ) -> None:
-    """Write a bit for each row and condition of a tree.
-
-    Word w of condition c goes to ``words[c * (BLOCK / WORD) + w]``.
-    """
+    """Write a bit for each row and condition: word w of c to ``words[c * (BLOCK / WORD) + w]``."""
     first = np.uint64(walks.first_condition[tree])
     stop = np.uint64(walks.first_condition[tree + _ONE])
     at = np.uint64(0)
@@ -191,10 +188,7 @@ def go_down(
     space: WalkSpace, factors: FloatArray, at: int, n_points: int, n_groups: int, here: int,
     share: float, new: int, old: int, sums: int, n_sums: int,
 ) -> None:  # fmt: skip
-    """Multiply ``h`` by the factors of an edge, from ``here`` on to the depth below.
-
-    The sums of the depth below, which begin at ``sums``, are set to 0.
-    """
+    """Multiply ``h`` by the factors of an edge, and set the ``sums`` of the depth below to 0."""
     kept, none = spread(share), spread(0.0)
     step = n_points * _WORD
     for group in range(n_groups):
@@ -218,10 +212,7 @@ def give(
     space: WalkSpace, sums: FloatArray, start: int, above: int, value: float, phi: int,
     factors: FloatArray, at: int, n_points: int, n_groups: int, new: int, old: int,
 ) -> None:  # fmt: skip
-    """Add ``value`` times the ``sums`` from ``start`` on to ``g`` from ``above`` on.
-
-    The player at ``phi`` gets these sums times the change of its part.
-    """
+    """Add ``value`` times ``sums`` to ``g``; the player gets them times the change of its part."""
     none, times = spread(0.0), spread(value)
     for group in range(n_groups):
         new_a, new_b = truths_of(new), truths_of(new >> _WIDTH)

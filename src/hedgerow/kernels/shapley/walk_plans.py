@@ -81,20 +81,9 @@ def plan_walks(
     leaf_weight: FloatArray,
     space: PathSpace,
 ) -> None:
-    """Write the edges of all trees.
-
-    Parameters
-    ----------
-    nodes : GameNodes
-    roots : int64, one per tree
-    edge, share, first_edge
-        Written; see :class:`hedgerow.kernels.shapley.tree_walk.Walks`.
-    most : int64, shape (n_trees, 2)
-        Written: depth of each tree, and the most players that decide one of its leaves.
-    leaf_weight : float64, one per leaf
-        Written: product of the shares above the leaf.
-    space : PathSpace
-    """
+    """Write the edges of all trees (:class:`hedgerow.kernels.shapley.tree_walk.Walks`)."""
+    # ``most`` (n_trees, 2) becomes the depth of each tree, and the most players that decide one of
+    # its leaves; ``leaf_weight`` the product of the shares above each leaf.
     n = np.uint64(0)
     for tree in range(np.uint64(len(roots))):
         first_edge[tree] = n

@@ -136,10 +136,7 @@ def _to_ints(context: Any, builder: Any, lanes: Any) -> Any:
 
 @intrinsic
 def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
-    """Load ``WIDTH`` vectors of int64: lane j of vector i is ``array[at[j] + offset + i]``.
-
-    ``array`` holds int64 or int32; ``at`` int64.
-    """
+    """Load ``WIDTH`` vectors: lane j of the i-th is ``array[at[j] + offset + i]``, as int64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         places = _places(context, builder, sig.args[1], args[1])
@@ -282,10 +279,8 @@ def store_floats(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
 
 @intrinsic
 def sum_floats(typingctx: Any, array: Any, at: Any) -> Any:
-    """Return the sum of ``N_LANES`` float64 neighbours, whatever ``WIDTH`` is.
-
-    The two halves are added, then the halves of the sum, then the last two numbers.
-    """
+    """Return the sum of ``N_LANES`` float64 neighbours, whatever ``WIDTH`` is."""
+    # The two halves are added, then the halves of the sum, then the last two numbers.
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         total, size = _load(context, builder, N_LANES, sig.args[0], *args), N_LANES // 2

@@ -22,6 +22,9 @@ With few categories each one is tried against all others instead, without these 
 
 Missing values are one more category.  Bins without rows in the node (and
 missing values, if the node has none) go with the larger part.
+
+A pair of ``rules`` is those of the set, with its penalty, and those of leaf values.  If ``draw``
+is not negative, only the divisions that this random number selects are tried.
 """
 
 from __future__ import annotations
@@ -88,11 +91,9 @@ def count_bins(histograms: HistogramSums, at: int, filled: int, stride: int) -> 
 def gather_bins(
     histograms: HistogramSums, at: int, filled: int, stride: int, smooth: float, scratch: IntArray
 ) -> int:
-    """Put each bin with rows into a group; return the number of groups.
-
-    All bins of fewer than ``smooth`` rows share group 0, which may be empty.  Every other
-    bin is a group of its own.
-    """
+    """Put each bin with rows into a group; return the number of groups."""
+    # All bins of fewer than ``smooth`` rows share group 0, which may be empty.  Every other bin is
+    # a group of its own.
     group_of_bin = scratch[GROUP_OF_BIN]
     for k in range(GROUP_N + 1):
         scratch[k, _POOLED] = 0
@@ -118,13 +119,11 @@ def gather_bins(
 
 @kernel(inline=True, inner=True)
 def key_of(number: float, group: int) -> int:
-    """Return an integer key: ``number`` rounded to 17 bits (half away from zero), then ``group``.
-
-    Category levels with equal mean gradients should tie, but the rounding of gradients
-    makes them differ.  Without its low bits the key ties again.  A split between levels
-    that agree in 17 bits is worthless: it gains the square of their difference, 1e-10 of
-    the score of the node (see :func:`hedgerow.kernels.splits.split.split_gain`).
-    """
+    """Return an integer key: ``number`` rounded to 17 bits (half away from 0), then ``group``."""
+    # Category levels with equal mean gradients should tie, but the rounding of gradients
+    # makes them differ.  Without its low bits the key ties again.  A split between levels
+    # that agree in 17 bits is worthless: it gains the square of their difference, 1e-10 of
+    # the score of the node (see :func:`hedgerow.kernels.splits.split.split_gain`).
     half = np.int64(1) << (DROPPED_BITS - 1)
     bits = bits_of_float(number + 0.0) + half  # no -0.0
     ascending = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
@@ -133,11 +132,7 @@ def key_of(number: float, group: int) -> int:
 
 @kernel(inner=True)
 def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
-    """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
-
-    The position of a group is the number of smaller keys; all keys differ.  Counting
-    needs no branch and handles eight keys at a time.
-    """
+    """Sort the groups that have rows by ``G / (H + smooth)``; return their number."""
     order, key = scratch[ORDER], scratch[KEY]
     n = np.int64(0)
     for group in range(n_groups):
@@ -146,6 +141,8 @@ def sort_groups(scratch: IntArray, n_groups: int, smooth: float) -> int:
             exact = float(scratch[GROUP_G, group]) / below if below > 0.0 else 0.0
             key[n] = key_of(exact, np.int64(group))
             n += 1
+    # The position of a group is the number of smaller keys; all keys differ.  Counting needs no
+    # branch and handles eight keys at a time.
     for i in range(np.uint64(n)):
         own, smaller = key[i], np.int64(0)
         for j in range(np.uint64(n)):
@@ -175,11 +172,7 @@ def score_within(
     rules: tuple[SplitRules, SplitRules],
     bounds: LeafBounds,
 ) -> float:
-    """Return the score of a split whose leaf values are restricted; see :func:`score_sides`.
-
-    ``rules`` are those of the set, with its penalty, and those of leaf values.  The score is
-    minus infinity if a side is too small.
-    """
+    """Return the score of a split with restricted leaf values, or -inf if a side is too small."""
     score = score_sides(side.g, side.h, side.n, node, units, rules[0])
     if score < 0.0:
         return -np.inf
@@ -246,10 +239,7 @@ def scan_order(
     draw: int,
     bounds: LeafBounds,
 ) -> tuple[float, int]:
-    """Find the best cut from one end of the order: its score and the number of groups before it.
-
-    With ``draw`` >= 0 the scan tries only the cut that this random number selects.
-    """
+    """Find the best cut from one end of the order: its score and the number of groups before it."""
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
@@ -286,14 +276,10 @@ def find_set(
     draw: int,
     bounds: LeafBounds,
 ) -> tuple[float, int, int]:
-    """Find the best set of the bins at ``histograms[at:at + stride]``: score, start and stop.
-
-    Start and stop are a range of the sorted groups, which is empty if there is no set.  The score
-    is that of leaf values within ``bounds``.  Only the first ``filled`` bins and the
-    last one can have rows.  ``scratch`` is a scratch array of ``CATEGORY_SCRATCH`` rows of
-    ``SCRATCH_SIZE``; :func:`complete_set` makes the split from it.  With ``draw`` >= 0 the
-    search tries only the divisions that this random number selects.
-    """
+    """Find the best set of the bins at ``histograms[at:at + stride]``: score, start and stop."""
+    # Start and stop are a range of the sorted groups, which is empty if there is no set.  Only the
+    # first ``filled`` bins and the last one can have rows.  :func:`complete_set` makes the split
+    # from ``scratch`` (``CATEGORY_SCRATCH``, ``SCRATCH_SIZE``).
     best, first, last = -np.inf, np.int64(0), np.int64(0)
     n_found = count_bins(histograms, at, filled, stride)
     if n_found < 2:

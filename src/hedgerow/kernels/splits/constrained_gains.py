@@ -104,12 +104,10 @@ def found_gain(
     units: Units,
     rules: SplitRules,
 ) -> float:
-    """Return the gain of the split found in a node, or ``gain`` if scores are not gains.
-
-    The gain of a forced cut is computed from the sums of its left side.
-    """
+    """Return the gain of the split found in a node, or ``gain`` if scores are not gains."""
     if constraints.scored == 0:
         return gain
+    # The gain of a forced cut is computed from the sums of its left side.
     if score == np.inf:
         bounds = leaf_bounds(constraints, number, node, units, rules)
         g, h = float(node.g) * units.g, float(node.h) * units.h
@@ -131,10 +129,8 @@ def gain_of_set(
     rules: SplitRules,
     bounds: LeafBounds,
 ) -> float:
-    """Return the gain of a set with this score within the bounds, or -1 if it is not positive.
-
-    Without constraints the score remains what it is.
-    """
+    """Return the gain of a set with this score within the bounds, or -1 if it is not positive."""
+    # Without constraints the score remains what it is.
     if bounds.is_free == 1:
         return score
     difference = score - restricted_score(node, units, rules, bounds)

@@ -69,10 +69,8 @@ def smoothed(weight: float, n: float, toward: float, smooth: float) -> float:
 
 @kernel(inline=True, inner=True)
 def ordered_factor(penalty: float, depth: int) -> float:
-    """Return the factor on gains of ordered columns in a node of this depth (root: 0).
-
-    The factor is 0 in the first ``floor(penalty)`` levels, as LightGBM's ``monotone_penalty``.
-    """
+    """Return the factor on gains of ordered columns in a node of this depth (root: 0)."""
+    # The factor is 0 in the first ``floor(penalty)`` levels, as LightGBM's ``monotone_penalty``.
     if penalty >= depth + 1.0:
         return 0.0
     if penalty <= 1.0:
@@ -123,16 +121,14 @@ def draw_of(key: int, feature: int, n: int) -> int:
 def range_of_cuts(
     histograms: HistogramSums, start: int, n_bins: int, stride: int
 ) -> tuple[int, int]:
-    """Return the bin before the first cut that divides a column's rows, and the number of cuts.
-
-    The cuts lie between the lowest and the highest bin with rows.  If values are missing, the
-    cut after the highest bin is one more.
-    """
+    """Return the bin before the first cut that divides a column's rows, and the number of cuts."""
     first, last = np.int64(n_bins), np.int64(-1)
     for b in range(n_bins):
         if histograms.n[start + b] > 0:
             first = min(first, np.int64(b))
             last = np.int64(b)
+    # Cuts lie between the lowest and the highest bin with rows.  If values are missing, the cut
+    # after the highest bin is one more.
     n_cuts = last - first + np.int64(histograms.n[start + stride - 1] > 0)
     return first, n_cuts if last >= 0 else np.int64(0)
 
@@ -141,10 +137,7 @@ def range_of_cuts(
 def drawn_bin(
     histograms: HistogramSums, start: int, n_bins: int, stride: int, key: int, feature: int
 ) -> int:
-    """Return the bin before the random cut of a column, or -1 if one bin has all its rows.
-
-    All cuts that divide the node's rows are equally likely.
-    """
+    """Return the bin before the random cut of a column, or -1 if one bin has all its rows."""
     first, n_cuts = range_of_cuts(histograms, start, n_bins, stride)
     return first + draw_of(key, feature, n_cuts) if n_cuts > 0 else np.int64(-1)
 
@@ -160,11 +153,9 @@ def draw_weighted(
     scratch: np.ndarray,
     spare: np.ndarray,
 ) -> int:
-    """Move ``n_taken`` columns of ``order[:n]``, sampled by weight, to the front; return how many.
-
-    The result is less than ``n_taken`` if fewer columns have a weight above 0.  ``scratch`` and
-    ``spare``, int32 (n,), are scratch arrays.
-    """
+    """Move up to ``n_taken`` columns of ``order``, sampled by weight, to the front; count them."""
+    # Fewer than ``n_taken`` are moved if fewer columns have a weight above 0.  ``scratch`` and
+    # ``spare``, int32 (n,), are scratch arrays.
     n_positive = np.int64(0)
     for k in range(n):
         weight = rules.weight[order[k]]

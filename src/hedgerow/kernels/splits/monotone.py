@@ -329,11 +329,9 @@ def search_constrained(
     constraints: Constraints,
     best: Split,
 ) -> Split:
-    """Return the better of ``best`` and the best cut, by gain, of up to ``WIDTH`` columns.
-
-    The arguments are as in :func:`hedgerow.kernels.splits.split.search_columns`; ``lanes``
-    are its ``at`` and ``features``.  The ``score`` of the split is its gain.
-    """
+    """Return the better of ``best`` and the best cut, by gain, of up to ``WIDTH`` columns."""
+    # ``lanes`` are ``at`` and ``features`` of :func:`hedgerow.kernels.splits.split.search_columns`;
+    # the ``score`` of the split is its gain.
     at, features = lanes
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):

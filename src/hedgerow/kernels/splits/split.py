@@ -198,11 +198,9 @@ def sum_to_float(number: Any, easy: bool) -> Any:
 
 @kernel(inline=True, inner=True)
 def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy: bool) -> Cuts:
-    """Advance by one bin with the sums g, h, n: score the cuts after it.
-
-    ``easy`` is ``limits.easy``, or False.  Where the caller passes a constant, the compiler
-    drops the other branch.
-    """
+    """Advance by one bin with the sums g, h, n: score the cuts after it."""
+    # ``easy`` is ``limits.easy``, or False.  Where the caller passes a constant, the compiler drops
+    # the other branch.
     g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
     g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
@@ -239,12 +237,10 @@ def pass_bins(
 def search_lanes(
     histograms: HistogramSums, at: IntArray, n_bins: int, missing_bin: int, limits: Limits
 ) -> Cuts:
-    """Find the best cuts of the columns whose bins start at ``at``; missing values go right.
-
-    With ``missing_bin`` >= 0 missing values go left: the running sums start with this bin.
-    """
+    """Find the best cuts of the columns whose bins start at ``at``; missing values go right."""
     nothing = spread(np.int64(0))
     cuts = Cuts(nothing, nothing, nothing, spread(-1.0), nothing)
+    # Missing values go left: the running sums start with their bin.
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
         g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
@@ -264,12 +260,9 @@ def search_columns(
     limits: Limits,
     best: Split,
 ) -> Split:
-    """Return the better of ``best`` and the best cut of up to ``WIDTH`` columns.
-
-    The score is in units of the sums.  ``at`` and ``features`` have ``WIDTH`` entries; if there
-    are fewer columns, the last one is repeated.  :func:`complete_split` completes the split,
-    once per node.
-    """
+    """Return the better of ``best`` and the best cut of up to ``WIDTH`` columns."""
+    # ``at`` and ``features`` have ``WIDTH`` entries; if there are fewer columns, the last one is
+    # repeated.  The score is in units of the sums.
     most_bins, missing = np.int64(0), np.int64(0)
     for j in range(WIDTH):
         most_bins = max(most_bins, np.int64(n_bins[features[j]]))
@@ -320,15 +313,13 @@ def complete_split(
 
 @kernel(inner=True)
 def split_gain(score: float, node: NodeSums, units: Units, rules: SplitRules) -> float:
-    """Return the loss reduction of a split with this score, or -1 if it is not positive.
-
-    A gain within the rounding error of the node's own score counts as 0: a node whose
-    gradients are all equal must not be split.
-    """
+    """Return the loss reduction of a split with this score, or -1 if it is not positive."""
     if score < 0.0:
         return -1.0
     parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
     difference = score - parent
+    # A gain within the rounding error of the node's own score counts as 0: a node whose
+    # gradients are all equal must not be split.
     if difference <= 1e-10 * parent:
         return -1.0
     gain = 0.5 * difference - rules.gamma

@@ -94,10 +94,8 @@ def order_groups(
     info: IntArray,
     vectors: NodeSets | None,
 ) -> None:
-    """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts.
-
-    ``vectors`` is the root of several outputs; then ``histograms`` only count rows.
-    """
+    """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts."""
+    # ``vectors`` is the root of several outputs; then ``histograms`` only count rows.
     at, filled, stride = column.at, column.filled, column.stride
     n_found = count_bins(histograms, at, filled, stride)
     info[N_GROUPS] = 0
@@ -136,11 +134,9 @@ def add_set_gains(
     bounds: tuple[Constraints, int],
     vectors: NodeSets | None,
 ) -> None:
-    """Add the gain of each cut of the order in a node to ``gains``.
-
-    ``scratch`` holds the groups and the order of the root.  ``bounds`` are the constraints and
-    the number of the node; ``vectors`` is the node of several outputs.
-    """
+    """Add the gain of each cut of the order in a node to ``gains``."""
+    # ``scratch`` holds the groups and the order of the root.  ``bounds`` are the constraints and
+    # the number of the node; ``vectors`` is the node of several outputs.
     n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
     at, filled, stride = column.at, column.filled, column.stride
     for k in range(GROUP_N + 1):
@@ -223,11 +219,9 @@ def write_groups(
     words: IntArray,
     first_word: int,
 ) -> None:
-    """Write the bins of the chosen groups as a set, or add the bins of no group to the set.
-
-    With ``want`` 1 the bins of the chosen groups overwrite the set.  With ``want`` 0 the bins
-    without rows in the root are added to it.
-    """
+    """Write the bins of the chosen groups as a set, or add the bins of no group to the set."""
+    # With ``want`` 1 the bins of the chosen groups overwrite the set.  With ``want`` 0 the bins
+    # without rows in the root are added to it.
     one_hot, chosen = info[IS_ONE_HOT] == 1, scratch[GROUP_N]
     if want == 1:
         for group in range(info[N_GROUPS] + 1):

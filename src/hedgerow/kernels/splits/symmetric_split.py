@@ -122,13 +122,11 @@ def add_lanes(
     to: int,
     also: int,
 ) -> None:
-    """Add the gains of a node with the sums at ``at`` to the block of gains at ``to``.
-
-    If ``also`` is not 0, the gains are also added ``also`` entries further on.  With
-    ``missing_bin`` >= 0 missing values go left: the running sums start with this bin.
-    """
+    """Add the gains of a node with the sums at ``at`` to the block of gains at ``to``."""
+    # If ``also`` is not 0, the gains are also added ``also`` entries further on.
     nothing = spread(np.int64(0))
     left = Left(nothing, nothing, nothing, spread(0.0))
+    # Missing values go left: the running sums start with their bin.
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
         g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
@@ -152,12 +150,8 @@ def add_bounded_lanes(
     to: int,
     also: int,
 ) -> None:
-    """Add gains like :func:`add_lanes`, within bounds; a cut that breaks the order adds nothing.
-
-    ``order`` holds the sign and the last bin of each column.  The cut after the last bin
-    separates missing values and orders nothing.  All other cuts must keep the order, whichever
-    rows the node has, because later rows may lie on both sides.
-    """
+    """Add gains like :func:`add_lanes`, within bounds; a cut that breaks the order adds nothing."""
+    # ``order`` holds the sign and the last bin of each column.
     zero, sign, last_bin = spread(0.0), order[0], order[1]
     g_left, h_left, n_left = spread(np.int64(0)), spread(np.int64(0)), spread(np.int64(0))
     if missing_bin >= 0:
@@ -179,6 +173,9 @@ def add_bounded_lanes(
             right = lane_weights(g_two, d_two, spread(limits.n) - n_left, limits, bounds)
             score = lane_scores(g_one, d_one, left, limits)
             score = score + lane_scores(g_two, d_two, right, limits)
+            # The cut after the last bin separates missing values and orders nothing.  All other
+            # cuts must keep the order, whichever rows the node has, because later rows may lie on
+            # both sides.
             here = choose(last_bin > spread(np.int64(b + k)), sign, zero)
             allowed = is_allowed(n_left, h_one, h_two, limits) & (here * (right - left) >= zero)
             gain = choose(allowed, score - spread(bounds.score), zero)
@@ -200,10 +197,8 @@ def add_bounded_columns(
     gains: FloatArray,
     to: int,
 ) -> None:
-    """Add gains like :func:`add_columns`, with bounded leaf values.
-
-    ``order`` holds the columns, their last bins, and the signs of all columns.
-    """
+    """Add gains like :func:`add_columns`, with bounded leaf values."""
+    # ``order`` holds the columns, their last bins, and the signs of all columns.
     missing, block = np.int64(0), size_of_block(n_bins)
     for j in range(WIDTH):
         missing |= np.int64(histograms.n[at[j] + stride - 1])
@@ -229,11 +224,9 @@ def add_columns(
     gains: FloatArray,
     to: int,
 ) -> None:
-    """Add the gain of each cut of ``WIDTH`` columns in a node to both blocks at ``to``.
-
-    The sums of the columns begin at ``at``.  ``may_lack`` is True if a node of the level may
-    have missing values in one of the columns; only then is the second block used.
-    """
+    """Add the gain of each cut of the ``WIDTH`` columns at ``at`` to both blocks at ``to``."""
+    # ``may_lack`` is True if a node of the level may have missing values in one of the columns;
+    # only then is the second block used.
     missing, block = np.int64(0), size_of_block(n_bins)
     if may_lack:
         for j in range(WIDTH):
@@ -254,10 +247,8 @@ def size_of_block(n_bins: int) -> int:
 
 @kernel(inner=True)
 def lanes_at(gains: FloatArray, to: int, cuts: IntArray, at: IntArray) -> tuple[Any, Any]:
-    """Return the gain of one cut in each of ``WIDTH`` columns, and the bins before the cuts.
-
-    ``at`` is a scratch array.
-    """
+    """Return the gain of one cut in each of ``WIDTH`` columns, and the bins before the cuts."""
+    # ``at`` is a scratch array.
     for j in range(WIDTH):
         at[j] = to + cuts[j] * WIDTH + j
     return gather(gains, at), load_lanes(cuts, np.int64(0))

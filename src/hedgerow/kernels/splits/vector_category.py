@@ -6,7 +6,7 @@ vector of leaf weights, and vectors have no order.  The search sorts them by the
 projection on the direction in which they differ most, the first principal component
 (Coppersmith, Hong and Hosking 1999, for classes).  It scores the cuts of this order, or each
 category against all others where there are few, by the sum over the outputs.  Guards,
-groups of small categories and ties are the same as for one output.
+groups of small categories, ties, ``rules`` and ``draw`` are the same as for one output.
 
 ::
 
@@ -71,10 +71,7 @@ def sum_groups(
     scratch: IntArray,
     groups: Groups,
 ) -> None:
-    """Sum g and h of each output over the bins with rows of each group.
-
-    Each of these bins has a group.  ``filled`` is a scratch array for their list.
-    """
+    """Sum g and h of each output over the bins with rows of each group; each bin has a group."""
     group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
     n_filled = list_filled(sums.n, at, stride - 1, stride, filled)
     for output in range(groups.g.shape[0]):
@@ -178,11 +175,7 @@ def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> f
 def score_set(
     node: VectorNode, n: int, rules: tuple[SplitRules, SplitRules], side: IntArray
 ) -> float:
-    """Return the score of a set with leaf values smoothed and within bounds.
-
-    ``rules`` are those of the set, with its penalty, and those of leaf values.  The score is
-    minus infinity if a side is too small.
-    """
+    """Return the score of a set with restricted leaf values, or -inf if a side is too small."""
     score = score_side(node, n, rules[0], side)
     return restricted_score(score, n, node, rules[1], side) if score >= 0.0 else -np.inf
 
@@ -214,10 +207,7 @@ def scan_vectors(
     groups: Groups,
     draw: int,
 ) -> tuple[float, int]:
-    """Find the best cut from one end of the order: its score and the number of groups before it.
-
-    With ``draw`` >= 0 the scan tries only the cut that this random number selects.
-    """
+    """Find the best cut from one end of the order: its score and the number of groups before it."""
     order = scratch[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
     only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
@@ -277,11 +267,7 @@ def find_vector_set(
     groups: Groups,
     draw: int,
 ) -> tuple[float, int, int]:
-    """Find the best set of the bins at ``at:at + stride``: score, start and stop.
-
-    The arguments and the result are as in
-    :func:`hedgerow.kernels.splits.category_split.find_set`.
-    """
+    """Find the best set of bins, as :func:`~hedgerow.kernels.splits.category_split.find_set`."""
     counts = HistogramSums(sums.n, sums.n, sums.n)
     n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)
     best, first, last = -np.inf, np.int64(0), np.int64(0)

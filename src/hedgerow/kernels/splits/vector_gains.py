@@ -91,11 +91,8 @@ def gain_at(
     weight: tuple[float, float],
     cut: int,
 ) -> Split:
-    """Return the cut after bin ``cut`` with missing values where they gain more.
-
-    ``weight`` has the factor and the sign of the column.  The ``score`` of the split is its gain;
-    it is -1 where none is positive.
-    """
+    """Return the cut after bin ``cut``, and its gain, with missing values where they gain more."""
+    # ``weight`` has the factor and the sign of the column.  The gain is -1 where none is positive.
     factor, sign = weight
     best, at = NO_SPLIT, node.start + feature * stride
     for side in range(2 if sums.n[at + stride - 1] > 0 else 1):
@@ -151,11 +148,8 @@ def take_given(
     constraints: Constraints,
     best: Split,
 ) -> tuple[Split, float]:
-    """Return the cut that is given to the node, and its gain before factors.
-
-    Its score is infinite.  If the columns ``span`` do not have it, or it gains nothing, return
-    ``best`` and 0.
-    """
+    """Return the cut given to the node, of infinite score, and its gain before factors."""
+    # If the columns ``span`` do not have it, or it gains nothing: ``best`` and 0.
     feature = constraints.growth.forced[bounds.forced, FORCED_FEATURE]
     cut = constraints.growth.forced[bounds.forced, FORCED_BIN]
     factor = factor_of(constraints, feature, bounds)
@@ -185,10 +179,8 @@ def side_value(
 def middle_of_sides(
     sums: Sums, at: int, absent: int, split: Split, node: VectorNode, rules: SplitRules, output: int
 ) -> float:
-    """Return the middle of the leaf values of both sides of a split, of an output.
-
-    ``at`` and ``absent`` are the first bin of the column and that of missing values.
-    """
+    """Return the middle of the leaf values of both sides of a split, of an output."""
+    # ``at`` and ``absent`` are the first bin of the column and that of missing values.
     cells, word = sums.cells, place_of_g(sums.constant, output)
     g, h = np.int64(0), np.int64(0)
     for b in range(split.bin + 2):
@@ -212,10 +204,8 @@ def middle_of_sides(
 def restricted_score(
     score: float, n_left: int, node: VectorNode, rules: SplitRules, side: IntArray
 ) -> float:
-    """Return the score of a set of categories with leaf values smoothed and within bounds.
-
-    ``score`` is that of the best values; ``side`` are the sums on the left.
-    """
+    """Return the score of a set of categories with leaf values smoothed and within bounds."""
+    # ``score`` is that of the best values; ``side`` are the sums on the left.
     if node.smooth > 0.0 or node.ordered == 1:
         for output in range(node.totals.shape[0]):
             g_unit, h_unit = node.units[output, 0], node.units[output, 1]
@@ -233,10 +223,8 @@ def restricted_score(
 def gain_of_vector_set(
     score: float, feature: int, node: VectorNode, bounds: Bounds, constraints: Constraints
 ) -> float:
-    """Return the gain of a set of categories with this score, or -1 if it is not positive.
-
-    Without constraints the score remains what it is.
-    """
+    """Return the gain of a set of categories with this score, or -1 if it is not positive."""
+    # Without constraints the score remains what it is.
     if constraints.scored == 0:
         return score
     unit = score_unit(node)

@@ -49,10 +49,8 @@ class NodeSets(NamedTuple):
 def gain_apart(
     sums: Sums, at: int, absent: int, node: VectorNode, limits: Limits, parent: float, sign: float
 ) -> float:
-    """Return the gain of missing values on the left, all others on the right; 0 if not divided.
-
-    The sides have to be ordered by ``sign``.  The first bin of ``node.filled`` stays what it is.
-    """
+    """Return the gain of missing values on the left, all others on the right; 0 if not divided."""
+    # The sides have to be ordered by ``sign``.  The first bin of ``node.filled`` stays what it is.
     filled, n_left = node.filled, np.int64(sums.n[at + absent])
     first = filled[0]
     filled[0] = absent
@@ -77,12 +75,10 @@ def add_column_gains(
     also: int,
     sign: float,
 ) -> None:
-    """Add the gain of each cut of the column at ``at`` to every ``WIDTH``-th entry from ``to`` on.
-
-    These gains have missing values on the right.  If ``also`` is not 0, the gains with missing
-    values on the left are added ``also`` entries further on.  A cut that does not divide the
-    node adds nothing.  ``sign`` of the column is 0 unless it is ordered.
-    """
+    """Add the gain of each cut of a column to every ``WIDTH``-th entry from ``to`` on."""
+    # These gains have missing values on the right.  If ``also`` is not 0, the gains with missing
+    # values on the left are added ``also`` entries further on.  A cut that does not divide the node
+    # adds nothing.
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
@@ -115,21 +111,16 @@ def add_column_gains(
 
 @kernel(inner=True)
 def gain_of_side(n_left: int, penalty: float, rules: SplitRules, vectors: NodeSets) -> float:
-    """Return the gain of the set whose sums are in ``groups.side``: twice the loss reduction.
-
-    The gain is minus infinity if a side has too few rows or too little hessian.  ``penalty`` is
-    what sets add to ``reg_lambda`` on both sides.
-    """
+    """Return the gain of the set summed in ``groups.side``, or -inf if a side is too small."""
+    # It is twice the loss reduction; ``penalty`` is what sets add to ``reg_lambda`` on both sides.
     node, side = vectors.node, vectors.groups.side
     return score_set(node, n_left, (penalised(rules, penalty), rules), side) - vectors.parent
 
 
 @kernel(inner=True)
 def fill_set(at: int, stride: int, words: IntArray, first_word: int, vectors: NodeSets) -> None:
-    """Sum the bins of the column at ``at`` that are in a set to ``groups.side``.
-
-    Bit ``b`` of the words from ``first_word`` on tells whether bin ``b`` is in the set.
-    """
+    """Sum the bins of the column at ``at`` that are in a set to ``groups.side``."""
+    # Bit ``b`` of the words from ``first_word`` on tells whether bin ``b`` is in the set.
     sums, filled, side = vectors.sums, vectors.node.filled, vectors.groups.side
     chosen, n_left = np.int64(0), np.int64(0)
     for e in range(list_filled(sums.n, at, stride - 1, stride, filled)):

@@ -27,7 +27,8 @@ one output alone and the same output twice give the same cut.
 If leaf values are smoothed (:mod:`hedgerow.kernels.splits.growth`), each side takes, of each
 output, its value smoothed toward that of the node, and the score of that value.  If columns are
 ordered (:mod:`hedgerow.kernels.splits.monotone`), the values of each output stay within its
-bounds, and a cut of an ordered column counts only if it orders the sides of every output.
+bounds, and a cut of an ordered column counts only if it orders the sides of every output.  The
+``sign`` of other columns is 0.
 
 Outputs differ in their units.  All sums are converted to the largest unit, a power of
 two (:class:`VectorNode`): nothing is rounded, and squares stay far from the limits of
@@ -202,10 +203,9 @@ def value_within(node: VectorNode, output: int, value: float) -> float:
 
 @kernel(inner=True)
 def restrict_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent: int) -> float:
-    """Smooth the leaf values of the node toward ``vectors[parent]``, keep them within its bounds.
-
-    The root, of ``parent`` -1, keeps its own values.  Return the score of the node with them.
-    """
+    """Smooth and bound the leaf values of the node; return the score of the node with them."""
+    # They are smoothed toward ``vectors[parent]``; the root, of ``parent`` -1, keeps its own
+    # values.
     score = 0.0
     for output in range(node.totals.shape[0]):
         g = float(node.totals[output, 0]) * node.units[output, 0]
@@ -243,10 +243,8 @@ def bounded_scores(
     limits: Limits,
     sign: float,
 ) -> Any:
-    """Return the scores of both sides with leaf values within bounds; minus infinity out of order.
-
-    ``lanes`` are the leaf value of the node and the bounds of each output.
-    """
+    """Return scores of both sides with leaf values within bounds, or -inf if out of order."""
+    # ``lanes`` are the leaf value of the node and the bounds of each output.
     own, low, high = lanes
     left, right = lane_steps(g[0], d[0], limits), lane_steps(g[1], d[1], limits)
     if node.smooth > 0.0:
@@ -265,11 +263,9 @@ def bounded_scores(
 def score_cuts(
     sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits, order: Order
 ) -> None:
-    """Score the cuts after ``filled`` bins of the column at ``at``.
-
-    If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
-    lambda`` is 0 makes the score minus infinity.
-    """
+    """Score the cuts after ``filled`` bins of the column at ``at``."""
+    # If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
+    # lambda`` is 0 makes the score minus infinity.
     if node.ordered == 1:
         score_outputs(sums, at, missing, n_filled, node, limits, order, True, True)
     elif node.smooth > 0.0:
@@ -290,12 +286,10 @@ def score_outputs(
     counts: bool,
     bounds: bool,
 ) -> None:
-    """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time.
-
-    ``counts`` (leaf values are smoothed) and ``bounds`` are constants, so that the compiler drops
-    the other branches: counting rows in the loop over bins made trees of three classes a tenth
-    slower.
-    """
+    """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time."""
+    # ``counts`` (leaf values are smoothed) and ``bounds`` are constants, so that the compiler drops
+    # the other branches: counting rows in the loop over bins made trees of three classes a tenth
+    # slower.
     lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
     scores, weights = node.cuts[0], node.cuts[1]
     constant = sums.constant == 1
@@ -358,10 +352,7 @@ def search_column(
     sign: float,
     best: Split,
 ) -> Split:
-    """Return the better of ``best`` and the best cut of one column, in both missing directions.
-
-    ``sign`` of the column is 0 unless it is ordered.
-    """
+    """Return the better of ``best`` and the best cut of one column, in both missing directions."""
     at, n, filled = node.start + feature * stride, sums.n, node.filled
     scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
     n_missing = np.int64(n[at + absent])
@@ -385,10 +376,7 @@ def search_column(
 
 @kernel(inner=True)
 def scored_gain(node: VectorNode, e: int, n_left: int, limits: Limits, parent: float) -> float:
-    """Return the gain of the cut after ``filled`` bin number ``e`` in the node.
-
-    The gain is minus infinity if a side has too few rows or too little hessian.
-    """
+    """Return the gain of the cut after ``filled`` bin ``e``, or -inf if a side is too small."""
     if min(n_left, node.n_rows - n_left) < limits.fewest:
         return -math.inf
     left = sum_floats(node.cuts[1], e * N_LANES)
@@ -409,12 +397,9 @@ def gain_of_cut(
     cut: tuple[int, int],
     signs: tuple[float, float],
 ) -> float:
-    """Return the gain of one cut of the column at ``at``.
-
-    ``cut`` holds the bin before the cut, and whether missing values go left; ``signs`` how its
-    sides are ordered, and how if it only sets missing values apart.  The gain is minus infinity
-    if the cut does not divide the node, or not in order.
-    """
+    """Return the gain of one cut of a column, or -inf if it does not divide the node in order."""
+    # ``cut`` holds the bin before the cut, and whether missing values go left; ``signs`` how its
+    # sides are ordered, and how if it only sets missing values apart.
     n, filled, absent = sums.n, node.filled, stride - 1
     n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
@@ -436,11 +421,9 @@ def gain_of_cut(
 
 @kernel(inner=True)
 def vector_gain(score: float, parent: float, n_outputs: int, rules: SplitRules) -> float:
-    """Return the loss reduction of a split, summed over the outputs, or -1 if not positive.
-
-    ``gamma`` is subtracted for each output.  As in
-    :func:`hedgerow.kernels.splits.split.split_gain`, a gain within rounding error counts as 0.
-    """
+    """Return the loss reduction of a split, summed over the outputs, or -1 if not positive."""
+    # ``gamma`` is subtracted for each output.  As in
+    # :func:`hedgerow.kernels.splits.split.split_gain`, a gain within rounding error counts as 0.
     if score < 0.0:
         return -1.0
     difference = score - parent

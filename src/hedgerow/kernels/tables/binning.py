@@ -7,6 +7,14 @@ cut          threshold between two bins; the bin of a value is the number of
 lookup row   the cuts of one feature, laid out for the search (272 numbers)
 run          equal neighbours in a sorted column
 heavy value  a value whose mass alone fills a bin
+values       the table, (2, n_rows, n_features), of float32, float64 or int64 keys: broadcast
+             along the first axis, so that Numba compiles once for all strides
+lookup       the lookup rows of all features, of the type of the values
+lowest       the smallest value that is not missing (NaN is not ``>= -inf``)
+by_row       uint8 (n_tiles, n_rows + PAD, tile_width)
+by_column    uint8 (n_features or 0, n_rows + PAD): not written if it has no features
+starts       int64: start of each run of a sorted column, and its end
+mass_before  float64 (n + 1,): mass of all rows before each one; differences must be exact
 
 Search
 ------
@@ -68,21 +76,7 @@ def bin_rows(
     start: int,
     stop: int,
 ) -> None:
-    """Write the bins of rows ``start`` to ``stop``.
-
-    Parameters
-    ----------
-    values : float32, float64 or int64 keys, shape (2, n_rows, n_features)
-        The table broadcast along a first axis: Numba then takes any strides
-        for the same type, and compiles once for all of them.
-    lookup : like values, shape (n_features * LOOKUP_WIDTH,)
-    lowest : like values
-        Smallest value that is not missing (NaN is not ``>= -inf``).
-    missing_bin : uint8
-    by_row : uint8, shape (n_tiles, n_rows + PAD, tile_width)
-    by_column : uint8, shape (n_features or 0, n_rows + PAD)
-        Not written if it has no features.
-    """
+    """Write the bins of rows ``start`` to ``stop``."""
     n_features = np.uint64(values.shape[2])
     n_tiles = np.uint64(by_row.shape[0])
     per_tile = (n_features + n_tiles - _ONE) // n_tiles
@@ -107,13 +101,8 @@ def bin_rows(
 
 @kernel
 def sample_rows(seed: int, stream: int, limit: np.uint64, n_rows: int, rows: IntArray) -> np.int64:
-    """Write the rows whose hash lies below ``limit``; return their number.
-
-    Parameters
-    ----------
-    rows : int64
-        Filled from the start in ascending order, at most ``len(rows) - 1``.
-    """
+    """Write the rows whose hash lies below ``limit``, ascending; return their number."""
+    # Each row is written and then kept or not, so the last place of ``rows`` stays spare.
     count, room = _ZERO, np.uint64(len(rows) - 1)
     for row in range(np.uint64(n_rows)):
         rows[count] = np.int64(row)
@@ -138,14 +127,8 @@ def gather_columns(
 
 @kernel
 def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
-    """Write the start of each run of the sorted ``ordered``, and the end; return their number.
-
-    Parameters
-    ----------
-    ordered : any number type, shape (n,)
-        Ascending, without NaN; n > 0.
-    starts : int64, shape (n + 1,)
-    """
+    """Write the start of each run of the sorted ``ordered``, and the end; return their number."""
+    # There is at least one number, and no NaN.
     starts[0] = 0
     n, runs = np.uint64(len(ordered)), _ONE
     for i in range(_ONE, n):
@@ -159,13 +142,10 @@ def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
 def _light_target(
     starts: IntArray, n_runs: np.uint64, mass_before: FloatArray, max_bins: int
 ) -> tuple[float, np.int64]:
-    """Return the mass above which a value is heavy, and the number of bins for other values.
-
-    Heavy values are removed, each with a bin of its own, until no other value
-    exceeds the mean mass of the remaining bins.
-    """
+    """Return the mass above which a value is heavy, and the number of bins for other values."""
     total = mass_before[starts[n_runs]] - mass_before[starts[0]]
     target, bins_left = total / max_bins, np.int64(max_bins)
+    # Remove heavy values, each with a bin of its own, until no other value exceeds the mean.
     for _ in range(_HEAVY_PASSES):
         heavy, heavy_mass = 0, 0.0
         for run in range(n_runs):
@@ -184,36 +164,16 @@ def _light_target(
 def choose_cuts(
     starts: IntArray, n_runs: int, mass_before: FloatArray, max_bins: int, cuts: IntArray
 ) -> int:
-    """Divide a sorted column into at most ``max_bins`` bins of similar mass.
-
-    A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
-    With at most ``max_bins`` distinct values each has a bin.  Otherwise a bin ends
-    where its mass is nearest to the mean mass of the remaining bins.  A heavy value has
-    a bin of its own, or shares it with lighter values before it that weigh less than
-    half a bin.
-
-    Parameters
-    ----------
-    starts : int64, shape (at least n_runs + 1,)
-        From :func:`find_runs`.
-    n_runs : int64
-        Number of distinct values, at least 1.
-    mass_before : float64, shape (n + 1,)
-        Mass of all rows before each one; differences must be exact.
-    max_bins : int64
-    cuts : int64, shape (max_bins,)
-        Ascending positions of the cuts.
-
-    Returns
-    -------
-    int64
-        Number of cuts, less than ``max_bins``.
-    """
+    """Write where a sorted column is cut into bins of similar mass; return the number of cuts."""
+    # A cut at ``c`` stands between rows ``c - 1`` and ``c`` of the sorted column.
     runs = np.uint64(n_runs)
     if n_runs <= max_bins:
         for run in range(_ONE, runs):
             cuts[run - _ONE] = starts[run]
         return n_runs - 1
+    # A bin ends where its mass is nearest to the mean mass of the remaining bins.  A heavy value
+    # has a bin of its own, or shares it with lighter values before it that weigh less than half a
+    # bin.
     heavy_mass, bins_left = _light_target(starts, runs, mass_before, max_bins)
     mass_left = heavy_mass * bins_left
     target, held, n_cuts, last = heavy_mass, 0.0, 0, max_bins - 1

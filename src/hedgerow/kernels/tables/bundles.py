@@ -6,7 +6,12 @@ active    a row is active in a feature if its value is not the default, which mo
           rows have: 0, or missing
 conflict  a row that is active in a feature and in another feature of its bundle
 bundle    features that share a column of the binned matrix
-budget    largest number of conflicts of a bundle
+budget    largest number of conflicts of a bundle (``by_sum`` 1), or of each of its features
+rows      uint32: the active rows of feature j are ``rows[row_start[j] : row_start[j + 1]]``
+cells     int64 (n_features,): cells that each feature needs
+order     int64: features in the order in which they are put into bundles
+taken     uint64 (N_OPEN, words for n_rows bits), zeros at first: active rows of open bundles
+lists     int64 (5, N_OPEN), scratch: state of the open bundles, in the order of their creation
 
 Each feature goes to the first bundle that has the cells and the budget for it, or
 starts a new bundle (Ke et al. 2017, algorithm 3)::
@@ -41,10 +46,8 @@ _ONE = np.uint64(1)
 def sum_degrees(
     row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray
 ) -> None:
-    """Write for each feature the number of other active features, summed over its active rows.
-
-    ``n_active``, one entry per row, is a scratch array of zeros.
-    """
+    """Write for each feature the number of other active features, summed over its active rows."""
+    # ``n_active``, one entry per row, is a scratch array of zeros.
     for i in range(np.uint64(len(rows))):
         n_active[np.uint64(rows[i])] += 1
     for feature in range(len(degree)):
@@ -88,30 +91,7 @@ def put_in_bundles(
     bundle: IntArray,
     conflicts: IntArray,
 ) -> int:
-    """Write the bundle of each feature; return the number of bundles.
-
-    Parameters
-    ----------
-    order : int64
-        Features in the order in which they are put into bundles.
-    row_start : int64 (n_features + 1,)
-    rows : uint32
-        Active rows of feature ``j``: ``rows[row_start[j] : row_start[j + 1]]``.
-    cells : int64 (n_features,)
-        Cells that each feature needs.
-    n_rows, budget : int
-    by_sum : int
-        1: the budget limits the conflicts of all features of a bundle together;
-        0: it limits the conflicts of each feature.
-    taken : uint64 (N_OPEN, words for n_rows bits)
-        Zeros; active rows of the open bundles.
-    lists : int64 (5, N_OPEN)
-        Scratch: state of the open bundles, in the order of their creation.
-    bundle : int64 (n_features,)
-        Written for the features in ``order``.
-    conflicts : int64 (n_features,)
-        Conflicts that each of these features adds to its bundle.
-    """
+    """Write the bundle of each feature, and its conflicts there; return the number of bundles."""
     n_open, n_bundles = 0, np.int64(0)
     number, place = lists[0], lists[1]  # numbers of the bundles; their rows in ``taken``
     room, spent, active = lists[2], lists[3], lists[4]

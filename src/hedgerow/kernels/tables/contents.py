@@ -6,6 +6,10 @@ The hash of a row is a sum over its columns, so a column that adds 0 need not be
 
 Equal numbers have equal hashes in every type: a float counts as the bits of its float64, and an
 integer as those of the float64 that equals it, if there is one.
+
+``values`` are as in :mod:`hedgerow.kernels.tables.binning`.  A column is left as soon as more than
+``most`` distinct values are found (-1: it is not looked at); they are kept in ``slots``, a hash
+table of ``N_SLOTS`` values that are missing at first.
 """
 
 from __future__ import annotations
@@ -58,11 +62,7 @@ def spread_key(key: int, is_int: int) -> Any:
 def hash_floats(
     values: AnyArray, factors: AnyArray, absent: Any, hashes: AnyArray, start: int, stop: int
 ) -> None:
-    """Add the columns of rows ``start`` to ``stop`` to their hashes.
-
-    ``values`` is a table of floats as for ``bin_rows``; ``factors`` is 0 for columns that do not
-    count; ``absent`` stands for a missing value.
-    """
+    """Add the columns of rows ``start`` to ``stop`` to their hashes; factor 0 omits a column."""
     n_features = np.uint64(values.shape[2])
     first, end = np.uint64(start), np.uint64(stop)
     while first < end:
@@ -160,20 +160,7 @@ def note_values(
     start: int,
     stop: int,
 ) -> None:
-    """Collect the distinct values of columns ``start`` to ``stop``, until they are many.
-
-    Parameters
-    ----------
-    values : as for ``bin_rows``
-    lowest : like values
-        Smallest value that is not missing.
-    most : int64 (n_features,)
-        A column is left as soon as it has more values; -1: it is not looked at.
-    slots : like values (n_features, N_SLOTS)
-        The values of each column; all missing at first.
-    counts : int64 (n_features,)
-        Number of values of each column; above ``most`` if there are too many.
-    """
+    """Collect and count the distinct values of columns ``start`` to ``stop``, up to ``most``."""
     n_rows, first = np.uint64(values.shape[1]), _ZERO
     n_open = stop - start
     while first < n_rows and n_open > 0:
@@ -211,24 +198,8 @@ def note_entries(
     slots: tuple[AnyArray, IntArray],
     found: tuple[IntArray, AnyArray],
 ) -> int:
-    """Collect the distinct values of entries that are sorted by column.
-
-    Parameters
-    ----------
-    start : int64 (n_features + 1,)
-        Entries of column ``j`` are ``values[start[j] : start[j + 1]]``.
-    most : int
-        A column with more values is marked in ``many``; marked columns are passed over.
-    slots : like values, int64 (N_SLOTS,)
-        Scratch space; the second is 0.
-    found : int64, like values
-        Written: the column and the value of each pair; room for one of each entry.
-
-    Returns
-    -------
-    int
-        Number of pairs.
-    """
+    """Write the column and value of distinct entries, sorted by column; return their number."""
+    # A column of more than ``most`` values is marked in ``many``; marked columns are passed over.
     held, stamps = slots
     columns, distinct = found
     n_pairs = 0

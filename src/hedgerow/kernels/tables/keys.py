@@ -56,11 +56,8 @@ def float_of_key(key: int) -> float:
 
 
 def float32_threshold_keys(keys: IntArray) -> np.ndarray:
-    """Return 32-bit keys of float64 thresholds, rounded down to a float32.
-
-    For any float32 value ``x`` and float64 threshold ``t``:
-    ``x <= t`` exactly if ``x <= round_down(t)``.
-    """
+    """Return 32-bit keys of float64 thresholds, rounded down to a float32."""
+    # For any float32 ``x`` and float64 ``t``: ``x <= t`` exactly if ``x <= round_down(t)``.
     thresholds = floats_of_keys(keys)
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(np.float32)

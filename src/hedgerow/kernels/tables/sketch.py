@@ -45,29 +45,10 @@ def add_up(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound the sums of the first 0, 1, ..., n weights.
-
-    The plain cumulative sum is off by the sum of the rounding errors of its additions.
-    That sum is added back.  It is rounded, too, but its error is at most ``n * 2**-52``
-    of the sum of its absolute terms, so the bounds are an ulp or two apart.
-
-    Parameters
-    ----------
-    weight : float64, shape (n,)
-        At least 0; the sum must be finite.
-
-    Returns
-    -------
-    low, high : float64, shape (n + 1,)
-        Never descending; equal wherever all sums up to there are exact.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hedgerow.kernels.tables.sketch import prefix_bounds
-    >>> prefix_bounds(np.array([1.0, 2.0]))
-    (array([0., 1., 3.]), array([0., 1., 3.]))
-    """
+    """Bound the sums of the first 0, 1, ..., n weights of at least 0, whose sum is finite."""
+    # The plain cumulative sum is off by the sum of the rounding errors of its additions.
+    # That sum is added back.  It is rounded, too, but its error is at most ``n * 2**-52``
+    # of the sum of its absolute terms, so the bounds are an ulp or two apart.
     total = np.append(0.0, np.cumsum(weight))
     lost = np.append(0.0, _lost(total[:-1], weight, total[1:]))
     if not lost.any():
@@ -82,33 +63,20 @@ def prefix_bounds(weight: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def fit_weights(low: FloatArray, high: FloatArray, weight: FloatArray) -> FloatArray:
-    """Lower weights to the distance between the bounds; only rounding makes this necessary.
-
-    Afterwards ``low[i] + weight[i] <= low[i + 1]`` and
-    ``high[i] + weight[i + 1] <= high[i + 1]`` hold for the real sums, so that bounds
-    taken between two values never cross those at the values.
-    """
+    """Lower weights to the distance between the bounds; only rounding makes this necessary."""
+    # Afterwards ``low[i] + weight[i] <= low[i + 1]`` and
+    # ``high[i] + weight[i + 1] <= high[i + 1]`` hold for the real sums, so that bounds
+    # taken between two values never cross those at the values.
     above = add_down(np.append(low[1:], high[-1]), -low)
     below = add_down(high, -np.append(0.0, high[:-1]))
     return np.minimum(weight, np.minimum(above, below))
 
 
 def nearest(low: FloatArray, high: FloatArray, weight: FloatArray, rank: FloatArray) -> IntArray:
-    """Find the positions of the values whose ranks are nearest to ``rank``.
-
-    Between the middles of the bounds of two values, the first value is nearer where twice
-    the rank lies below the sum of the bounds of a value between them (the query function of
-    the XGBoost paper, appendix A).
-
-    Parameters
-    ----------
-    low, high, weight : float64, shape (n,), n at least 1
-    rank : float64, any shape
-
-    Returns
-    -------
-    int64, shape of ``rank``
-    """
+    """Find the positions of the values whose ranks are nearest to ``rank``."""
+    # Between the middles of the bounds of two values, the first value is nearer where twice
+    # the rank lies below the sum of the bounds of a value between them (the query function of
+    # the XGBoost paper, appendix A).
     last = len(low) - 1
     twice = 2 * rank
     before = np.searchsorted(low + high, twice, side="right") - 1

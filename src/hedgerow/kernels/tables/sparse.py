@@ -7,6 +7,10 @@ entry    a recorded value and its column; a value that is not recorded is 0 (or
 code     bin of a value in its feature; one past the last bin for a missing value
 default_bin  the code of a value that is not recorded
 cell     a number in a column of the binned matrix
+active   an entry that differs from the default of its column: any value where values that are not
+         recorded are missing (``present`` is 1), else a missing value or one outside
+         ``low[j] .. high[j]``
+place    int64: where the next entry or row of each column is written, advanced by each
 
 ::
 
@@ -94,17 +98,8 @@ def gather_entries(
     values: AnyArray,
     masses: FloatArray,
 ) -> None:
-    """Sort the entries of ``rows`` (all rows if empty) by column.
-
-    Parameters
-    ----------
-    mass : float64, one for each of the rows, or empty
-    place : int64 (n_features,)
-        Start of the entries of each column; it is advanced to their end.
-    values, masses
-        Written: the entries by column, within a column in the order of ``rows``, and the
-        masses of their rows (not written if ``mass`` is empty).
-    """
+    """Write the entries of ``rows`` (all rows if empty) by column, and the masses of their rows."""
+    # Within a column entries are in the order of ``rows``.  Without ``mass`` no masses are written.
     listed, weighted = len(rows) > 0, len(mass) > 0
     n = np.uint64(len(rows) if listed else len(entries.row_start) - 1)
     for i in range(n):
@@ -122,12 +117,7 @@ def gather_entries(
 def count_active(
     entries: Entries, low: AnyArray, high: AnyArray, present: int, counts: IntArray, part: IntArray
 ) -> None:
-    """Count the active entries of each column in rows ``part[0]:part[1]``.
-
-    An entry is active if it differs from the default.  ``present`` is 1 if values that are not
-    recorded are missing: then every entry with a value is active.  If it is 0, missing values
-    and values outside ``low[j] .. high[j]`` are active.
-    """
+    """Count the active entries of each column in rows ``part[0]:part[1]``."""
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             j = np.uint64(entries.column[e])
@@ -147,10 +137,7 @@ def list_active(
     rows: RowArray,
     part: IntArray,
 ) -> None:
-    """Write the rows that :func:`count_active` counts, by column, ascending.
-
-    ``place[j]`` is the start of the rows of column ``j`` and is advanced; -1 omits the column.
-    """
+    """Write the rows that :func:`count_active` counts, by column; place -1 omits a column."""
     for row in range(np.uint64(part[0]), np.uint64(part[1])):
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             j = np.uint64(entries.column[e])
@@ -183,21 +170,8 @@ def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
 def bin_entries(
     entries: Entries, places: Places, by_row: BinArray, by_column: BinArray, start: int, stop: int
 ) -> int:
-    """Write the cells of rows ``start`` to ``stop``; return the number of values without a cell.
-
-    Parameters
-    ----------
-    by_row : uint8 (n_tiles, n_rows + PAD, tile_width)
-        Rows already hold the cells of the default bins.
-    by_column : uint8 (n_columns or 0, n_rows + PAD)
-        Not written if it has no columns.
-
-    Returns
-    -------
-    int
-        Number of values that a value of a later feature of the bundle replaced, and of
-        values whose code has no cell in the feature.
-    """
+    """Write the cells of rows ``start`` to ``stop``; return the number of values without a cell."""
+    # ``by_row`` already holds the cells of the default bins; ``by_column`` may have no columns.
     n_columns, per_tile = np.uint64(by_column.shape[0]), np.uint64(places.per_tile)
     lost = np.int64(0)
     first, end = np.uint64(start), np.uint64(stop)
@@ -221,6 +195,7 @@ def bin_entries(
                     cell = np.int64(places.first[j]) + code - np.int64(code > default_bin)
                     held = np.int64(by_row[tile, row, place])
                     fits = cell <= np.int64(places.last[j])
+                    # A value of a later feature of the bundle replaces it, or its code has no cell.
                     lost += np.int64(held > 0 or not fits)
                     if fits:
                         by_row[tile, row, place] = np.uint8(max(held, cell))
@@ -236,16 +211,8 @@ def bin_entries(
 def spread_entries(
     entries: Entries, place: np.ndarray, default_bin: Any, table: AnyArray, start: int, stop: int
 ) -> None:
-    """Write rows ``start`` to ``stop`` of some columns as a dense table.
-
-    Parameters
-    ----------
-    place : int32 (n_features,)
-        Column of ``table`` for each feature, -1 to omit the feature.
-    default_bin : of the type of the values
-        Value of an entry that is not recorded.
-    table : of the type of the values, shape (at least stop - start, n_places)
-    """
+    """Write rows ``start`` to ``stop`` as a dense table, without features of ``place`` -1."""
+    # ``place`` is the column of each feature, ``default_bin`` the value that is not recorded.
     width = np.uint64(table.shape[1])
     for i in range(np.uint64(stop - start)):
         for k in range(width):
@@ -259,11 +226,8 @@ def spread_entries(
 
 @kernel
 def count_cells(by_row: BinArray, tile: int, default_bin: BinArray, row_start: np.ndarray) -> int:
-    """Write the start of the list of each row of a tile, and the end; return the end.
-
-    ``default_bin`` holds the default bin of each column of the tile; positions after the
-    last column hold zeros in both arrays.
-    """
+    """Write the start of the list of each row of a tile, and the end; return the end."""
+    # Positions after the last column of the tile hold zeros in ``by_row`` and ``default_bin``.
     total = np.uint64(0)
     row_start[0] = 0
     for row in range(np.uint64(len(row_start) - 1)):

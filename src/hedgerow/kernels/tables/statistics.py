@@ -6,6 +6,9 @@ key       number of a combination of categories; equal keys have equal categorie
 code      index of a key in a list without gaps, from 0
 strength  mass of the prior: a mean of ``k`` rows of weight 1 is
           ``(sum + strength * prior) / (k + strength)``
+slots     int64, a power of two above the number of keys, -1 at first: a hash table of codes
+sums      float64 (2 * n_codes,), 0 at first: sum of targets and sum of weights of each code
+values    float64 (n_values, n_keys) of the ascending ``keys``; ``prior`` is for other keys
 
 A mean over all rows contains the row's own target, so a tree that splits on it would
 learn the answer.  The ordered mean of a row is taken over the rows *before* it in a
@@ -34,10 +37,8 @@ _SPLITTER = 2.0**29 + 1.0
 
 @kernel(inline=True, inner=True)
 def shortened(value: float) -> float:
-    """Round ``value`` to 24 bits, so that rounding errors of sums do not make equal means differ.
-
-    The method is Veltkamp's product; numbers from 1e300 on would overflow.
-    """
+    """Round ``value`` to 24 bits, so that equal means do not differ by rounding errors of sums."""
+    # Veltkamp's product; numbers from 1e300 on would overflow.
     scaled = value * _SPLITTER
     return scaled - (scaled - value)
 
@@ -54,18 +55,7 @@ def shuffle(seed: int, stream: int, order: IntArray) -> None:
 
 @kernel
 def number_keys(keys: IntArray, slots: IntArray, codes: IntArray, found: IntArray) -> int:
-    """Number distinct keys in the order in which they appear; return how many there are.
-
-    Parameters
-    ----------
-    keys : int64 (n,)
-    slots : int64, a power of two above ``n``
-        Scratch space, filled with -1: a hash table of codes.
-    codes : int64 (n,)
-        Filled with the code of each key.
-    found : int64 (n,)
-        Filled with the key of each code.
-    """
+    """Number distinct keys in the order of appearance, list them in ``found``; return how many."""
     mask = np.uint64(len(slots) - 1)
     n_codes = np.int64(0)
     for i in range(len(keys)):
@@ -92,19 +82,7 @@ def ordered_means(
     sums: FloatArray,
     means: FloatArray,
 ) -> None:
-    """Write for each row the mean target of the rows with the same code before it.
-
-    Parameters
-    ----------
-    codes, order : int64 (n_rows,)
-        ``order`` lists the rows.
-    target, weight : float64 (n_rows,)
-    strength, prior : float
-    sums : float64 (2 * n_codes,), all 0
-        Scratch; at the end, the sum of targets and the sum of weights of each code.
-    means : float64 (n_rows,)
-        Filled.
-    """
+    """Write for each row the mean target of the rows with the same code before it."""
     for i in range(len(order)):
         row = np.uint64(order[i])
         at = np.uint64(2) * np.uint64(codes[row])
@@ -133,17 +111,7 @@ def look_up(
     start: int,
     stop: int,
 ) -> None:
-    """Write the values of the keys of rows ``start`` to ``stop``.
-
-    Parameters
-    ----------
-    joint : int64 (n_rows,)
-    keys : int64 (n_keys,), ascending
-    values : float64 (n_values, n_keys)
-    prior : float64 (n_values,)
-        Values of keys that are not in the list.
-    out : float64 (n_values, n_rows)
-    """
+    """Write the values of the keys of rows ``start`` to ``stop``."""
     n_keys = len(keys)
     for i in range(start, stop):
         key = joint[i]

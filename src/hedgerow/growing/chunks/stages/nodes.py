@@ -133,10 +133,8 @@ def end_builds(
 
 @kernel(inner=True)
 def write_vectors(sums: Sums, at: int, stride: int, message: IntArray, to: int) -> None:
-    """Write the sums of a column to a message: row counts, then two words of a bin at a time.
-
-    Sums over all ranks fit 32 bits, so the sum of such pairs is the pair of the sums.
-    """
+    """Write the sums of a column to a message: row counts, then two words of a bin at a time."""
+    # Sums over all ranks fit 32 bits, so the sum of such pairs is the pair of the sums.
     half = sums.width // 2
     for b in range(stride):
         message[to + b] = np.int64(sums.n[at + b])
@@ -344,12 +342,10 @@ def search_jobs(
     vectors: Vectors | None,
     own: Own,
 ) -> None:
-    """Compute the larger children's histograms and all best splits in columns ``block``.
-
-    ``place`` is where slots are: wide sums, cells of a slot, and what stands before column
-    0 of slot 0; ``nodes`` are the table of nodes, the jobs and, to be written, what was
-    found: int64 (jobs, threads, 2, FOUND_FIELDS or, of vectors, more).  ``own`` is this thread's.
-    """
+    """Compute the larger children's histograms and all best splits in columns ``block``."""
+    # ``place`` is where slots are: wide sums, cells of a slot, and what stands before column 0 of
+    # slot 0.  ``nodes`` are the table of nodes, the jobs and, to be written, what was found: int64
+    # (jobs, threads, 2, FOUND_FIELDS or, of vectors, more).
     table, jobs, found = nodes
     histograms, slot_size, before = place
     first, last = share(block[1] - block[0], thread, team.n_threads)

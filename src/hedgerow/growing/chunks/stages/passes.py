@@ -179,13 +179,11 @@ def here(where: IntArray, vectors: Vectors | None) -> Vectors | None:
 
 @kernel(inline=True, inner=True)
 def rows_to_sample(plan: Plan, where: IntArray, vectors: Vectors | None) -> Rows:
-    """Return the rows of a chunk, with space for the numbers of the sampling.
-
-    The words of several outputs, which are written once the sample is known, give their place.
-    """
+    """Return the rows of a chunk, with space for the numbers of the sampling."""
     rows = rows_at(plan, where, 0)
     if vectors is None:
         return rows
+    # The words of several outputs, written once the sample is known, give their place.
     sizes = array_at(where[PACKED], (2 * where[N_ROWS],), np.int32)
     return Rows(rows.rows, rows.scratch, sizes, rows.packed)
 
@@ -308,11 +306,9 @@ def take_part(
     where: IntArray,
     vectors: Vectors | None,
 ) -> int:
-    """Thread 0: one stage, for the chunk at ``where``.  Helpers: all stages of a pass.
-
-    ``order`` is the stage, and for helpers the number of the last order; they return that of
-    the order that ended the pass.
-    """
+    """Thread 0: one stage, for the chunk at ``where``.  Helpers: all stages of a pass."""
+    # ``order`` is the stage, and for helpers the number of the last order; they return that of
+    # the order that ended the pass.
     number = order
     if thread > 0 or order == BEGIN:
         # Nobody may give an order before the last one was heard.

@@ -187,11 +187,9 @@ def tally_chunk(
     n_rows: int,
     known: tuple[int, int],
 ) -> None:
-    """Tally a digit of the keys of a chunk, which are computed again each time.
-
-    ``known`` are the digit's level and the digits before it, ``n_rows`` are those of the
-    chunk; ``counts`` and ``settings.n_rows`` are of all chunks and ranks.
-    """
+    """Tally a digit of the keys of a chunk, which are computed again each time."""
+    # ``known`` are the digit's level and the digits before it, ``n_rows`` are those of the chunk;
+    # ``counts`` and ``settings.n_rows`` are of all chunks and ranks.
     place, tally = share(n_rows, thread, team.n_threads), sampler.tallies[thread]
     write_keys(sampler, settings.n_rows, rows, counts, tally[0], place)
     if known[0] > 0:

@@ -58,10 +58,8 @@ class ChunkTeam:
         self._team = Team(n_threads, self._follow, lambda: give_order(self._threads, _STOP))
 
     def run(self, stage: Stage, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> None:
-        """Call ``stage(thread, team, *shared, *own[thread])`` in every thread.
-
-        The stage must end with a barrier.
-        """
+        """Call ``stage(thread, team, *shared, *own[thread])`` in every thread."""
+        # The stage must end with a barrier.
         if own is None:
             own = ((),) * self.n_threads
         part = (0, self._threads, *shared, *own[0])
@@ -118,10 +116,8 @@ class ChunkTeam:
 
 
 def _call_in_turn(*calls: tuple[Any, ...]) -> None:
-    """Call kernels, each a tuple of the kernel and its arguments.
-
-    Python handles signals between its own instructions.  Here C code makes the calls, so no
-    handler runs between them.
-    """
+    """Call kernels, each a tuple of the kernel and its arguments."""
+    # Python handles signals between its own instructions.  Here C code makes the calls, so no
+    # handler runs between them.
     ready = [(entry_of(kernel, *given), *given) for kernel, *given in calls]
     deque(starmap(operator.call, ready), maxlen=0)

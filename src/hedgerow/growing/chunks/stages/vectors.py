@@ -60,10 +60,8 @@ def join_chunk(
     outputs: Outputs,
     counts: IntArray,
 ) -> None:
-    """Write the sizes of the gradients of all outputs to the numbers of the rows of a chunk.
-
-    ``n_rows`` are those of all chunks and ranks.
-    """
+    """Write the sizes of the gradients of all outputs to the numbers of the rows of a chunk."""
+    # ``n_rows`` are those of all chunks and ranks.
     place = share(len(rows.quantized) // 2, thread, team.n_threads)
     block, numbers = blocks[thread], rows.quantized
     join_outputs(sampler, n_rows, outputs, place, block, numbers, counts[thread])
@@ -73,10 +71,8 @@ def join_chunk(
 def weigh_chunk(
     thread: int, team: ThreadTeam, sampler: Sampler, rows: Rows, outputs: Outputs, counts: IntArray
 ) -> None:
-    """Multiply the numbers of all outputs by the weights of the rows; add up those of the sample.
-
-    ``rows.scratch`` marks the sample; ``counts`` are those of each output.
-    """
+    """Multiply the numbers of all outputs by the weights of the rows; add up the sample."""
+    # ``rows.scratch`` marks the sample; ``counts`` are those of each output.
     place = share(len(rows.quantized) // 2, thread, team.n_threads)
     scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
     for output in range(len(outputs.scalars)):

@@ -181,11 +181,9 @@ def build_rows(
     slot: int,
     parent: int,
 ) -> None:
-    """Build the histogram of a node from its rows, in a slot.
-
-    ``parent``: the node is the smaller child of this one, whose rows this batch has divided;
-    or -1.
-    """
+    """Build the histogram of a node from its rows, in a slot."""
+    # If the node is the smaller child of ``parent`` (else -1), this batch has divided the rows
+    # there.
     table, team, gpu = state.tree.table, state.team, state.gpu
     if gpu.used == 0:
         place = (table[node, NODE_START], table[node, NODE_COUNT])

@@ -64,12 +64,9 @@ def search_indicators(
     usable: IntArray,
     usable_start: int,
 ) -> tuple[float, int]:
-    """Return the best score of the features with the cells from ``start`` on.
-
-    ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH``
-    places behind the last.  Returns -1 if no split is possible; of equal scores
-    the first.
-    """
+    """Return the best score of the features with the cells from ``start`` on, or -1 for none."""
+    # ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH`` places
+    # behind the last.  Of equal scores the first counts.
     nothing = spread(np.int64(0))
     score, place = spread(-1.0), nothing
     for k in range(0, n_cells, WIDTH):

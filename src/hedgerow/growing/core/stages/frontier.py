@@ -291,10 +291,7 @@ def open_children(
     job: IntArray,
     options: Options,
 ) -> None:
-    """Make the two children of ``parent`` and plan their histograms.
-
-    ``is_last``: neither will be split.
-    """
+    """Make the two children of ``parent`` and plan their histograms; the last are not searched."""
     small, large = add_children(tree, scalars, parent)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     bound_children(options.constraints, units, rules, tree, parent)
@@ -318,11 +315,9 @@ def plan_histograms(
     children: tuple[int, int],
     job: IntArray,
 ) -> None:
-    """Decide how the children's histograms are made, and in which slots.
-
-    Slots ``n_slots`` and ``n_slots + 1`` are not handed out: they serve a node
-    whose histogram cannot be kept because all others are taken.
-    """
+    """Decide how the children's histograms are made, and in which slots."""
+    # Slots ``n_slots`` and ``n_slots + 1`` are not handed out: they serve a node whose histogram
+    # cannot be kept because all others are taken.
     small, large = children
     table = tree.table
     slot = table[parent, NODE_SLOT]

@@ -225,10 +225,8 @@ def search_node(
     scalars: IntArray,
     options: Options,
 ) -> None:
-    """Find the best split in columns ``span`` of the node ``member``: its number and table row.
-
-    ``place`` is where its histogram lies: the wide sums, and its first cell in them.
-    """
+    """Find the best split in columns ``span`` of the node ``member``: its number and table row."""
+    # ``place`` is where its histogram lies: the wide sums, and its first cell in them.
     number, row = member
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
