@@ -147,7 +147,7 @@ def divide_memory(
     >>> shape = RowShape(28)
     >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
-    (131072, 3, 4, 4)
+    (262144, 3, 3, 3)
     """
     n_slots = n_stripes + 2
     fewest = FEWEST_ROWS if chunk_rows is None else chunk_rows
