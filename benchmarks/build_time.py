@@ -30,14 +30,18 @@ def show(level: str, compiled: list[Compiled], n_lines: int) -> None:
     print(f"{written:9.2f}{optimised:9.2f}{size:10,}  all {len(compiled)}")
 
 
-def main() -> None:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure the build of the kernels.")
     parser.add_argument("--levels", default="native", help="as for hedgerow.compile.build")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="start of the names of modules")
     parser.add_argument("--lines", type=int, default=30, help="variants that are printed")
     parser.add_argument("--gpu", action="store_true", help="code for GPUs, too")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = build_parser().parse_args()
     variants = [one for one in read_variants() if one.kernel.startswith(options.only)]
     system = this_system()
     levels = levels_of(options.levels, system)

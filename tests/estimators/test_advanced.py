@@ -173,14 +173,14 @@ def test_searches_vary_the_mapping() -> None:
 
 
 def test_the_command_line_takes_them_one_by_one() -> None:
-    found = parse_settings(["sketch=local", "tree_method=approx"], HedgerowRegressor)
+    found = parse_settings(["sketch=local", "tree_method=approx"], "regression")
     assert found == {"tree_method": "approx", "advanced": {"sketch": "local"}}
     with pytest.raises(UsageError, match="sketch was already set"):
-        parse_settings(["sketch=local", "sketch=global"], HedgerowRegressor)
+        parse_settings(["sketch=local", "sketch=global"], "regression")
     with pytest.raises(UsageError, match="Did you mean 'sketch'"):
-        parse_settings(["skech=local"], HedgerowRegressor)
+        parse_settings(["skech=local"], "regression")
     with pytest.raises(UsageError, match="one by one"):
-        parse_settings(["advanced={'sketch': 'local'}"], HedgerowRegressor)
+        parse_settings(["advanced={'sketch': 'local'}"], "regression")
 
 
 def test_translated_parameters_are_in_their_place() -> None:

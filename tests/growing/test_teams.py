@@ -16,8 +16,10 @@ CODE = """
 import faulthandler, sys, threading, warnings
 import numpy as np
 from hedgerow import Dataset, train
+from hedgerow.data.external import memory_plan
 from hedgerow.growing.chunks.stages import team
 
+memory_plan.MOST_ROWS = 1 << 15  # several chunks
 faulthandler.dump_traceback_later(100, exit=True)  # a helper that waits for ever
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hedgerow.advanced import ADVANCED_NAMES, grouped
 from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, remark, say, shows_progress
 from hedgerow.errors import HedgerowError, InterruptedFitWarning
@@ -354,10 +353,11 @@ def parse_settings(pairs: Sequence[str], task: str) -> dict[str, Any]:
 
     The task ``"auto"`` is known only after reading: a parameter that one estimator has is right.
     """
-    from hedgerow.cli.engine import check_values, estimator_class
-
     if not pairs:
         return {}
+    from hedgerow.advanced import ADVANCED_NAMES, grouped
+    from hedgerow.cli.engine import check_values, estimator_class
+
     tasks = ("classification", "regression") if task == "auto" else (task,)
     own = [{*inspect.signature(estimator_class(each)).parameters} for each in tasks]
     known = {*set().union(*own), *ADVANCED_NAMES} - _OWN_OPTIONS
