@@ -229,7 +229,8 @@ class FitRows:
         assert self._grower is not None
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base), self.next_end)
-        self._scores.update()
+        if self.train is self._scores:  # trees of a forest grow at its start
+            self._scores.update()
         found = self._grower.grow(tree, output)
         if self.data.n_copies > 1 and isinstance(self.data.matrix, ColumnBlocks):
             found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
