@@ -1046,8 +1046,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
 }
 ON_ONE_WORKER = {
-    *(name for name in FEATURES if "folds" in name or "loss of all rows" in name),
-    *(name for name in FEATURES if name.startswith("Cox")),
+    *(name for name in FEATURES if "loss of all rows" in name),
+    *(name for name in FEATURES if FEATURES[name].get("params", {}).get("objective") == "cox"),
+    *(name for name in FEATURES if FEATURES[name].get("params", {}).get("early_stopping") == "cv"),
     "target statistics",
     "target statistics of several targets",
     "bundles with conflicts of target statistics",

@@ -213,7 +213,10 @@ class FitRows:
     def close(self) -> None:
         """End the worker threads."""
         if self._grower is not None:
-            self._grower.close()
+            try:
+                self._grower.close()
+            finally:  # again, if an interrupt came before the helpers were told
+                self._grower.close()
             self._grower = self._ahead = None
 
     def set_rate(self, rate: float) -> None:
