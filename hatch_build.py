@@ -64,7 +64,7 @@ class DependencyHook(MetadataHookInterface):
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
-    """Runs ``python -m hedgerow.compile.build`` and adds what it makes to the wheel."""
+    """Runs :mod:`hedgerow.compile.build` and adds what it makes to the wheel."""
 
     PLUGIN_NAME = "custom"
 
@@ -82,10 +82,15 @@ class KernelBuildHook(BuildHookInterface[Any]):
         if _is_pure():
             shutil.rmtree(built, ignore_errors=True)
             return
-        # The packages of an isolated build are found by this process's path alone.
-        path = os.pathsep.join([str(built.parents[1]), *filter(None, sys.path)])
-        environment = {**os.environ, "PYTHONPATH": path}
-        command = [sys.executable, "-m", "hedgerow.compile.build", "--folder", str(built)]
+        # The packages of an isolated build are found by this process's path alone.  The sources
+        # come first in the program: pip's isolation takes the folder of an earlier editable
+        # install off the path of a new process.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        program = (
+            f"import sys; sys.path.insert(0, {str(built.parents[1])!r}); "
+            "from hedgerow.compile.build import main; main()"
+        )
+        command = [sys.executable, "-c", program, "--folder", str(built)]
         if version != "editable":  # a wheel runs anywhere, and a checkout here
             environment.setdefault("HEDGEROW_LEVELS", "all")
             environment.setdefault("HEDGEROW_GPU", "1")
