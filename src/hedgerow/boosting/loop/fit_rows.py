@@ -246,7 +246,6 @@ class FitRows:
 
     def rows_without_tree(self) -> RowArray | None:
         """Return training rows whose scores the grower has not updated; None: all."""
-        # All scores include the trees of batches.
         return self._outside if self._grower_adds_scores else None
 
     @property
