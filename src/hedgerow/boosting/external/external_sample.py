@@ -206,14 +206,10 @@ class StorePlan:
     @property
     def n_vectors(self) -> int:
         """Outputs of a tree, as far as they are known before the fit."""
-        objective = self.objective
-        if objective is None:
+        several = isinstance(self.objective, SeveralTargets)
+        if self.objective is None or not asks_for_vectors(self.params, several):
             return 1
-        return (
-            objective.n_outputs
-            if asks_for_vectors(self.params, isinstance(objective, SeveralTargets))
-            else 1
-        )
+        return self.objective.n_outputs
 
     @property
     def intervals(self) -> bool:

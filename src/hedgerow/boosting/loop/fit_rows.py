@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.leaf_steps import with_searched, with_steps
-from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
 from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import RowNames
@@ -45,13 +44,14 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
+from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import Metric, evaluate
 from hedgerow.metrics.making import loss_metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import limited_for
 from hedgerow.objectives.beside import start_of
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
@@ -361,12 +361,15 @@ class FitRows:
         sampled = grower.row_weights(rows)
         if sampled is not None:
             mass = mass * sampled
-        unit = unit_on_ranks(data.weight, len(data.target), others)
-        leaf_rows = LeafRows(target, at, mass, starts, unit)
+        leaf_rows = LeafRows(target, at, mass, starts)
         if others.size == 1:
-            steps = self.objective.leaf_steps(leaf_rows, output)
+            unit = unit_of(len(data.target) if data.weight is None else exact_sum(data.weight))
+            steps = self.objective.leaf_steps(replace(leaf_rows, unit=unit), output)
         else:
-            steps = steps_on_ranks(self.objective, output, leaf_rows, others)
+            from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
+
+            unit = unit_on_ranks(data.weight, len(data.target), others)
+            steps = steps_on_ranks(self.objective, output, replace(leaf_rows, unit=unit), others)
         return with_steps(tree, leaves, steps, params, _schema_of(data))
 
     def _make_grower(self) -> Grower:

@@ -65,8 +65,6 @@ def check_rule(objective: Objective, output: int) -> LeafRule:
 
 def unit_on_ranks(weight: FloatArray | None, n_rows: int, others: Communicator) -> float:
     """Return the unit of the weights of all rows of all ranks."""
-    if others.size == 1:
-        return unit_of(n_rows if weight is None else exact_sum(weight))
     own = exact_sum(np.ones(n_rows) if weight is None else weight)
     return unit_of(merged([own], others)[0])
 

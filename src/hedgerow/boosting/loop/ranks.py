@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator, gather_numbers
-from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.objectives.global_sums import AllRows
+
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.exchange import GrowMode
 
 
 @dataclass(frozen=True, slots=True, eq=False)

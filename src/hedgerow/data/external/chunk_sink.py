@@ -143,7 +143,7 @@ class ChunkSink:
             raise
         self._spent, self._buffer = True, None
         store = DiskStore(self._files, self._shape, self._spec, self._limit)
-        vectors, self._vectors = RowVectors.joined(self._vectors), []
+        vectors, self._vectors = RowVectors.joined(self._vectors, store.row_array), []
         return store, vectors
 
     def close(self) -> None:

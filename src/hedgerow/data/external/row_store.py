@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,23 +44,28 @@ class RowVectors(NamedTuple):
 
     def take(self, rows: IntArray) -> RowVectors:
         """Return the vectors of some rows."""
-        return RowVectors(
-            np.asfortranarray(self.target[rows]),
-            None if self.weight is None else self.weight[rows],
-            None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
-        )
+        weight = None if self.weight is None else self.weight[rows]
+        offset = None if self.offset is None else np.ascontiguousarray(self.offset[:, rows])
+        return RowVectors(np.asfortranarray(self.target[rows]), weight, offset)
 
     @staticmethod
-    def joined(parts: Sequence[RowVectors]) -> RowVectors:
-        """Concatenate rows; without parts there are no rows."""
+    def joined(parts: Sequence[RowVectors], allocate: Callable[..., AnyArray]) -> RowVectors:
+        """Concatenate rows in arrays of ``allocate``; without parts there are no rows."""
         if not parts:
             return RowVectors(np.zeros(0))
-        weights = [part.weight for part in parts if part.weight is not None]
+        n_rows = sum(len(part.target) for part in parts)
+
+        def join(columns: list[FloatArray]) -> FloatArray:
+            shape = len(columns[0]), n_rows
+            return np.concatenate(columns, axis=1, out=allocate(shape, np.float64))
+
+        target = join([np.atleast_2d(part.target.T) for part in parts])
+        weights = [part.weight[None] for part in parts if part.weight is not None]
         offsets = [part.offset for part in parts if part.offset is not None]
         return RowVectors(
-            np.asfortranarray(np.concatenate([part.target for part in parts])),
-            np.concatenate(weights) if weights else None,
-            np.concatenate(offsets, axis=1) if offsets else None,
+            target[0] if parts[0].target.ndim == 1 else target.T,
+            join(weights)[0] if weights else None,
+            join(offsets) if offsets else None,
         )
 
 
