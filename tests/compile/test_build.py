@@ -62,13 +62,29 @@ def test_levels() -> None:
     assert levels_of("x86-64-v2,x86-64-v3", "linux-x86_64") == ["x86-64-v2", "x86-64-v3"]
 
 
+ROOT = Path(__file__).resolve().parents[2]
+HOW = ("HEDGEROW_LEVELS", "HEDGEROW_GPU")
+
+
 class Hook:
     """Stands for the classes of hatchling that hooks derive from."""
 
-    root = "folder"
+    root = str(ROOT)
 
     def __class_getitem__(cls, item: object) -> type:
         return cls
+
+
+def run_of_hook(version: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of the build."""
+    base = SimpleNamespace(BuildHookInterface=Hook, MetadataHookInterface=Hook)
+    for name in ("builders.hooks.plugin", "metadata.plugin"):  # hatchling need not be installed
+        monkeypatch.setitem(sys.modules, f"hatchling.{name}.interface", base)
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["KernelBuildHook"]
+    runs = []
+    monkeypatch.setattr(subprocess, "run", lambda command, env, check: runs.append((command, env)))
+    hook().initialize(version, {"artifacts": []})
+    return runs[0]
 
 
 @pytest.mark.parametrize(
@@ -86,20 +102,32 @@ class Hook:
 def test_a_wheel_is_for_every_processor_and_a_checkout_for_this_one(
     version: str, chosen: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = Path(__file__).resolve().parents[2]
-    base = SimpleNamespace(BuildHookInterface=Hook, MetadataHookInterface=Hook)
-    for name in ("builders.hooks.plugin", "metadata.plugin"):  # hatchling need not be installed
-        monkeypatch.setitem(sys.modules, f"hatchling.{name}.interface", base)
-    hook = runpy.run_path(str(root / "hatch_build.py"))["KernelBuildHook"]
-    runs: list[dict[str, str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda command, env, check: runs.append(env))
     for name in ("HEDGEROW_LEVELS", "HEDGEROW_GPU", "HEDGEROW_PURE", "HEDGEROW_TARGET"):
         monkeypatch.delenv(name, raising=False)
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
-    hook().initialize(version, {"artifacts": []})
-    found = {name: runs[0][name] for name in ("HEDGEROW_LEVELS", "HEDGEROW_GPU") if name in runs[0]}
+    _, environment = run_of_hook(version, monkeypatch)
+    found = {name: environment[name] for name in HOW if name in environment}
     assert found == expected
+
+
+def test_the_build_finds_its_sources_beside_an_earlier_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The isolation of pip takes the folder of an editable install off the path."""
+    with monkeypatch.context() as patch:
+        patch.delenv("HEDGEROW_PURE", raising=False)
+        command, environment = run_of_hook("editable", patch)
+    isolation = (
+        f"import sys; sys.path[:] = [one for one in sys.path if one != {str(ROOT / 'src')!r}]"
+    )
+    (tmp_path / "sitecustomize.py").write_text(isolation)
+    path = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
+    done = subprocess.run(
+        [*command, "--help"], env={**environment, "PYTHONPATH": path}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("usage:"), done.stderr
 
 
 def test_slow_variants_are_at_both_ends() -> None:
