@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 from collections.abc import Sequence
 from functools import partial
@@ -29,7 +28,6 @@ from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
-from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
@@ -331,30 +329,6 @@ def test_memory_limits() -> None:
     for wrong in ("", "GB", "-1 GB", "1 i", "2 PB", True, -1, 0, [], float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="memory_limit must be a positive number"):
             memory_bytes(wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("room", [0, 100, 10**6])
-def test_spool(room: int, tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), room)
-    values = np.random.default_rng(0).normal(size=500)
-    for part in np.array_split(values, 7):
-        spool.append(part)
-    for _ in range(2):
-        np.testing.assert_array_equal(np.concatenate(list(spool.read())), values)
-    spool.close()
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(StorageError, match="cannot be kept in"):
-        Spool(str(tmp_path / "none"), 0).append(values)
-
-
-def test_a_spool_that_is_not_closed_closes_its_file(tmp_path: Path) -> None:
-    """A failing fit drops the spool without closing it."""
-    spool = Spool(str(tmp_path), 100)
-    spool.append(np.zeros(1000))
-    file = spool._file
-    del spool
-    gc.collect()
-    assert file.closed
 
 
 def test_order_of_files(tmp_path: Path) -> None:
