@@ -20,8 +20,7 @@ from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
-from hedgerow.data.reading.files import open_files as open_to_predict
-from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files, open_parts
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
@@ -221,7 +220,7 @@ def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Pat
     folder = tmp_path / "days" / "day=1"
     folder.mkdir(parents=True)
     (folder / "e.csv").write_text("x,y\n1,2\n")
-    readers = (partial(Dataset.from_files, target="y"), open_to_predict)
+    readers = (partial(Dataset.from_files, target="y"), open_parts)
     for files, match in ((paths, "give files of one kind"), (tmp_path / "days", "named by fol")):
         messages = []
         for reader in readers:
