@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from hedgerow.booster import Booster, objective_of
 from hedgerow.convert.meaning import Imported
 from hedgerow.errors import ParameterError, brief
+from hedgerow.params import Interval
 
 
 def from_sklearn(model: Any) -> Booster:
@@ -171,8 +171,7 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
 
 def _checked_rounds(n_rounds: Any, most: int) -> int:
     """Return the number of rounds to convert, or raise ``ParameterError``."""
-    is_integer = isinstance(n_rounds, numbers.Integral) and not isinstance(n_rounds, bool)
-    if not is_integer or not 1 <= n_rounds <= most:
+    if n_rounds not in Interval(1, most, integer=True):
         raise ParameterError(
             f"n_rounds must be an integer from 1 to {most}, the rounds of the model; "
             f"got {brief(n_rounds)}."

@@ -289,16 +289,16 @@ class PartialDependence(Viewed):
             Columns ``column``, ``value`` (text), ``output``, ``effect``, ``rows``.
         """
         names = self.output_names or ("",)
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("column", "value", "output", "effect", "rows")
-        }
-        for effect in self.effects:
-            for label, value, rows in _lines(effect):
-                for name, number in zip(names, np.atleast_1d(value).tolist(), strict=True):
-                    entries = (effect.name, label, name, number, rows)
-                    for column, entry in zip(columns.values(), entries, strict=True):
-                        column.append(entry)
-        return make_frame(columns, backend)
+        lines = [
+            (effect.name, label, name, number, rows)
+            for effect in self.effects
+            for label, value, rows in _lines(effect)
+            for name, number in zip(names, np.atleast_1d(value).tolist(), strict=True)
+        ]
+        heads = ("column", "value", "output", "effect", "rows")
+        return make_frame(
+            {head: [line[k] for line in lines] for k, head in enumerate(heads)}, backend
+        )
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:

@@ -22,9 +22,8 @@ import numpy as np
 from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.metrics.base import Metric, MetricFunction, rows_of
+from hedgerow.metrics.base import GroupedMetric, Metric, MetricFunction, Reduce, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
-from hedgerow.metrics.choice import GroupedMetric, Reduce
 from hedgerow.metrics.scorers import with_weight
 from hedgerow.peer_words import metric_hint
 

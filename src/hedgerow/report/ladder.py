@@ -270,11 +270,14 @@ def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[flo
         probability = np.tile(counts / counts.sum(), (len(y), 1))
     else:
         probability = estimator.predict_proba(X)
-    place = np.searchsorted(classes, y)
-    known = classes[np.minimum(place, len(classes) - 1)] == y
-    hit = np.where(known, probability[np.arange(len(y)), np.minimum(place, len(classes) - 1)], 0.0)
-    right = known & (probability.argmax(axis=1) == place)
-    return float(right.mean()), float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
+    right = classes[probability.argmax(axis=1)] == y
+    return float(right.mean()), log_loss(classes, y, probability)
+
+
+def log_loss(classes: AnyArray, y: AnyArray, probability: FloatArray) -> float:
+    """Return the mean logarithmic loss, where a class without training rows has probability 0."""
+    hit = (probability * (classes == np.asarray(y)[:, None])).sum(axis=1)
+    return float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
 
 
 def squared_errors(y: AnyArray, predicted: AnyArray) -> FloatArray:

@@ -59,7 +59,6 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.objectives.global_sums import gather_targets
-from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -127,7 +126,7 @@ class TargetSurvey:
         if self._objective is None:
             self._objective = self._make()
         for first_row, target in self._unchecked:
-            check_part(self._objective, target, first_row, self._origin)
+            self._objective.check_target(target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -153,7 +152,7 @@ class TargetSurvey:
         self._all = None
         if self._strange is not None:
             row, target = self._strange
-            check_part(objective, target, row, self._origin)
+            objective.check_target(target, row, self._origin)
         return objective
 
 

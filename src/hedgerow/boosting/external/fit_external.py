@@ -60,7 +60,6 @@ from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.objectives.ranking.complete import CompleteQueries
 from hedgerow.objectives.ranking.losses import RankingLoss
-from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -272,7 +271,7 @@ def check_targets(
         flags[2 if offset is None else 3] = 1
         try:
             with counted_rows(weight is not None):
-                check_part(objective, target, sample.first_row, origin)
+                objective.check_target(target, sample.first_row, origin)
         except DataError as error:
             fault = str(error).encode()
     faults = [text.decode() for text in others.allgather(fault) if text]

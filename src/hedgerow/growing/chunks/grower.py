@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -60,7 +59,7 @@ from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
 from hedgerow.objectives.derivatives import PRECOMPUTED, SOFTMAX, LossData
-from hedgerow.objectives.precomputed import PrecomputedLoss, check_curvature
+from hedgerow.objectives.precomputed import check_curvature
 from hedgerow.params import FIRST_ORDER
 
 
@@ -155,7 +154,7 @@ class ChunkGrower:
         self._derivatives = replace(fit.derivatives(), newton=False)
         n_prepared = 0
         if objective.kernel_id == PRECOMPUTED:
-            holds_all = n_vectors > 1 or cast(PrecomputedLoss, objective).coupled
+            holds_all = n_vectors > 1 or objective.coupled
             n_prepared = 2 * objective.n_outputs if holds_all else 2
         self._prepared = LossData(
             target=np.zeros(0),
@@ -252,7 +251,7 @@ class ChunkGrower:
             largest = self._prepared.probability[1::2].max(axis=1, initial=0.0)
             # Bit patterns of floats >= 0 sort like the floats.
             bits = self._exchange.measures(largest.view(np.int64)).max(axis=0)
-            check_curvature(cast(PrecomputedLoss, loss), float(bits.view(np.float64).min()))
+            check_curvature(loss, float(bits.view(np.float64).min()))
 
     def _loss_data(self, work: ChunkWork, output: int) -> LossData:
         """Return the inputs of the loss of a chunk's rows, for the gradients of an output."""

@@ -26,7 +26,7 @@ from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.split import SplitRules
-from hedgerow.objectives.base import Objective, longest_step
+from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.precomputed import RowDerivatives, first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -62,7 +62,8 @@ class Fit(NamedTuple):
     def derivatives(self) -> RowDerivatives:
         """Return gradients and hessians that are computed before each tree."""
         newton = self.params.leaf_estimation not in FIRST_ORDER
-        return RowDerivatives.of(self.objective, self.target, self.weight, self.n_threads, newton)
+        bound = self.objective.bound_to(self.target, self.weight)
+        return RowDerivatives(bound, self.target, self.weight, self.n_threads, newton)
 
 
 def start_state(
@@ -145,7 +146,7 @@ def newton_limit(params: BoostParams, objective: Objective, rate: float) -> floa
     # It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.
     if params.max_delta_step > 0.0:
         return math.inf
-    return longest_step(objective, params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
+    return objective.longest_step(params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
 
 
 def limit_in_grower(params: BoostParams, objective: Objective) -> float:
