@@ -192,20 +192,20 @@ def work_ahead(
 
 
 def take_turns(
-    advance: Callable[[int], bool],
-    n_tasks: int,
+    tasks: Sequence[Callable[[], bool]],
     n_threads: int,
     after_step: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Do ``n_tasks`` tasks of many steps, so that no task is more than a step ahead for long.
+    """Do tasks of many steps, so that no task is more than a step ahead for long.
 
-    A free thread does the next step of the task that is furthest behind, the first one of
-    equals.  Any thread may do a step; two threads never work on the same task.
+    A task does a step, and returns True after the last one.  A free thread does the next step of
+    the task that is furthest behind, the first one of equals.  Any thread may do a step; two
+    threads never work on the same task.
     """
-    turns = _Turns(advance, n_tasks, after_step)
+    turns = _Turns(tasks, after_step)
     helpers = [
         threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
-        for t in range(1, min(n_threads, n_tasks))
+        for t in range(1, min(n_threads, len(tasks)))
     ]
     try:
         for helper in helpers:
@@ -221,11 +221,9 @@ def take_turns(
 class _Turns:
     """The tasks of :func:`take_turns`, and the threads that work on them."""
 
-    def __init__(
-        self, advance: Callable[[int], bool], n_tasks: int, after_step: Callable[[], bool]
-    ) -> None:
-        self._advance, self._after_step = advance, after_step
-        self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that no thread works on
+    def __init__(self, tasks: Sequence[Callable[[], bool]], after_step: Callable[[], bool]) -> None:
+        self._tasks, self._after_step = tasks, after_step
+        self._steps = dict.fromkeys(range(len(tasks)), 0)  # of tasks that no thread works on
         self._n_busy = 0
         self._n_helpers = 0  # helpers that may do steps
         self._ended = False
@@ -275,7 +273,7 @@ class _Turns:
         task = self._choose()
         while task is not None:
             number, n_steps = task
-            done = self._advance(number)
+            done = self._tasks[number]()
             with self._changed:
                 self._n_busy -= 1
                 if not done:

@@ -6,7 +6,6 @@ Queries, and groups of rows, are held out completely.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +16,11 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
 from hedgerow.boosting.loop.sample import Positions, Sample
 from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
-from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
+from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.hold_out import queries_aside
-from hedgerow.comm.base import Communicator, count_rows, gather_numbers
+from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.errors import DataTypeError
-from hedgerow.metrics import Metric, metrics_of_queries
-from hedgerow.metrics.queries import query_rows
-from hedgerow.objectives import Objective
-from hedgerow.objectives.ranking.losses import RankingLoss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,30 +91,6 @@ class DividedQueries:
         return self.query[kept], position, self.query[self.aside]
 
 
-def metrics_of_all(
-    metrics: Sequence[Metric],
-    objective: Objective,
-    watched: ExternalSample,
-    others: Communicator,
-    scored: bool,
-    by_rows: bool,
-) -> tuple[Metric, ...]:
-    """Bind metrics of a ranking to the queries of all ranks' rows; leave others unchanged.
-
-    ``by_rows``: whether out-of-bag rows are to be scored.
-    """
-    if not isinstance(objective, RankingLoss):
-        return tuple(metrics)
-    if by_rows:
-        raise rows_of_queries()
-    if not scored:
-        return tuple(metrics)
-    if watched.query is None:
-        raise without_queries(objective, "qid of the validation rows")
-    query = gather_numbers(watched.query[: watched.n_rows // watched.n_copies], others)
-    return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
-
-
 def groups_aside(
     groups: GroupKeys,
     target: FloatArray,
@@ -132,12 +103,6 @@ def groups_aside(
     before, _ = count_rows(len(groups), others)
     aside = rows_of_groups_aside(groups, target, fraction, stratify, seed, others)
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]
-
-
-def positions_of_all(sample: ExternalSample, others: Communicator) -> Positions | None:
-    """Return the positions of the training rows of all ranks; None without positions."""
-    own = sample.position
-    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)
 
 
 class QueryNumbers:

@@ -30,7 +30,7 @@ from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.fold_rows import DRAW_BYTES
+from hedgerow.boosting.external.folds import DRAW_BYTES
 from hedgerow.boosting.external.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable

@@ -128,6 +128,8 @@ class FitRows:
         Those of them to which new trees are added.
     all_rows : AllRows
         Targets and weights of the training rows.
+    ranks : Ranks
+        Those that train together.
     names : RowNames
         The user's names of the training rows.
     next_end : int
@@ -151,8 +153,8 @@ class FitRows:
     ) -> None:
         self.params = resolved(params, objective, _schema_of(data))
         self.data, self.objective, self.first, self.scored = data, objective, first, scored
-        self._ranks, self._spaces = ranks or Ranks(), spaces
-        others, matrix = self._ranks.others, data.matrix
+        self.ranks, self._spaces = ranks or Ranks(), spaces
+        others, matrix = self.ranks.others, data.matrix
         self.n_rows = count_rows(matrix.n_rows // data.n_copies, others)[1]
         self.n_features = matrix.n_features
         self.spec: BinSpec | None = None
@@ -161,7 +163,7 @@ class FitRows:
             self.spec, self.n_columns = matrix.spec, matrix.n_columns
         self._n_vectors = objective.n_outputs if holds_vectors(self.params) else 1
         self._n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, self._n_vectors)
-        self.all_rows = self._ranks.rows(data.target, data.weight)
+        self.all_rows = self.ranks.rows(data.target, data.weight)
         if first is not None:
             self.base = first.base_score
         else:
@@ -258,7 +260,7 @@ class FitRows:
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
             seed, share = self.params.seed, self.params.subsample
-            n_rows, first_row = self.data.matrix.n_rows, self._ranks.first_row
+            n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
             self.train.outside = rows_left_out(seed, number, share, n_rows, first_row)
 
     def end_round(self) -> float | None:
@@ -295,9 +297,9 @@ class FitRows:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
         target = self.data.target[rows]
-        if self._ranks.others.size == 1:
+        if self.ranks.others.size == 1:
             return evaluate(metrics, self.objective, target, raw, weight) if len(rows) > 0 else {}
-        tally = Tally(metrics, self.objective, self._ranks.rows(target, weight))
+        tally = Tally(metrics, self.objective, self.ranks.rows(target, weight))
         return tally.scores(raw) if tally.n_rows > 0 else {}
 
     def _rounds_ahead(self) -> RoundsAhead | None:
@@ -321,7 +323,7 @@ class FitRows:
         """Return the loss of the rows outside the sample; 0 if there are none."""
         self._scores.update()
         rows = self._outside
-        if self._ranks.others.size == 1 and len(rows) > 0:
+        if self.ranks.others.size == 1 and len(rows) > 0:
             return self.objective.loss(*self.data.take(rows, self._grown_at))
         metric = loss_metric(self.objective)
         return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
@@ -351,7 +353,7 @@ class FitRows:
         grower, data = self._grower, self.data
         assert grower is not None
         rows, leaves, starts = grower.leaf_segments()
-        others = self._ranks.others
+        others = self.ranks.others
         if count_rows(len(rows), others)[1] == 0:  # a small sample may be empty
             return tree
         target, at, weight = data.take(rows, self._searched_at)
@@ -385,7 +387,7 @@ class FitRows:
         assert isinstance(matrix, ChunkStore)
         from hedgerow.growing.chunks.grower import ChunkGrower
 
-        ranks = self._ranks
+        ranks = self.ranks
         return ChunkGrower(
             matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
             ranks.first_row, self._spaces,
