@@ -386,9 +386,10 @@ class FitRows:
             return ExactGrower(matrix, *shared)
         assert isinstance(matrix, ChunkStore)
         from hedgerow.growing.chunks.grower import ChunkGrower
+        from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 
-        ranks = self.ranks
-        return ChunkGrower(
+        ranks, symmetric = self.ranks, is_symmetric(params)
+        return (SymmetricChunkGrower if symmetric else ChunkGrower)(
             matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
             ranks.first_row, self._spaces,
         )  # fmt: skip
