@@ -10,7 +10,7 @@ from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 
 if TYPE_CHECKING:
-    from hedgerow.data.sources import Part
+    from hedgerow.data.sources.base import Part
 
 _USUAL = {
     "two classes": ["accuracy", "loss", "auc"],
@@ -60,7 +60,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
     from hedgerow.cli import engine
     from hedgerow.cli.reading.way import choose_way
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
 
     booster = engine.open_model(options.model).booster
     task = engine.task_of_booster(booster)

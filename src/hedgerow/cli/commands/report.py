@@ -56,7 +56,7 @@ def _report(options: argparse.Namespace) -> None:
     from hedgerow.atomic import write_atomically
     from hedgerow.cli import engine
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
     from hedgerow.report import find, model_page
 
     model = engine.open_model(options.model)

@@ -27,7 +27,7 @@ from hedgerow.data import AnyTable, SparseTable, Table, recode
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import Schema, check_same_names, with_more_levels
-from hedgerow.data.sources import ReadRequest
+from hedgerow.data.sources.base import ReadRequest
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.model.forest import Forest
