@@ -21,7 +21,7 @@ from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import EVERYTHING
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
 from hedgerow.growing.chunks import grower as chunk_grower
 from hedgerow.growing.chunks import space as chunk_space

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready

@@ -15,7 +15,7 @@ from hedgerow.boosting.row_data.class_weights import true_probabilities, weights
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import Column, position_of
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
 from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.categories.columns import plain_of
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.frames import columns_by_name
-from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.objects import has_zone, read_objects, sort_of
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Temporal
@@ -322,7 +321,7 @@ def in_numbers(column: Any) -> Any:
     """Return dates, times and durations as float64 microseconds, other columns as they are."""
     if held_temporal(column) is None:
         return column
-    return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
+    return floats_of_column(read_objects(column, "").plain(""), "int").astype(np.float64)
 
 
 def held_temporal(column: Any) -> Temporal | None:

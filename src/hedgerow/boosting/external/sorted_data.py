@@ -44,7 +44,7 @@ from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.sources import Found
+from hedgerow.data.sources.survey import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints

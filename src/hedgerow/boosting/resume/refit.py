@@ -36,7 +36,7 @@ from hedgerow.boosting.row_data.class_weights import (
 )
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import SparseTable, numbers_of
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.prediction.slopes import Slopes

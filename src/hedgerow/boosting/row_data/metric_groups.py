@@ -18,7 +18,7 @@ from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hedgerow.cli import engine
     from hedgerow.cli.reading.tables import NamedColumns
     from hedgerow.cli.reading.way import Way
-    from hedgerow.data.sources import Roles, Source
+    from hedgerow.data.sources.base import Roles
+    from hedgerow.data.sources.opening import Source
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -140,8 +141,8 @@ def _check_and_train(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.reading.way import choose_way
-    from hedgerow.data.sources import open_files
     from hedgerow.data.sources.base import header_hint, make_roles
+    from hedgerow.data.sources.opening import open_files
     from hedgerow.data.sources.paths import find_files
 
     if find_files(options.data)[0].format == "libsvm":
@@ -267,7 +268,7 @@ def _row_values(options: argparse.Namespace, table: NamedColumns) -> dict[str, A
 def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> dict[str, Any]:
     """Return the validation rows, with the columns and types of the training rows."""
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
 
     parts = open_parts([options.valid], types_known=True)
     if options.target is None:

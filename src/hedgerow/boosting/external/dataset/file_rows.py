@@ -17,9 +17,10 @@ from hedgerow.boosting.loop.sample import Positions, check_finite, check_offset,
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
 from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.data.sources import Batch, Part, Roles, Source
-from hedgerow.data.sources.base import check_same_columns, no_column
-from hedgerow.data.sources.columns import ReadColumn, vector_of
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
+from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError

@@ -14,7 +14,7 @@ from hedgerow.boosting.loop.sample import Positions
 from hedgerow.boosting.row_data.groups import GroupKeys
 from hedgerow.boosting.row_data.positions import joined_positions
 from hedgerow.comm.base import Communicator, count_rows
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 
 
 @dataclass(slots=True)
