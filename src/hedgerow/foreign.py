@@ -111,10 +111,8 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
 
     Raises
     ------
-    ParameterError
-        If ``model`` is something else, or has fewer than ``n_rounds`` rounds.
-    ModelFormatError
-        If the model has a property that Hedgerow models lack; the message names it.
+    ParameterError, ModelFormatError
+        As for :func:`from_lightgbm`.
     """
     from hedgerow.convert.readers.xgboost import read_ubjson
     from hedgerow.convert.reading import warn_of_classes
@@ -151,10 +149,8 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
 
     Raises
     ------
-    ParameterError
-        If ``model`` is something else.
-    ModelFormatError
-        If the model has a property that Hedgerow models lack; the message names it.
+    ParameterError, ModelFormatError
+        As for :func:`from_lightgbm`.
     """
     from hedgerow.convert.reading import read_json
     from hedgerow.data.external.scratch import scratch_folder

@@ -311,10 +311,6 @@ def wait_addresses() -> tuple[int, int]:
     return pause, sleep
 
 
-def _nothing() -> None:
-    """Dismiss no one."""
-
-
 class Team:
     """Helpers of a fit: threads that stay inside compiled code until dismissed.
 
@@ -356,7 +352,7 @@ class Team:
         self._helpers = []
         # ``dismiss`` refers to the owner of the team.  Without this cycle the memory of a
         # grower is free as soon as its fit ends, not only when Python collects cycles.
-        self._dismiss = _nothing
+        self._dismiss = lambda: None
 
 
 class BoundedPool:

@@ -171,14 +171,12 @@ def plot_waterfall(
 
     Parameters
     ----------
-    explanation : hedgerow.explain.Explanation
+    explanation, ax, output
+        As for :func:`plot_beeswarm`.
     row : int, default=0
         Negative numbers count from the end.
-    ax : matplotlib Axes, optional
     most : int, default=10
         Maximum number of columns, by largest SHAP value; the other columns are one step.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -256,14 +254,12 @@ def plot_dependence(
 
     Parameters
     ----------
-    explanation : hedgerow.explain.Explanation
+    explanation, ax, output
+        As for :func:`plot_beeswarm`.
     column : str or int
-    ax : matplotlib Axes, optional
     partner : str, int or None, default="auto"
         Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
         ranks the SHAP values depend most, among rows with similar values of ``column``.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -420,11 +416,10 @@ def plot_interactions(
         An explanation with ``interactions=True``: mean absolute SHAP interaction values of
         pairs (both halves together).  For Friedman's H the strength: the standard deviation
         of the interaction.
-    ax : matplotlib Axes, optional
+    ax, output
+        As for :func:`plot_beeswarm`.
     most : int, default=12
         Maximum number of columns; columns with the strongest interactions are shown.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------

@@ -57,17 +57,14 @@ def plot_tree(
 
     Parameters
     ----------
-    model : Model or Forest
-    tree : int, default=0
-        Number of the tree; negative numbers count from the end.
+    model, tree, schema
+        As for :func:`hedgerow.plot.tree_text`.
     ax : matplotlib Axes, optional
         Axes to draw on; the letters shrink until the tree fits.  The default is a new figure
         of the size that the tree needs, with letters of 9 and 7.5 points: about 15 by 14
         inches for 31 leaves.
     max_depth : int, optional
         Deeper splits are summarised in one box.
-    schema : Schema, optional
-        Columns; needed only with a forest.
 
     Returns
     -------

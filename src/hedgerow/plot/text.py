@@ -128,13 +128,8 @@ def tree_dot(
 
     Parameters
     ----------
-    model : Model or Forest
-    tree : int, default=0
-        Number of the tree; negative numbers count from the end.
-    max_depth : int, optional
-        Deeper splits are summarised in one dashed box.
-    schema : Schema, optional
-        Columns; needed only with a forest.
+    model, tree, max_depth, schema
+        As for :func:`tree_text`; deeper splits are summarised in one dashed box.
 
     Returns
     -------
@@ -146,10 +141,8 @@ def tree_dot(
 
     Raises
     ------
-    IndexError
-        If there is no such tree.
-    ParameterError
-        If ``max_depth`` is not a whole number >= 0.
+    IndexError, ParameterError
+        As for :func:`tree_text`.
 
     Examples
     --------

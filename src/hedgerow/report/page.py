@@ -21,22 +21,7 @@ if TYPE_CHECKING:
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
-    """Return the results as a page.
-
-    Parameters
-    ----------
-    results : sequence of Result
-        All steps, in order.
-    split : Split
-        The rows of the steps.
-    title : str
-        Name of the table.
-
-    Returns
-    -------
-    str
-        Self-contained HTML: no script, no link.  Needs matplotlib.
-    """
+    """Return the results of all steps as a page; ``title`` is the name of the table."""
     score, loss = score_names(split.task)
     lead = (
         f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "

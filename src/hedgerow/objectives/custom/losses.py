@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,6 +45,8 @@ from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
 from hedgerow.objectives.roots import root_of_mean
+from hedgerow.objectives.rowwise import check_number
+from hedgerow.params import Interval
 
 CUSTOM = "custom"
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
@@ -61,7 +62,7 @@ Task = Literal["regression", "two classes", "classes"]
 
 _OF_CLASSES = ("identity", "logit", "softmax")
 TRIED = 3
-_MOST_CLASSES = 10_000
+_N_CLASSES = Interval(2, 10_000, integer=True)
 _MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
@@ -366,12 +367,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     """Return the objective for a function of several classes, tried with the first targets."""
     label = name_of_function(given)
-    whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
-    if not whole or not 2 <= n_classes <= _MOST_CLASSES:
-        raise ParameterError(
-            f"n_classes of objective {label!r} must be an integer from 2 to {_MOST_CLASSES}; got "
-            f"{brief(n_classes)}."
-        )
+    check_number(n_classes, f"n_classes of objective {label!r}", _N_CLASSES)
     if hasattr(given, "derivatives") or not callable(given):
         raise ParameterError(
             f"objective {label!r}: for more than two classes give a function of (y, raw) that "
