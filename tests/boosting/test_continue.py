@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -124,13 +123,6 @@ def test_trees_with_vectors_are_gone_on_from(given, table, tmp_path) -> None:
     np.testing.assert_array_equal(more.predict(table, n_rounds=3), some.predict(table))
 
 
-def test_estimators_of_several_targets_are_warm_started() -> None:
-    model = HedgerowRegressor(n_estimators=4, early_stopping=False, warm_start=True)
-    model.fit(NUMBERS, TWO).set_params(n_estimators=9).fit(NUMBERS, TWO)
-    whole = HedgerowRegressor(n_estimators=9, early_stopping=False, warm_start=True)
-    assert_same_forest(whole.fit(NUMBERS, TWO).booster_, model.booster_)
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -175,30 +167,7 @@ def test_fifty_and_fifty(tmp_path) -> None:
     assert_same_forest(whole.booster_, warm.booster_)
 
 
-def test_threads_have_no_part_in_it() -> None:
-    rows = {name: np.tile(column, 20) for name, column in X.items()}
-    y = np.tile(SIGNAL, 20) + RNG.normal(size=20 * N)
-    some = train({**BASE, "n_estimators": 3}, Dataset(rows, y))
-    one, two = (
-        train({**BASE, "n_estimators": 3, "n_jobs": n}, Dataset(rows, y), init_model=some)
-        for n in (1, 2)
-    )
-    assert_same_forest(one, two)
-
-
 # -- other rows ------------------------------------------------------------------------
-
-
-def test_other_rows_improve_the_model_on_them() -> None:
-    first, second = np.arange(N) < N // 2, np.arange(N) >= N // 2
-    some = train(BASE | {"n_estimators": 10}, Dataset(NUMBERS[first], SIGNAL[first]))
-    drifted = SIGNAL + 3.0
-    more = train(
-        BASE | {"n_estimators": 30}, Dataset(NUMBERS[second], drifted[second]), init_model=some
-    )
-    error = [np.mean((b.predict(NUMBERS[second]) - drifted[second]) ** 2) for b in (some, more)]
-    assert error[1] < 0.3 * error[0]
-    np.testing.assert_array_equal(more.predict(NUMBERS, n_rounds=10), some.predict(NUMBERS))
 
 
 def test_new_levels_join_and_old_trees_send_them_where_missing_values_go() -> None:
@@ -519,14 +488,6 @@ def test_out_of_bag_improvements_are_those_of_the_new_rounds() -> None:
     np.testing.assert_array_equal(more.oob_improvement_, whole.oob_improvement_[2:])
 
 
-def test_rankings_go_on() -> None:
-    qid, y = np.repeat(np.arange(N // 10), 10), TARGETS["softmax"]
-    whole = HedgerowRanker(n_estimators=6).fit(NUMBERS, y, qid=qid)
-    some = HedgerowRanker(n_estimators=2).fit(NUMBERS, y, qid=qid)
-    more = HedgerowRanker(n_estimators=4).fit(NUMBERS, y, qid=qid, init_model=some)
-    assert_same_forest(whole.booster_, more.booster_)
-
-
 # -- what does not go ------------------------------------------------------------------
 
 
@@ -579,26 +540,6 @@ def test_columns_must_be_those_of_the_model() -> None:
     bare = train({**BASE, "n_estimators": 2}, Dataset(NUMBERS, SIGNAL, feature_names=["a", "b"]))
     with pytest.raises(DataError, match="- c"):
         train(BASE, Dataset(NUMBERS, SIGNAL, feature_names=["a", "c"]), init_model=bare)
-
-
-def test_the_command_line_goes_on(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(
-        f"{a:.6f},{t},{y:.6f}\n" for a, t, y in zip(X["size"], X["town"], SIGNAL, strict=True)
-    )
-    (tmp_path / "rows.csv").write_text("size,town,y\n" + rows)
-    common = ["train", "rows.csv", "--target", "y", "--set", "max_leaves=6"]
-    for more, model in (
-        (["--set", "n_estimators=9"], "whole"),
-        (["--set", "n_estimators=4"], "some"),
-        (["--set", "n_estimators=5", "--init-model", "some"], "more"),
-    ):
-        assert main([*common, *more, "--model", model]) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert_same_forest(load("whole"), load("more"))
-    assert main([*common, "--init-model", "nowhere"]) != 0
-    assert "nowhere" in capsys.readouterr().err
 
 
 # -- beside schedules, callbacks and budgets ----------------------------------------

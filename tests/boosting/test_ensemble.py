@@ -277,15 +277,6 @@ def test_scores_of_the_fit_are_those_of_the_model(mode, n_classes) -> None:
     np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_modes_give_the_same_trees_for_any_threads(mode) -> None:
-    X, y = table(6000)
-    forests = [boosted(X, y, n_threads=n, **mode).freeze() for n in (1, 2, 3)]
-    for forest in forests[1:]:
-        assert forest.value.tobytes() == forests[0].value.tobytes()
-        assert forest.threshold.tobytes() == forests[0].threshold.tobytes()
-
-
 @pytest.mark.parametrize("setting", [{"drop_rate": 0.0}, {"skip_drop": 1.0}])
 def test_dart_that_drops_nothing_is_gradient_boosting(setting) -> None:
     X, y = table()

@@ -414,14 +414,6 @@ def test_rates_of_ones_own_are_compared_with_a_checkpoint(tmp_path) -> None:
         train({**params, "learning_rate": lambda number: 0.4}, Dataset(X, Y), checkpoint=tmp_path)
 
 
-def test_rates_of_the_command_line(tmp_path) -> None:
-    file = tmp_path / "t.csv"
-    np.savetxt(file, np.column_stack([X, Y]), delimiter=",", header="a,b,c,d,y", comments="")
-    command = ["train", str(file), "--target", "y", "--model", str(tmp_path / "m")]
-    assert main([*command, "--set", "n_estimators=2", "--set", "learning_rate=[0.5, 0.25]"]) == 0
-    assert HedgerowRegressor.load(tmp_path / "m").learning_rate == [0.5, 0.25]
-
-
 # -- interrupts ----------------------------------------------------------------
 
 

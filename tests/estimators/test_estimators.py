@@ -252,14 +252,6 @@ def test_any_memory_layout(classifier, dtype, order) -> None:
     np.testing.assert_array_equal(np.array(table), before)
 
 
-def test_prediction_does_not_depend_on_the_batch(classifier, regressor) -> None:
-    for model, table in ((classifier, X), (regressor, X[:, :7])):
-        whole = model.predict(table)
-        for size in (1, 7, 100):
-            parts = [model.predict(table[i : i + size]) for i in range(0, len(table), size)]
-            np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
 # -- early stopping and stages -------------------------------------------------
 
 
@@ -360,13 +352,6 @@ def test_clone_has_the_parameters_and_nothing_else(classifier) -> None:
         twin.staged_predict(X)
     with pytest.raises(NotFittedError):
         twin.save("nowhere")
-
-
-def test_pickle(classifier, regressor) -> None:
-    for model, table in ((classifier, X), (regressor, X[:, :7])):
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.predict(table), model.predict(table))
-        assert again.get_params() == model.get_params()
 
 
 def test_has_a_picture_in_a_notebook(classifier) -> None:
@@ -677,14 +662,6 @@ def test_bad_data_is_named_and_the_estimator_stays(case) -> None:
 def test_bad_target_of_a_regressor_is_named(y, words) -> None:
     with pytest.raises((ValueError, TypeError), match=words):
         HedgerowRegressor(**SHORT).fit(X, y)
-
-
-def test_sparse_tables_give_the_model_of_dense_ones() -> None:
-    sparse = pytest.importorskip("scipy.sparse")
-    dense = HedgerowClassifier(**SHORT).fit(np.nan_to_num(X), Y).predict_proba(X)
-    for container in (sparse.csr_array, sparse.csc_matrix):
-        model = HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
-        np.testing.assert_array_equal(model.predict_proba(X), dense)
 
 
 @pytest.mark.parametrize(

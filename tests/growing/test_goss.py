@@ -32,7 +32,6 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import wait_addresses
 from tests.helpers import engine
-from tests.helpers.marking import crossed
 
 MOST = 2**30
 NO_PENALTY = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 3}
@@ -430,26 +429,6 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
             assert best <= total(step) + 1e-9
 
 
-@crossed(
-    method={name: name for name in ("hist", "exact", "approx")},
-    sampling=SAMPLINGS,
-    n_classes={"numbers": 0, "2": 2, "3": 3},
-)
-def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_classes) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    X, y = table(9000, n_classes=n_classes)
-    X[::7, 1] = np.nan
-    objective = {0: "squared_error", 2: "logistic", 3: "softmax"}[n_classes]
-    params = {"objective": objective, "n_estimators": 3, "tree_method": method, **sampling}
-    weight = np.random.default_rng(1).gamma(2.0, size=len(y))
-    files = [
-        model_to_bytes(train({**params, "n_jobs": n}, Dataset(X, y, weight)).model)
-        for n in (1, 2, 3)
-    ]
-    assert files[1] == files[0]
-    assert files[2] == files[0]
-
-
 @pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
 def test_category_columns(monkeypatch, sampling) -> None:
     monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
@@ -487,17 +466,6 @@ def test_constraints_hold(method, settings) -> None:
     rows = np.repeat(X[:50], 30, axis=0)
     rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
     assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
-
-
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-def test_row_of_weight_zero_is_not_there(settings) -> None:
-    X, y = table(900)
-    weight = np.random.default_rng(2).choice([0.0, 1.0, 2.0], len(y))
-    kept = weight > 0
-    params = {"objective": "logistic", "n_estimators": 5, **settings}
-    a = train(params, Dataset(X, y, weight)).model
-    b = train(params, Dataset(X[kept], y[kept], weight[kept])).model
-    assert a.forest.value.tobytes() == b.forest.value.tobytes()
 
 
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,6 @@ from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.cli.main import main
 from hedgerow.data import read_table
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -208,14 +205,6 @@ def test_scores_of_training_and_prediction_have_the_same_bits(rows) -> None:
             np.sqrt(np.mean((scores - y[part]) ** 2)) for scores in unseen.staged_predict(X[part])
         ]
         np.testing.assert_allclose(found, reported, rtol=1e-14)
-
-
-def test_any_number_of_threads_gives_the_same_bytes() -> None:
-    X, y = table(30_000, 3, missing=0.05)
-    params = {**LINES, "n_estimators": 3, "subsample": 0.9}
-    one, two = (train({**params, "n_jobs": n}, Dataset(X, y)) for n in (1, 2))
-    assert bytes_of(one) == bytes_of(two)
-    np.testing.assert_array_equal(one.predict(X, n_jobs=2), two.predict(X, n_jobs=1))
 
 
 def test_many_rows_are_predicted_in_parts(booster) -> None:
@@ -450,25 +439,6 @@ def test_going_on_from_other_leaves(rows) -> None:
         more.predict(X), train({**LINES, "n_estimators": 7}, data).predict(X)
     )
     assert whole.num_rounds == more.num_rounds
-
-
-def test_a_checkpoint_gives_the_same_bytes(rows, tmp_path) -> None:
-    X, y = rows
-    model = HedgerowRegressor(
-        n_estimators=9, early_stopping=False, linear_leaves=True, subsample=0.7
-    )
-    whole = clone(model).fit(X, y)
-
-    def stop(state):
-        if state.round == 4:
-            raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError, match="stopped"):
-        clone(model).set_params(callbacks=stop).fit(
-            X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0
-        )
-    resumed = clone(model).fit(X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0)
-    assert bytes_of(resumed.booster_) == bytes_of(whole.booster_)
 
 
 def test_refit_finds_the_slopes_again(rows, booster) -> None:
@@ -736,20 +706,6 @@ def test_the_penalty_has_a_range_and_a_use(rows) -> None:
         HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
     with pytest.raises(ParameterError, match="no effect"):
         HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
-
-
-def test_the_command_line_takes_them(rows, tmp_path, capsys) -> None:
-    X, y = rows
-    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
-    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(path, index=False)
-    code = main([
-        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
-        "--set", "n_estimators=3", "--set", "linear_leaves=true", "--set", "linear_lambda=0.5",
-    ])  # fmt: skip
-    assert code == 0, capsys.readouterr().err
-    assert load(model).model.forest.slopes is not None
-    parameters = load(model).model.training["parameters"]
-    assert json.dumps(parameters["linear_lambda"]) == "0.5"
 
 
 def test_predictor_does_not_change_the_rows(booster) -> None:

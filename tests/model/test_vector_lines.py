@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
-from hedgerow.cli.main import main
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, train
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
@@ -249,17 +247,6 @@ def test_rows_that_stop_at_unknown_categories() -> None:
 # -- fits ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_any_number_of_threads_gives_the_same_bytes(shape: dict[str, Any]) -> None:
-    rows, y = table(30_000, 3)
-    params = {**FEW, "n_estimators": 2, "subsample": 0.9, **shape}
-    one, two = (train({**params, "n_jobs": n}, Dataset(rows, y)) for n in (1, 2))
-    assert bytes_of(one) == bytes_of(two)
-    np.testing.assert_array_equal(
-        one.raw_scores(rows[:5000], n_jobs=2), two.raw_scores(rows[:5000], n_jobs=1)
-    )
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -324,12 +311,6 @@ def test_fits_that_go_on() -> None:
         assert bytes(model_to_bytes(back)) == bytes_of(mixed)
 
 
-def test_a_checkpoint_gives_the_same_bytes(tmp_path: Any) -> None:
-    rows, keep = Dataset(X, Y), {"checkpoint": tmp_path, "checkpoint_every": 0.0}
-    train({**FEW, "n_estimators": 3}, rows, **keep)
-    assert bytes_of(train(FEW, rows, **keep)) == bytes_of(train(FEW, rows))
-
-
 def test_folds_and_their_mean() -> None:
     model = HedgerowRegressor(**{**FEW, "early_stopping": "cv"}).fit(X, Y)
     assert model.booster_.model.forest.slopes is not None
@@ -361,20 +342,6 @@ def test_an_explanation_of_pairs_adds_up(booster: Booster) -> None:
     found = booster.explain(rows, interactions=True)
     total = found.values.sum(axis=(1, 2)) + found.base_values
     np.testing.assert_allclose(total, booster.raw_scores(rows).T, atol=1e-11)
-
-
-def test_the_command_line_takes_them(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
-    pd.DataFrame(X, columns=list("abcd")).assign(y=CLASSES).to_csv(path, index=False)
-    code = main([
-        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
-        "--set", "objective=softmax", "--set", "n_estimators=3", "--set", "linear_leaves=true",
-        "--set", "multi_strategy=multi_output_tree",
-    ])  # fmt: skip
-    assert code == 0, capsys.readouterr().err
-    forest = load(model).model.forest
-    assert forest.slopes is not None
-    assert forest.vectors is not None
 
 
 def test_lines_of_classes_learn_more_than_constants() -> None:
