@@ -183,7 +183,7 @@ PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
 
 def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
     """Return the rows of the folds, and their weights."""
-    found = _divided(Sample(read_any(X), y, None), 5, True, seed)[0]
+    found = _divided(Sample(read_any(X), y), 5, True, seed)[0]
     return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
 
 

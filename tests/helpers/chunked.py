@@ -11,10 +11,11 @@ import pytest
 from hedgerow.boosting.external.dataset.continued import bins_to_continue, scores_before
 from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.loop.sample import Positions, Sample, with_own_levels
+from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan, beside_vectors
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.row_values import RowValues
 from hedgerow.comm.base import Alone
 from hedgerow.data import Table, bin_table, fit_bins
 from hedgerow.data.binning.matrix import BinnedMatrix
@@ -71,20 +72,12 @@ class TableData(FileDataset):
         return None
 
     @property
-    def group(self) -> np.ndarray | None:
-        return self._sample().group
-
-    @property
-    def query(self) -> np.ndarray | None:
-        return self._sample().query
-
-    @property
-    def positions(self) -> Positions | None:
-        return self._sample().position
+    def surveyed_values(self) -> RowValues:
+        return beside_vectors(self._sample())
 
     def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
         table = self.data.table(schema, zero_missing)
-        sample = self.data.sample(table, self.data.target(table.n_rows), n_outputs)
+        sample = self.data.sample(table, self.data.targets(table.n_rows).values, n_outputs)
         return sample.without_zero_weights()
 
     def survey(self, note: Callable[[np.ndarray], None], params, sets_aside: bool) -> None:
@@ -150,7 +143,7 @@ def in_chunks(
         RowVectors(sample.target, sample.weight, sample.offset),
         first_row,
         sample.offset is not None,
-        sample.query,
+        beside_vectors(sample),
         read_again=lambda: iter([(sample.table, sample.offset)]),
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
+from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
@@ -49,6 +50,7 @@ Columns: TypeAlias = Mapping[str, AnyArray]
 """Columns by name, which need no data frame library."""
 
 _LEVELS_SHOWN = 5
+_OF_ROWS = frozenset(value.of_fit for value in ROW_VALUES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +131,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
 
     if {"init_model", "offset", "position"} & set(job.more):
         return []
+    given = {name: own for name, own in job.more.items() if name in _OF_ROWS}
     y: Any = job.y
     try:
         with warnings.catch_warnings():
@@ -138,10 +141,8 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
                 job.X,
                 y,
                 5,
-                sample_weight=job.more.get("sample_weight"),
-                groups=job.more.get("groups"),
-                qid=job.more.get("qid"),
                 model=None,
+                **given,
             )
     except HedgerowError:  # for example, a class with one row; the model is still valid
         return []

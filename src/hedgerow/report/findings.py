@@ -19,13 +19,13 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
-from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.class_weights import true_probabilities
 from hedgerow.boosting.row_data.classes import column_of, indices_of
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import features_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.data.reading.frames import columns_by_name
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection import Importances, PartialDependence, permutation_importance

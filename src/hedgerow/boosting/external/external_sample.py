@@ -20,18 +20,18 @@ categories or bins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.loop.sample import Positions
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import BinnedMatrix
@@ -75,6 +75,11 @@ class Encoding:
     schema: Schema
 
 
+def beside_vectors(values: RowValues) -> RowValues:
+    """Return the values of rows whose weights and offsets are vectors of a sample in chunks."""
+    return RowValues(**{value.field: getattr(values, value.field) for value in FURTHER})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternalSample:
     """Rows of one rank, in chunks.
@@ -90,10 +95,8 @@ class ExternalSample:
         Number of rows of the same sample (training or validation rows) on earlier ranks.
     has_offset : bool, default=False
         Whether rows of any rank have offsets: all have, or none.
-    query : int64 (n_rows,), or None
-        For rankings, the query of each row of this rank; numbers are common to all ranks.
-    position : Positions or None
-        For rankings, the position at which each row of this rank was shown.
+    values : RowValues
+        Their further values; numbers of queries are common to all ranks.
     first : Forest, or None
         Trees of the model to continue; the offsets are then its raw scores.
     encoding : Encoding, or None
@@ -114,12 +117,11 @@ class ExternalSample:
     vectors: RowVectors
     first_row: int = 0
     has_offset: bool = False
-    query: IntArray | None = None
+    values: RowValues = field(default_factory=RowValues)
     first: Forest | None = None
     encoding: Encoding | None = None
     n_copies: int = 1
     has_weight: bool = False
-    position: Positions | None = None
     read_again: ReadAgain | None = None
     layout: Layout | None = None
 

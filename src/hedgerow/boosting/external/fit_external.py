@@ -84,7 +84,7 @@ def fit_external(
 
     All ranks call this function with the same arguments, except for the samples.
     """
-    check_queries_given(objective, train.query is not None)
+    check_queries_given(objective, train.values.query is not None)
     options, sets = options or FitOptions(), validation or {}
     ranks = Ranks(communicator or Alone(), mode, train.first_row)
     stopping, start, eval_metric = options.stopping, options.start, options.eval_metric
@@ -174,7 +174,7 @@ def _of_queries(
     objective: RankingLoss, train: ExternalSample, seed: int, n_threads: int, ranks: Ranks
 ) -> RankingLoss:
     """Return a ranking loss for the queries of the training rows."""
-    query, (target, weight, _) = train.query, train.vectors
+    query, (target, weight, _) = train.values.query, train.vectors
     if ranks.others.size == 1:
         return objective.of_queries(query_rows(query, len(target)), seed, n_threads)
     assert query is not None

@@ -16,7 +16,6 @@ from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds, MakeSinks
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
-from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.validation.folds import (
     ORDER_STREAM,
     Fold,
@@ -92,9 +91,10 @@ def divide_rows(
     _check_memory(len(target), data.memory_limit)
     stratify, seed = task_of(objective) in ("two classes", "classes"), plan.params.seed
     n_folds = stopping.folds[0]
-    groups = None if data.group is None else data.group.view(np.int64)
-    if train.query is not None:
-        groups, stratify = train.query[: len(target)], False
+    values = train.values.take(slice(0, len(target)))
+    groups = None if values.group is None else values.group.view(np.int64)
+    if values.query is not None:
+        groups, stratify = values.query, False
     if groups is not None:
         return _numbered(fold_numbers(target, n_folds, stratify, seed, groups))
     repeats = _find_repeats(train, data, plan, target, weight, stratify)
@@ -103,7 +103,7 @@ def divide_rows(
     if repeats.row is None:
         return _numbered(fold_numbers(target, n_folds, stratify, seed, alike=repeats.number))
     bare = Table(np.empty((len(target), 0)), train.schema)
-    folds = deal_observations(Sample(bare, target, weight), n_folds, stratify, repeats)
+    folds = deal_observations(Sample(bare, target, weight=weight), n_folds, stratify, repeats)
     return Division(len(folds), None, folds)
 
 
@@ -218,8 +218,9 @@ class FoldSamples:
 
     def _queries(self) -> QueryRows:
         assert self.order is not None
-        assert self.test.query is not None
-        return query_rows(self.test.query[self.order], len(self.order))
+        query = self.test.values.query
+        assert query is not None
+        return query_rows(query[self.order], len(self.order))
 
 
 def in_order(metric: Metric, order: IntArray) -> Metric:
@@ -265,27 +266,21 @@ def store_folds(
             samples = _store_fold(train, fold, make_sinks)
         for sample in samples:
             stack.callback(sample.store.close)
-        folds.append(_with_queries(*samples, train, fold, seed))
+        folds.append(_with_values(*samples, train, fold, seed))
     return folds
 
 
-def _with_queries(
+def _with_values(
     seen: ExternalSample, tested: ExternalSample, train: ExternalSample, fold: Fold, seed: int
 ) -> FoldSamples:
-    """Return the rows of a fold with their queries and positions, if they have some."""
-    query, position = train.query, train.position
-    if query is None:
+    """Return the rows of a fold with their further values."""
+    own = train.values.take(slice(0, train.n_rows // train.n_copies))
+    seen = replace(seen, values=own.take(fold.train).repeated(seen.n_copies))
+    tested = replace(tested, values=own.take(fold.test))
+    if own.query is None:
         return FoldSamples(seen, tested)
-    n_copies, query = seen.n_copies, query[: train.n_rows // train.n_copies]
-    return FoldSamples(
-        replace(
-            seen,
-            query=repeated_queries(query[fold.train], n_copies),
-            position=position and position.take(fold.train).repeated(n_copies),
-        ),
-        replace(tested, query=query[fold.test], position=None),
-        np.argsort(hash_rows(seed, ORDER_STREAM, len(query))[fold.test]),
-    )
+    order = np.argsort(hash_rows(seed, ORDER_STREAM, len(own.query))[fold.test])
+    return FoldSamples(seen, tested, order)
 
 
 def _rooms(train: ExternalSample, n_tested: int, data: FileDataset) -> tuple[int, int]:

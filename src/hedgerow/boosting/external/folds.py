@@ -172,7 +172,7 @@ class _ChunkFold:
         n_threads: int,
         spaces: Spaces,
     ) -> None:
-        objective = with_positions(objective, fold.train.position, params)
+        objective = with_positions(objective, fold.train.values.position, params)
         metrics = fold.bound(metrics, objective)
         self._number, self._fold, self._objective = number, fold, objective
         params = constraints_of_inputs(params, fold.train.inputs)

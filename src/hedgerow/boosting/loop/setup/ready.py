@@ -31,9 +31,9 @@ from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.loop.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.boosting.resume.continuing import Start, with_known_levels
 from hedgerow.boosting.row_data.metric_groups import bound_metrics, check_watched, read_groups
-from hedgerow.boosting.row_data.positions import bias_record, check_positions, with_positions
+from hedgerow.boosting.row_data.positions import bias_record, with_positions
 from hedgerow.boosting.row_data.queries import (
-    check_queries,
+    check_values,
     split_sample,
     with_queries,
 )
@@ -292,8 +292,7 @@ def _scored_rows(
 def check_plan(plan: FitPlan) -> None:
     """Raise ``ParameterError`` or ``DataError`` for options that conflict."""
     train, objective, params = plan.train, plan.objective, plan.params
-    check_queries(train, plan.validation, objective, params, plan.stopping)
-    check_positions(train.position, objective, params)
+    check_values(train, plan.validation, objective, params, plan.stopping)
     check_folds(plan.stopping, plan.validation is not None, plan.start)
     if plan.start is not None:
         plan.start.check(objective, params, train.table.schema)
