@@ -267,7 +267,7 @@ def test_steps_of_gamma_are_limited_only_if_leaves_may_need_it(
     weight = np.append(np.full(500 - n_low, 1.0), np.full(n_low, 2.0)) if weighted else None
     if weighted and limited is False:
         y[-(n_low // 2 + 1) :] = 100.0  # twice the weight, half the rows
-    rows = AllRows.of(y, weight)
+    rows = AllRows(y, weight)
     limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0, rate=0.1)
     assert (limit == LONGEST_STEP) == limited
 

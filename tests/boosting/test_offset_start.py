@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.comm.base import Alone
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective, objective_for
-from hedgerow.objectives.beside import OffsetRows, start_beside
+from hedgerow.objectives.beside import start_beside
+from hedgerow.objectives.global_sums import AllRows
+from tests.helpers.divided_rows import on_ranks
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -38,7 +41,7 @@ def rows_for(name):
 @pytest.mark.parametrize("name", MOVED)
 def test_no_constant_is_better(name) -> None:
     objective, target, offset = rows_for(name)
-    found = start_beside(objective, OffsetRows.of(target, WEIGHT, offset))
+    found = start_beside(objective, AllRows(target, WEIGHT, offset))
 
     def loss(constant):
         return objective.loss(target, offset + np.atleast_1d(constant)[:, None], WEIGHT)
@@ -52,7 +55,7 @@ def test_no_constant_is_better(name) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_a_constant_offset_is_taken_off(name) -> None:
     objective, target, offset = rows_for(name)
-    found = start_beside(objective, OffsetRows.of(target, WEIGHT, np.full_like(offset, 0.7)))
+    found = start_beside(objective, AllRows(target, WEIGHT, np.full_like(offset, 0.7)))
     plain = objective.initial_score(target, WEIGHT)
     if name == "softmax":  # scores of classes are relative to each other
         plain = plain + 0.7
@@ -62,23 +65,19 @@ def test_a_constant_offset_is_taken_off(name) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_bits_do_not_depend_on_how_rows_are_cut(name) -> None:
     objective, target, offset = rows_for(name)
-    parts = np.split(RNG.permutation(N), [13, 14, 300])
-
-    def batches():
-        return ((target[p], WEIGHT[p], np.ascontiguousarray(offset[:, p])) for p in parts)
-
-    whole = start_beside(objective, OffsetRows.of(target, WEIGHT, offset))
-    assert start_beside(objective, OffsetRows(batches, Alone())).tobytes() == whole.tobytes()
+    whole = start_beside(objective, AllRows(target, WEIGHT, offset))
+    divided = on_ranks(4, partial(start_beside, objective), target, WEIGHT, offset)
+    assert divided.tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("name", [*RANKING, "cox"])
 def test_losses_of_an_order_begin_at_0(name) -> None:
-    rows = OffsetRows.of(AMOUNTS, None, RNG.normal(size=(1, N)))
+    rows = AllRows(AMOUNTS, None, RNG.normal(size=(1, N)))
     assert start_beside(make_objective(name), rows).tolist() == [0.0]
 
 
 def test_no_events_at_all() -> None:
-    rows = OffsetRows.of(np.zeros(3), None, np.array([[0.0, 1.0, 2.0]]))
+    rows = AllRows(np.zeros(3), None, np.array([[0.0, 1.0, 2.0]]))
     (found,) = start_beside(make_objective("poisson"), rows)
     assert -700.0 < found < -600.0
     (found,) = start_beside(make_objective("logistic"), rows)
@@ -161,6 +160,6 @@ def test_losses_of_the_users_own() -> None:
     offset, y = 3.0 * RNG.normal(size=N), RNG.normal(size=N)
     expected = np.average(y - offset, weights=WEIGHT)
     for own in (squares, pair):
-        rows = OffsetRows.of(y, WEIGHT, offset[None])
+        rows = AllRows(y, WEIGHT, offset[None])
         (found,) = start_beside(objective_for(own, y), rows)
         assert found == pytest.approx(expected, rel=1e-10)

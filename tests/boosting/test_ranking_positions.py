@@ -14,8 +14,8 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.catalogue import RANKING
-from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.ranking.positions import PositionBias
 
 ROWS = 12

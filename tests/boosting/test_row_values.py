@@ -56,12 +56,7 @@ BESIDE: dict[str, dict[str, Any]] = {"position": {"qid": QID}}
 RANKED = ("qid", "position")
 """Values of rankings."""
 
-SMALL: dict[str, Any] = {
-    "n_estimators": 4,
-    "learning_rate": 0.3,
-    "max_leaves": 4,
-    "random_state": 1,
-}
+SMALL: dict[str, Any] = {"n_estimators": 4, "learning_rate": 0.3, "max_leaves": 4}
 
 
 def settings(name: str, **more: Any) -> dict[str, Any]:
@@ -124,6 +119,11 @@ def stepwise(name: str, given: dict[str, Any], folder: Path) -> bytes:
         return training.booster().to_bytes()
 
 
+def models_of_cv(name: str, given: dict[str, Any], folder: Path) -> bytes:
+    found = cv(objective(name) | settings(name), dataset(given), 3, keep_models=True)
+    return b"".join(booster.to_bytes() for booster in found.boosters)
+
+
 def command_line(name: str, given: dict[str, Any], folder: Path) -> bytes:
     """Train by the command line, with options named as the values."""
     paths, target = stored(given, folder)
@@ -146,7 +146,6 @@ def ranks(name: str, given: dict[str, Any], folder: Path) -> bytes:
     """Train the partitions of a cluster."""
     rows = {key: pd.Series(np.asarray(values)) for key, values in given.items()}
     parts, params = cut([70, 130], X, Y.astype(float), **rows), objective(name) | settings(name)
-    params["seed"] = params.pop("random_state")
     roles = roles_of(describe(parts[0]), given)
     return train_ranks(2, parts, folder, has_queries="qid" in given, roles=roles, **params)
 
@@ -174,11 +173,7 @@ DOORS: dict[str, Door] = {
         name, dataset(given), early_stopping="cv", patience=2
     ),
     "Training": stepwise,
-    "cv": lambda name, given, folder: repr(
-        cv(objective(name) | settings(name), dataset(given), 3)
-        .curves["validation"]["loss"]
-        .tolist()
-    ).encode(),
+    "cv": models_of_cv,
     "cross_fit": lambda name, given, folder: cross_fit(
         estimator(name), X, Y, 3, **of_fit(given)
     ).oof_prediction.tobytes(),

@@ -90,7 +90,7 @@ def test_no_loss_ends_above_that_of_a_constant(loss: str, linear_leaves: bool) -
         raw = np.atleast_2d(booster.predict(X, kind="raw").T)
         assert np.abs(raw).max() < FAR
         objective = make_objective(loss, len(raw), parameters=LOSSES[loss])
-        start = objective.start_of(AllRows.of(y, None))
+        start = objective.start_of(AllRows(y, None))
         constant = objective.loss(y, np.repeat(start[:, None], len(y), axis=1), None)
         assert objective.loss(y, raw, None) < constant + 1e-3 * abs(constant)
 
@@ -105,7 +105,7 @@ def test_penalties_are_not_enough_for_large_weights(loss: str) -> None:
         raw = np.atleast_2d(train(params, data).predict(X, kind="raw").T)
         assert np.abs(raw).max() < FAR
         objective = make_objective(loss, len(raw), parameters=LOSSES[loss])
-        start = objective.start_of(AllRows.of(y, weight))
+        start = objective.start_of(AllRows(y, weight))
         constant = objective.loss(y, np.repeat(start[:, None], len(y), axis=1), weight)
         assert objective.loss(y, raw, weight) < constant + 1e-3 * abs(constant)
 
@@ -114,7 +114,7 @@ def test_penalties_are_not_enough_for_large_weights(loss: str) -> None:
 def test_copies_of_rows_have_the_limit_of_weights(copies: int, is_limited: bool) -> None:
     _, y, rng = _draw("logistic", 0)
     weight = rng.integers(copies // 2, copies, len(y))
-    for rows in (AllRows.of(y, weight.astype(float)), AllRows.of(y.repeat(weight), None)):
+    for rows in (AllRows(y, weight.astype(float)), AllRows(y.repeat(weight), None)):
         found = limited_for(make_objective("logistic"), rows)
         assert math.isfinite(longest_step(found, 1.0, 0.1)) == is_limited
         assert found == make_objective("logistic")

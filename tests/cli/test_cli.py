@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from hedgerow.cli.commands import bench
+from hedgerow.cli.commands import speed
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables, way
 from hedgerow.io.table_files import write_table
@@ -530,7 +530,7 @@ def test_bench_and_warmup(run: Run) -> None:
 
 def test_bench_says_when_the_machine_is_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The share of the processors is CPU time over wall time of threads that only compute."""
-    monkeypatch.setattr(bench, "_makers", lambda options: [("hedgerow", DummyClassifier)])
+    monkeypatch.setattr(speed, "_makers", lambda options: {"hedgerow": DummyClassifier})
     clock = iter(np.arange(100.0))
     for idle in (False, True):
         monkeypatch.setattr(time, "process_time", lambda idle=idle: next(clock) * idle * 1e9)

@@ -228,13 +228,13 @@ def test_numbered_matrix_keeps_large_whole_numbers() -> None:
     assert numbered(table, ["b"]).dtype == np.float64
 
 
-def test_levels_are_numbered_by_the_targets_of_training_rows_alone() -> None:
+def test_levels_are_the_mean_targets_of_their_training_rows() -> None:
     column = np.array(["a", "b", "c", None, "b", "d"], dtype=object)
     table = tables.NamedColumns("t", {"x": column})
     y = np.array([5.0, 1.0, 3.0, 0.0, 100.0, 7.0])
     matrix, n_text = features.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
     assert n_text == 1
-    np.testing.assert_array_equal(matrix[:, 0], [2.0, 0.0, 1.0, np.nan, 0.0, np.nan])
+    np.testing.assert_array_equal(matrix[:, 0], [5.0, 1.0, 3.0, np.nan, 1.0, np.nan])
 
 
 def test_inspect_shows_columns_of_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

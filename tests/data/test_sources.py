@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 from collections.abc import Sequence
 from functools import partial
@@ -21,15 +20,13 @@ from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
-from hedgerow.data.reading.files import open_files as open_to_predict
-from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files
+from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files, open_parts
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
-from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
@@ -223,7 +220,7 @@ def test_training_and_prediction_refuse_the_same_files(order: str, tmp_path: Pat
     folder = tmp_path / "days" / "day=1"
     folder.mkdir(parents=True)
     (folder / "e.csv").write_text("x,y\n1,2\n")
-    readers = (partial(Dataset.from_files, target="y"), open_to_predict)
+    readers = (partial(Dataset.from_files, target="y"), open_parts)
     for files, match in ((paths, "give files of one kind"), (tmp_path / "days", "named by fol")):
         messages = []
         for reader in readers:
@@ -331,30 +328,6 @@ def test_memory_limits() -> None:
     for wrong in ("", "GB", "-1 GB", "1 i", "2 PB", True, -1, 0, [], float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="memory_limit must be a positive number"):
             memory_bytes(wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("room", [0, 100, 10**6])
-def test_spool(room: int, tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), room)
-    values = np.random.default_rng(0).normal(size=500)
-    for part in np.array_split(values, 7):
-        spool.append(part)
-    for _ in range(2):
-        np.testing.assert_array_equal(np.concatenate(list(spool.read())), values)
-    spool.close()
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(StorageError, match="cannot be kept in"):
-        Spool(str(tmp_path / "none"), 0).append(values)
-
-
-def test_a_spool_that_is_not_closed_closes_its_file(tmp_path: Path) -> None:
-    """A failing fit drops the spool without closing it."""
-    spool = Spool(str(tmp_path), 100)
-    spool.append(np.zeros(1000))
-    file = spool._file
-    del spool
-    gc.collect()
-    assert file.closed
 
 
 def test_order_of_files(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ from hedgerow import Booster, Dataset, atomic, train
 from hedgerow.cli import engine
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import tables
-from hedgerow.data.reading.files import open_files
 from hedgerow.data.reading.model_rows import as_column
 from hedgerow.data.reading.texts import parse
 from hedgerow.data.schema import Column
+from hedgerow.data.sources import open_parts
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -605,12 +605,12 @@ def test_files_are_found_in_order(tmp_path: Path) -> None:
     for name in ("b/1.csv", "a.csv", "b/_x.csv", ".h.csv", "b/.c/2.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x\n1\n")
-    files = open_files(tmp_path)
-    assert [os.path.relpath(file.path, tmp_path) for file in files] == [
+    files = open_parts(tmp_path)
+    assert [os.path.relpath(file.name, tmp_path) for file in files] == [
         "a.csv",
         os.path.join("b", "1.csv"),
     ]
-    assert files[0].names == ("x",)
+    assert files[0].column_names() == ("x",)
 
 
 # ---- the command line ----------------------------------------------------------

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.comm.base import Alone
 from hedgerow.kernels.primitives.exact_sum import (
     ARRAY_SIZE,
     ExactSum,
@@ -22,6 +21,7 @@ from hedgerow.kernels.primitives.exact_sum import (
 from hedgerow.metrics import METRICS
 from hedgerow.objectives import OBJECTIVES, make_objective
 from hedgerow.objectives.global_sums import AllRows
+from tests.helpers.divided_rows import on_ranks
 from tests.helpers.examples import examples
 from tests.helpers.losses import CASES
 
@@ -151,14 +151,6 @@ def test_group_sums_of_many_rows() -> None:
     assert sums.total(1) == ExactSum()
 
 
-def cut(values: np.ndarray, weight: np.ndarray | None, size: int) -> AllRows:
-    """Return the rows in batches, the last ones first, with an empty one."""
-    starts = list(range(0, len(values), size))[::-1]
-    parts = [slice(start, start + size) for start in starts] + [slice(0, 0)]
-    batches = [(values[part], None if weight is None else weight[part]) for part in parts]
-    return AllRows(lambda: batches, Alone())
-
-
 def naive_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
     whole, play = sum(map(Fraction, weight)), Fraction(1, 10**12)
     distinct = np.unique(values)
@@ -188,8 +180,8 @@ def test_quantile(values, weights, level, seed) -> None:
     }[weights]
     mass = np.ones(len(values)) if weight is None else weight
     expected = naive_quantile(target, mass, level)
-    for size in (1, 4, 100):
-        assert cut(target, weight, size).quantile(level) == expected
+    assert AllRows(target, weight).quantile(level) == expected
+    assert on_ranks(3, lambda rows: rows.quantile(level), target, weight) == expected
 
 
 SEVERAL = ("softmax", "one_vs_all")
@@ -219,8 +211,8 @@ def test_start_does_not_depend_on_cutting_or_order(weighted) -> None:
             target = numbers
         start = objective.initial_score(target, weight)
         assert start.shape == (objective.n_outputs,)
-        for size in (1, 7, 40):
-            assert np.array_equal(objective.start_of(cut(target, weight, size)), start), name
+        divided = on_ranks(4, objective.start_of, target, weight)
+        assert np.array_equal(divided, start), name
         order = RNG.permutation(n)
         shuffled = objective.initial_score(
             target[order], weight if weight is None else weight[order]
@@ -276,7 +268,7 @@ def test_metrics_from_parts(weighted) -> None:
             prediction = prediction[None]
         elif metric.from_raw:
             prediction = np.ascontiguousarray(prediction.T)
-        center = AllRows.of(y, weight).center()
+        center = AllRows(y, weight).center()
         above, below = ExactSum(), ExactSum()
         for start in range(0, n, 10):
             part = slice(start, start + 10)

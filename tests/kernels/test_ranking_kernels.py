@@ -14,7 +14,7 @@ from hedgerow.kernels.ranking import QueryRows, make_space, sort_descending
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.base import LossRows
 from tests.reference import naive_ranking as naive
 
 RNG = np.random.default_rng(5)

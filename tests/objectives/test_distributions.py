@@ -19,13 +19,14 @@ from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.metrics.distributions import coverage, crps, nll, winkler
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.distributions import predicted as known
 from hedgerow.objectives.distributions.losses import size_information
 from hedgerow.objectives.distributions.trigamma import trigamma
-from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.precomputed import LossRows, gradients_at
+from hedgerow.objectives.precomputed import gradients_at
 from tests.boosting.test_external import TableData
+from tests.helpers.divided_rows import on_ranks
 
 NAMES = ("normal", "log_normal", "gamma_dist", "negative_binomial")
 LAWS = {
@@ -127,11 +128,7 @@ def test_start_is_the_most_likely_distribution(name, weighted) -> None:
         loss, start + 0.3, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13}
     )
     assert loss(start) <= best.fun + 1e-9
-    parts = [
-        (y[i : i + 7], None if weight is None else weight[i : i + 7]) for i in range(0, 300, 7)
-    ]
-    cut = AllRows(lambda: parts, AllRows.of(y, weight).communicator)
-    np.testing.assert_array_equal(objective.start_of(cut), start)
+    np.testing.assert_array_equal(on_ranks(4, objective.start_of, y, weight), start)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, distinct
+from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
@@ -51,6 +51,8 @@ Columns: TypeAlias = Mapping[str, AnyArray]
 
 _LEVELS_SHOWN = 5
 _OF_ROWS = frozenset(value.of_fit for value in ROW_VALUES)
+_OF_SOME_MODELS = ("quantile", "loss_parameters", "targets", "offset_columns", "folds")
+"""Facts that models without them do not show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,56 +133,23 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
 
     if {"init_model", "offset", "position"} & set(job.more):
         return []
-    given = {name: own for name, own in job.more.items() if name in _OF_ROWS}
-    y: Any = job.y
+    scored = clone(estimator)
+    usual = usual_metrics(estimator.booster_)
+    if estimator.objective in SURVIVAL:  # times of events have no R2
+        usual = ["concordance"]
+    if estimator.eval_metric is None:
+        scored.set_params(eval_metric=["loss", *usual])
+    more: Any = {name: given for name, given in job.more.items() if name in _OF_ROWS}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = cross_fit(
-                _with_concordance(clone(estimator)),
-                job.X,
-                y,
-                5,
-                model=None,
-                **given,
-            )
+            found = cross_fit(scored, job.X, job.y, 5, model=None, **more)
     except HedgerowError:  # for example, a class with one row; the model is still valid
         return []
-    lines = [
+    return [
         f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
         for name, scores in found.scores.items()
     ]
-    if estimator.objective in SURVIVAL or isinstance(y, Mapping):
-        return lines
-    return [*lines, *_usual_of_folds(found.oof_prediction, y, job)]
-
-
-def _with_concordance(estimator: Estimator) -> Estimator:
-    """Add concordance to the scores of times of events, which have no R2."""
-    if estimator.objective in SURVIVAL and estimator.eval_metric is None:
-        estimator.set_params(eval_metric=["loss", "concordance"])
-    return estimator
-
-
-def _usual_of_folds(prediction: AnyArray, y: AnyArray, job: Job) -> list[str]:
-    """Return lines with accuracy and AUC, or R2, of out-of-fold predictions of one target."""
-    from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
-
-    known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
-    prediction, y = prediction[known], y[known]
-    weight = job.more.get("sample_weight")
-    weight = None if weight is None else weight[known]
-    scores: dict[str, float] = {}
-    if job.task == "classification":
-        labels: Any = job.y
-        classes = distinct(labels)
-        named = classes[prediction.argmax(axis=1)]
-        scores["accuracy"] = accuracy_score(y, named, sample_weight=weight)
-        if len(classes) == 2 and len(distinct(y)) == 2:
-            scores["auc"] = roc_auc_score(y, prediction[:, 1], sample_weight=weight)
-    elif job.task == "regression" and prediction.ndim == 1 and np.ptp(y) > 0.0:
-        scores["R2"] = r2_score(y, prediction, sample_weight=weight)
-    return [f"{name} of the same rows: {score:.5g}" for name, score in scores.items()]
 
 
 def usual_metrics(booster: Booster) -> list[str]:
@@ -198,11 +167,8 @@ def usual_scores(booster: Booster, rows: Any) -> list[str]:
     """Return lines with the usual scores of validation rows that the fit did not compute."""
     known = booster.evals_result.get("validation", {})
     metrics = [name for name in usual_metrics(booster) if name not in known]
-    if not metrics:
-        return []
-    return [
-        f"validation {name}: {score:.5g}" for name, score in booster.eval(rows, metrics).items()
-    ]
+    scores = booster.eval(rows, metrics) if metrics else {}
+    return [f"validation {name}: {score:.5g}" for name, score in scores.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +177,6 @@ class SavedModel:
 
     booster: Booster
     classes: list[Any] | None
-    parameters: Mapping[str, Any]
 
     @property
     def task(self) -> str:
@@ -221,15 +186,15 @@ class SavedModel:
 def open_model(path: str) -> SavedModel:
     """Read a model file written by the command line, an estimator or a booster."""
     booster = load(path)
-    shown, objective = booster.model.training.get("parameters", {}), objective_of(booster.model)
+    objective = objective_of(booster.model)
     if task_of(objective) == "regression":
-        return SavedModel(booster, None, shown)
+        return SavedModel(booster, None)
     known = booster.classes
     if known is None:
         known = label_classes(objective)
     if known is None:  # a booster of `train` wrote the file, with class indices only
         known = np.arange(n_classes_of(objective) or 0)
-    return SavedModel(booster, known.tolist(), shown)
+    return SavedModel(booster, known.tolist())
 
 
 def chosen_parameters(path: str) -> dict[str, Any]:
@@ -246,12 +211,6 @@ def chosen_parameters(path: str) -> dict[str, Any]:
 def task_of_booster(booster: Booster) -> str:
     """Return ``"ranking"`` for a ranking model, else the task of its metrics."""
     return scored_as(objective_of(booster.model))
-
-
-def _shown_task(model: SavedModel) -> str:
-    """Return the task for ``hedgerow inspect``: rankings and survival have names of their own."""
-    scored = task_of_booster(model.booster)
-    return scored if scored in ("ranking", "survival") else model.task
 
 
 def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
@@ -294,35 +253,33 @@ def _by_class(prefix: str, values: AnyArray, classes: list[Any]) -> dict[str, An
 def facts(model: SavedModel) -> dict[str, Any]:
     """Return the contents of ``hedgerow inspect``, as plain values for JSON."""
     booster = model.booster
-    forest = booster.model.forest
+    forest, training = booster.model.forest, booster.model.training
     starts, leaf = forest.tree_start, forest.feature < 0
     leaves = [int(leaf[a:b].sum()) for a, b in pairwise(starts)]
     gain = booster.feature_importance("gain")
     share = gain / gain.sum() if gain.sum() > 0 else gain
-    return {
-        "task": _shown_task(model),
+    scored = task_of_booster(booster)
+    found = {
+        "task": scored if scored in ("ranking", "survival") else model.task,
         "objective": booster.objective,
-        **({"quantile": level} if (level := booster.model.training.get("quantile")) else {}),
-        **({"loss_parameters": known} if (known := _loss_parameters(booster)) else {}),
+        "quantile": training.get("quantile"),
+        "loss_parameters": training.get("loss_parameters"),
         "classes": model.classes,
-        **({"targets": list(names)} if (names := booster.target_names) else {}),
+        "targets": list(booster.target_names or ()),
         "trees": booster.num_trees,
         "rounds": booster.num_rounds,
         "leaves": sum(leaves),
         "most_leaves": max(leaves, default=0),
         "best_round": booster.best_iteration,
-        "training_rows": booster.model.training.get("n_rows"),
+        "training_rows": training.get("n_rows"),
         "features": list(booster.feature_names),
         "columns": [_column_facts(column) for column in booster.model.schema.columns],
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
-        "parameters": dict(model.parameters),
-        **({"offset_columns": list(names)} if (names := booster.offset_columns) else {}),
-        **({"folds": dict(folds)} if (folds := booster.model.training.get("folds")) else {}),
+        "parameters": training.get("parameters", {}),
+        "offset_columns": list(booster.offset_columns),
+        "folds": training.get("folds"),
     }
-
-
-def _loss_parameters(booster: Booster) -> dict[str, Any]:
-    return dict(booster.model.training.get("loss_parameters", {}))
+    return {name: value for name, value in found.items() if value or name not in _OF_SOME_MODELS}
 
 
 def _column_facts(column: Column) -> dict[str, Any]:

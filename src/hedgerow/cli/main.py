@@ -13,42 +13,23 @@ import sys
 from collections.abc import Sequence
 
 from hedgerow import __version__
-from hedgerow.cli.commands import (
-    bench,
-    convert,
-    demo,
-    evaluation,
-    explanation,
-    inspection,
-    ladder,
-    prediction,
-    report,
-    serving,
-    training,
-    warmup,
-)
-from hedgerow.cli.usage import (
-    Parser,
-    complete_output,
-    one_line,
-    printable_warnings,
-    remark,
-)
+from hedgerow.cli.commands import demo, evaluation, models, rows, serving, speed, training
+from hedgerow.cli.usage import Parser, complete_output, one_line, printable_warnings, remark
 from hedgerow.errors import HedgerowError
 
 _COMMANDS = (
-    demo,
-    training,
-    prediction,
-    evaluation,
-    explanation,
-    inspection,
-    report,
-    convert,
-    serving,
-    ladder,
-    warmup,
-    bench,
+    demo.add_demo,
+    training.add_train,
+    rows.add_predict,
+    evaluation.add_evaluate,
+    rows.add_explain,
+    models.add_inspect,
+    evaluation.add_report,
+    models.add_convert,
+    serving.add_serve,
+    demo.add_ladder,
+    speed.add_warmup,
+    speed.add_bench,
 )
 
 
@@ -63,8 +44,8 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", required=True
     )
-    for command in _COMMANDS:
-        command.add_command(commands)
+    for add in _COMMANDS:
+        add(commands)
     return parser
 
 
@@ -79,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HedgerowError as error:
         return _fail(error, 2)
     except OSError as error:
-        return _fail(_system_message(error), 2)
+        reason = error.strerror or str(error)
+        return _fail(f"{error.filename}: {reason}" if error.filename else reason, 2)
     except MemoryError:
         return _fail("out of memory: use fewer rows or columns, or a larger machine", 2)
     except Exception as error:
@@ -88,11 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind = type(error).__name__
         return _fail(f"unexpected {kind}: {error} (HEDGEROW_DEBUG=1 shows where)", 1)
     return 0
-
-
-def _system_message(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _fail(message: object, code: int) -> int:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, NoReturn, TextIO, cast
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from hedgerow.errors import HedgerowError, did_you_mean, printable
 
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
             )
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        _record(_write(sys.stdout, message))  # only help and version are printed
+        _write(sys.stdout, message)  # only help and version are printed
 
 
 def utf8(argument: str) -> str:
@@ -66,22 +66,15 @@ def one_line(message: object) -> str:
     return printable(" ".join(str(message).split()))
 
 
-class Output:
-    """Standard output while a command runs; it keeps its failures until the end."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.failures: list[OSError] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
+_failures: list[OSError] = []
+"""Failures of standard output, kept until the end of the command."""
 
 
 def say(text: object) -> None:
     """Print a text at once; nothing else in the command line prints to standard output."""
     # A failure does not interrupt the command, which may still have a file to write:
     # :func:`complete_output` reports it at the end.
-    _record(_write(sys.stdout, f"{printable(str(text))}\n"))
+    _write(sys.stdout, f"{printable(str(text))}\n")
 
 
 def remark(text: object) -> None:
@@ -96,15 +89,12 @@ def copy_to_output(file: BinaryIO) -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         _discard(sys.stdout)
-        _record(error)
+        _failures.append(error)
 
 
 def has_output() -> bool:
     """Return whether standard output is open, and has taken everything so far."""
-    output = sys.stdout
-    if output is None or output.closed:
-        return False
-    return not (isinstance(output, Output) and output.failures)
+    return sys.stdout is not None and not sys.stdout.closed and not _failures
 
 
 def shows_progress() -> bool:
@@ -115,55 +105,38 @@ def shows_progress() -> bool:
 @contextmanager
 def complete_output() -> Iterator[None]:
     """Raise an error at the end of the block if standard output failed within it."""
-    # A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect | head`).
-    before = sys.stdout
-    if before is None:
-        yield
-        return
-    output = Output(before)
-    sys.stdout = cast(TextIO, output)
+    _failures.clear()
     try:
         yield
     except SystemExit:  # `--help` and `--version`
-        _report_failure(output)
+        _report_failure()
         raise
-    else:
-        _report_failure(output)
-    finally:
-        sys.stdout = before
+    _report_failure()
 
 
-def _report_failure(output: Output) -> None:
+def _report_failure() -> None:
     _write(sys.stderr, "")  # warnings may be left in its buffer
-    _record(_write(cast(TextIO, output), ""))
-    for error in output.failures:
+    _write(sys.stdout, "")
+    for error in _failures:
+        # A broken pipe is no error: its reader has read all that it wants (`hedgerow inspect |
+        # head`).
         if not isinstance(error, BrokenPipeError):
             raise OSError(error.errno, error.strerror or str(error), "standard output") from error
 
 
-def _record(error: OSError | None) -> None:
-    """Keep a failure of standard output, if a command is running."""
-    output: object = sys.stdout
-    if error is not None and isinstance(output, Output):
-        output.failures.append(error)
-
-
-def _write(stream: TextIO | None, text: str) -> OSError | None:
-    """Write a text to a stream, which may be closed; return the error if this fails."""
+def _write(stream: TextIO | None, text: str) -> None:
+    """Write a text to a stream, which may be closed; escape characters that its encoding lacks."""
     if stream is None or stream.closed:
-        return None
+        return
+    if stream.encoding:
+        text = text.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
     try:
-        stream.write(_encodable(text, stream.encoding))
+        stream.write(text)
         stream.flush()
     except OSError as error:
         _discard(stream)
-        return error
-    return None
-
-
-def _encodable(text: str, encoding: str | None) -> str:
-    """Return the text with escapes for characters that the encoding lacks."""
-    return text.encode(encoding, "backslashreplace").decode(encoding) if encoding else text
+        if stream is sys.stdout:
+            _failures.append(error)
 
 
 def _discard(stream: TextIO) -> None:

@@ -46,6 +46,8 @@ compilation or a pass over a large part of the rows."""
 WHOLE_BYTES = 1 << 16
 """Limit in bytes, times the number of other ranks, for an allreduce in one step."""
 
+_COMBINING = {"sum": np.add, "max": np.maximum}
+
 
 class Transport(Protocol):
     """Connection that carries messages to and from one rank; all messages have its ``stamp``."""
@@ -90,10 +92,10 @@ class Collectives:
             return array.copy()
         if not self._in_steps and flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
             payloads = self._exchange(call, [_bytes_of(flat)] * self.size)
-            return _combined(flat, self._others(payloads), combine).reshape(array.shape)
+            return self._combined(flat, payloads, combine).reshape(array.shape)
         starts = [part * flat.size // self.size for part in range(self.size + 1)]
         own = self._part(call, flat, starts, combine)
-        parts = self._gather(Call(Kind.PARTS, flat.size), _bytes_of(own))
+        parts = self._gather(Call(Kind.ALLREDUCE_PARTS, flat.size), _bytes_of(own))
         return np.concatenate([_integers(part) for part in parts]).reshape(array.shape)
 
     def reduce_scatter(
@@ -146,15 +148,25 @@ class Collectives:
         out: IntArray | None = None,
     ) -> IntArray:
         if self._in_steps:
-            combining = np.add if combine == "sum" else np.maximum
-            swap = self._swap(call)
+            swap, combining = self._swap(call), _COMBINING[combine]
             return steps.scatter(self.rank, self.size, swap, flat, starts, combining, out)
         parts = [flat[starts[rank] : starts[rank + 1]] for rank in range(self.size)]
         payloads = self._exchange(call, [_bytes_of(part) for part in parts])
-        return _combined(parts[self.rank], self._others(payloads), combine, out)
+        return self._combined(parts[self.rank], payloads, combine, out)
 
-    def _others(self, payloads: list[Payload]) -> list[IntArray]:
-        return [_integers(payload) for rank, payload in enumerate(payloads) if rank != self.rank]
+    def _combined(
+        self,
+        own: IntArray,
+        payloads: Sequence[Payload],
+        combine: Combine,
+        out: IntArray | None = None,
+    ) -> IntArray:
+        """Return the sums or maxima of this rank's numbers and those of the others."""
+        out, total = np.empty_like(own) if out is None else out, own
+        for rank, payload in enumerate(payloads):
+            if rank != self.rank:
+                total = _COMBINING[combine](total, _integers(payload), out=out)
+        return total if total is not own else own.copy()
 
     def _gather(self, call: Call, message: Payload) -> Sequence[Payload]:
         if self._in_steps:
@@ -245,14 +257,3 @@ def _bytes_of(array: IntArray) -> memoryview:
 
 def _integers(payload: Payload) -> IntArray:
     return np.frombuffer(payload, dtype="<i8").astype(np.int64, copy=False)
-
-
-def _combined(
-    first: IntArray, others: Sequence[IntArray], combine: Combine, out: IntArray | None = None
-) -> IntArray:
-    total, combining = first, np.add if combine == "sum" else np.maximum
-    if out is None:
-        out = np.empty_like(first)
-    for other in others:
-        total = combining(total, other, out=out)
-    return total if others else first.copy()

@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,61 +59,67 @@ _WATCH_SECONDS = 0.5
 """Interval in seconds of checks whether the task of a rank was cancelled."""
 
 
+@dataclass(eq=False)
+class _Seat:
+    """The mailbox of a rank, and its outbox until the rank takes it."""
+
+    mailbox: Mailbox
+    outbox: Outbox | None
+
+    def close(self, reason: str) -> None:
+        self.mailbox.fail(reason)
+        if self.outbox is not None:
+            self.outbox.close()
+
+
 class Carrier:
     """Mailboxes of a worker, and the handler that fills them."""
 
     def __init__(self, worker: Any) -> None:
-        self._mailboxes: dict[tuple[Stamp, int], Mailbox] = {}
-        self._outboxes: dict[tuple[Stamp, int], Outbox | None] = {}
+        self._seats: dict[tuple[Stamp, int], _Seat] = {}
         self._lock = threading.Lock()
         worker.handlers[OPERATION] = self.read_stream
 
-    def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
+    def open(self, stamp: Stamp, rank: int, size: int) -> None:
         """Open the mailbox and outbox of a rank; those of earlier epochs of the run fail."""
-        mailbox = Mailbox(stamp, rank, size)
-        outbox = open_outbox(stamp, rank, size) if size > 1 else None
+        seat = _Seat(
+            Mailbox(stamp, rank, size), open_outbox(stamp, rank, size) if size > 1 else None
+        )
         with self._lock:
-            older = [
-                key
-                for key in self._mailboxes
-                if key[0].run == stamp.run and key[0].epoch < stamp.epoch
-            ]
-            for key in older:
-                self._mailboxes.pop(key).fail(f"the training was restarted ({stamp.epoch})")
-                self._close_outbox(key)
-            self._mailboxes[stamp, rank] = mailbox
-            self._outboxes[stamp, rank] = outbox
-        return mailbox
+            for known in [*self._seats]:
+                if known[0].run == stamp.run and known[0].epoch < stamp.epoch:
+                    reason = f"the training was restarted ({stamp.epoch})"
+                    self._seats.pop(known).close(reason)
+            self._seats[stamp, rank] = seat
 
     def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
         """Return the mailbox of a rank, or None if it is not open on this worker."""
         with self._lock:
-            return self._mailboxes.get((stamp, rank))
+            seat = self._seats.get((stamp, rank))
+        return None if seat is None else seat.mailbox
 
     def take_outbox(self, stamp: Stamp, rank: int) -> Outbox | None:
         """Return the outbox of a rank; the caller then owns it."""
         with self._lock:
-            return self._outboxes.pop((stamp, rank), None)
+            seat = self._seats.get((stamp, rank))
+            if seat is None:
+                return None
+            outbox, seat.outbox = seat.outbox, None
+            return outbox
 
-    def close_mailbox(self, stamp: Stamp, rank: int) -> None:
-        """Remove a mailbox."""
+    def close_seat(self, stamp: Stamp, rank: int) -> None:
+        """Remove what a rank has here."""
         with self._lock:
-            self._mailboxes.pop((stamp, rank), None)
-            self._close_outbox((stamp, rank))
-
-    def _close_outbox(self, key: tuple[Stamp, int]) -> None:
-        outbox = self._outboxes.pop(key, None)
-        if outbox is not None:
-            outbox.close()
+            seat = self._seats.pop((stamp, rank), None)
+        if seat is not None:
+            seat.close("this rank has ended")
 
     async def close(self) -> None:
         """Fail all mailboxes; the worker calls this method when it closes."""
         with self._lock:
-            for mailbox in self._mailboxes.values():
-                mailbox.fail("the worker of this rank is closing")
-            self._mailboxes.clear()
-            for key in list(self._outboxes):
-                self._close_outbox(key)
+            for seat in self._seats.values():
+                seat.close("the worker of this rank is closing")
+            self._seats.clear()
 
     async def read_stream(
         self,
@@ -134,7 +141,9 @@ class Carrier:
         try:
             while True:
                 content = await comm.read()
-                mailbox.deliver(Message(content["header"], _payload_of(content["payload"])))
+                payload = content["payload"]
+                payload = payload.data if isinstance(payload, np.ndarray) else bytes(payload)
+                mailbox.deliver(Message(content["header"], payload))
         except OSError as error:
             reason = str(error)
         except Exception as error:  # an unreadable message
@@ -189,15 +198,18 @@ class DaskTransport:
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
         """Write messages to ranks on this machine; pass others to the event loop."""
         near = [(rank, message) for rank, message in messages if rank in self.by_memory]
-        far = [(rank, message) for rank, message in messages if rank not in self.by_memory]
+        far = [(rank, copied(message)) for rank, message in messages if rank not in self.by_memory]
         if near and not self._write_near(near):
-            far += [(rank, with_checksum(message)) for rank, message in near]
-        if far:
-            self._send(far)
+            far += [(rank, copied(with_checksum(message))) for rank, message in near]
 
-    def _send(self, messages: Sequence[tuple[int, Message]]) -> None:
-        messages = [(rank, copied(message)) for rank, message in messages]
-        self._pending.append(asyncio.run_coroutine_threadsafe(self._write_all(messages), self.loop))
+        async def write_all() -> None:
+            written = (self._write(rank, message) for rank, message in far)
+            problems = await asyncio.gather(*written, return_exceptions=True)
+            for problem in filter(None, problems):
+                raise problem
+
+        if far:
+            self._pending.append(asyncio.run_coroutine_threadsafe(write_all(), self.loop))
 
     def flush(self, timeout: float) -> None:
         """Wait until the event loop has written all posted messages."""
@@ -238,35 +250,22 @@ class DaskTransport:
     async def _connect(self, rank: int, timeout: float) -> None:
         from distributed.comm import connect
 
-        stream = await connect(
-            self._addresses[rank], timeout=timeout, **self._worker.connection_args
-        )
+        address = self._addresses[rank]
+        stream = await connect(address, timeout=timeout, **self._worker.connection_args)
         self._streams[rank] = stream
-        await stream.write(
-            {
-                "op": OPERATION,
-                "reply": False,
-                "run": self.stamp.run,
-                "epoch": self.stamp.epoch,
-                "source": self.rank,
-                "target": rank,
-                "address": self._worker.address,
-            }
-        )
-
-    async def _write_all(self, messages: Sequence[tuple[int, Message]]) -> None:
-        problems = await asyncio.gather(
-            *(self._write(rank, message) for rank, message in messages), return_exceptions=True
-        )
-        for problem in problems:
-            if problem is not None:
-                raise problem
+        about = {"run": self.stamp.run, "epoch": self.stamp.epoch, "address": self._worker.address}
+        ends = {"source": self.rank, "target": rank}
+        await stream.write({"op": OPERATION, "reply": False, **about, **ends})
 
     async def _write(self, rank: int, message: Message) -> None:
+        from distributed.protocol import to_serialize
+
         stream = self._streams.get(rank)
         if stream is None:
             raise OSError(f"there is no connection to rank {rank}")
-        payload = _content_of(message.payload, stream.peer_address)
+        payload: Any = bytes(message.payload)
+        if len(payload) >= _FRAME_BYTES and not stream.peer_address.startswith("inproc://"):
+            payload = to_serialize(np.frombuffer(payload, dtype=np.uint8))
         await stream.write({"header": message.header, "payload": payload})
 
     def _wait_for(self, future: Any, timeout: float) -> None:
@@ -294,7 +293,9 @@ class DaskTransport:
 
 def join(run: bytes, epoch: int, rank: int, size: int) -> str:
     """Open the mailbox of a rank, before any rank connects; return the address of the worker."""
-    worker = _this_worker()
+    from distributed import get_worker
+
+    worker = get_worker()
     if EXTENSION not in worker.extensions:
         worker.extensions[EXTENSION] = Carrier(worker)
     worker.extensions[EXTENSION].open(Stamp(run, epoch), rank, size)
@@ -313,7 +314,9 @@ def dask_ranks(
     shares_memory: bool = True,
 ) -> Iterator[Collectives]:
     """Yield the communicator of a rank, in a task on a worker that has joined before."""
-    worker = _this_worker()
+    from distributed import get_worker
+
+    worker: Any = get_worker()
     stamp = Stamp(run, epoch)
     carrier = worker.extensions.get(EXTENSION)
     mailbox = carrier.find(stamp, rank) if carrier is not None else None
@@ -340,7 +343,7 @@ def dask_ranks(
     finally:
         over.set()
         transport.close()
-        carrier.close_mailbox(stamp, rank)
+        carrier.close_seat(stamp, rank)
 
 
 async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event) -> None:
@@ -351,25 +354,3 @@ async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event)
             mailbox.fail("the training was cancelled, or the client that started it has gone")
             return
         await asyncio.sleep(_WATCH_SECONDS)
-
-
-def _this_worker() -> Any:
-    """Return the worker of the current task."""
-    from distributed import get_worker
-
-    return get_worker()
-
-
-def _content_of(payload: Payload, address: str) -> Any:
-    """Return the form in which a payload is written: a separate frame if it is long."""
-    from distributed.protocol import to_serialize
-
-    if len(payload) < _FRAME_BYTES or address.startswith("inproc://"):
-        return bytes(payload)
-    return to_serialize(np.frombuffer(payload, dtype=np.uint8))
-
-
-def _payload_of(content: Any) -> Payload:
-    if isinstance(content, np.ndarray):
-        return content.data
-    return bytes(content)

@@ -70,12 +70,7 @@ class Mailbox:
         self._now = 0  # current exchange of this rank
         self._most_ahead = most_ahead(size)
         self._left: set[int] = set()
-        self._failure: str | None = None
-
-    @property
-    def failure(self) -> str | None:
-        """The reason why ``take`` fails, or None."""
-        return self._failure
+        self.failure: str | None = None  # the reason why `take` fails
 
     def deliver(self, message: Message) -> None:
         """Add a received message.  Errors are not raised here, but when messages are taken."""
@@ -92,15 +87,15 @@ class Mailbox:
         key = (source, sequence)
         with self._changed:
             self._now = sequence
-            while self._failure is None and key not in self._waiting:
+            while self.failure is None and key not in self._waiting:
                 if source in self._left:
                     raise took_no_part(source, sequence)
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise not_answered(source, self.rank, sequence, timeout)
                 self._changed.wait(left)
-            if self._failure is not None:
-                raise CommunicationError(self._failure)
+            if self.failure is not None:
+                raise CommunicationError(self.failure)
             header, payload = self._waiting.pop(key)
             self._wanted[source] = sequence + 1
         check_payload(header, payload)
@@ -130,8 +125,8 @@ class Mailbox:
                 self._changed.notify_all()
 
     def _fail(self, reason: str) -> None:
-        if self._failure is None:
-            self._failure = reason
+        if self.failure is None:
+            self.failure = reason
             self._waiting.clear()
 
     def _sort(self, header: Header, payload: Payload) -> None:
@@ -170,11 +165,5 @@ class Mailbox:
 
     def _drop(self, header: Header, why: str) -> None:
         self.n_dropped += 1
-        logger.debug(
-            "rank %d dropped message %d of rank %d (epoch %d): %s",
-            self.rank,
-            header.sequence,
-            header.source,
-            header.stamp.epoch,
-            why,
-        )
+        dropped = f"message {header.sequence} of rank {header.source} (epoch {header.stamp.epoch})"
+        logger.debug("rank %d dropped %s: %s", self.rank, dropped, why)

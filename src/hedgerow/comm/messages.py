@@ -38,21 +38,9 @@ class Kind(IntEnum):
     REDUCE_SCATTER = 3
     ALLREDUCE_SUM = 4
     ALLREDUCE_MAX = 5
-    PARTS = 6
+    ALLREDUCE_PARTS = 6
     ABORT = 7
     LEAVE = 8
-
-
-KIND_NAMES = {
-    Kind.BARRIER: "barrier",
-    Kind.ALLGATHER: "allgather",
-    Kind.REDUCE_SCATTER: "reduce_scatter",
-    Kind.ALLREDUCE_SUM: "allreduce of sums",
-    Kind.ALLREDUCE_MAX: "allreduce of maxima",
-    Kind.PARTS: "allreduce, second half",
-    Kind.ABORT: "abort",
-    Kind.LEAVE: "leave",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ class Call:
     agreed: int = 0
 
     def __str__(self) -> str:
-        return KIND_NAMES[self.kind]
+        return self.kind.name.lower()
 
 
 class Header(NamedTuple):
@@ -97,11 +85,6 @@ class Message(NamedTuple):
     payload: Payload
 
 
-def checksum_of(payload: Payload) -> int:
-    """Return the CRC-32 of a payload."""
-    return zlib.crc32(payload)
-
-
 def sealed(
     call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload,
     checked: bool = True,
@@ -117,7 +100,7 @@ def sealed(
         sequence,
         call.agreed,
         len(payload),
-        checksum_of(payload) if checked else 0,
+        zlib.crc32(payload) if checked else 0,
         0,
     )
     body = fields[:-4]
@@ -167,5 +150,5 @@ def check_payload(header: Header, payload: Payload) -> None:
             f"{where} has {len(payload)} bytes, but its header says {header.length}: it was "
             "truncated"
         )
-    if checksum_of(payload) != header.checksum:
+    if zlib.crc32(payload) != header.checksum:
         raise CommunicationError(f"{where} is damaged: its checksum is wrong")

@@ -67,16 +67,13 @@ class Segment:
         try:
             if is_new:
                 os.posix_fallocate(self._file, 0, self.start)
-            self._check_owner()
+            found = os.fstat(self._file)
+            if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+                raise PermissionError("not a file of this user")
             self._map()
         except OSError:
             os.close(self._file)
             raise
-
-    def _check_owner(self) -> None:
-        found = os.fstat(self._file)
-        if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
-            raise PermissionError("not a file of this user")
 
     def _map(self) -> None:
         self.size = os.fstat(self._file).st_size
@@ -104,18 +101,32 @@ class Segment:
         self.words = np.zeros(0, dtype=np.int64)
 
 
-class Outbox:
-    """The messages of a rank to other ranks; ``OSError`` if there is no shared memory."""
+class _Box:
+    """The files of the messages of one rank; ``OSError`` if they cannot be mapped."""
 
-    def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
-        self._paths = _paths(stamp, rank, size)
+    def __init__(self, stamp: Stamp, rank: int, size: int, is_new: bool) -> None:
+        name = os.path.join(FOLDER, f"hedgerow-{stamp.run.hex()}-{stamp.epoch}-{rank}")
+        self._paths = [f"{name}-{number}" for number in range(most_ahead(size) + 1)]
         self._files: list[Segment] = []
         try:
             for path in self._paths:
-                self._files.append(Segment(path, _PLACES + 2 * size, is_new=True))
+                self._files.append(Segment(path, _PLACES + 2 * size, is_new))
         except OSError:
             self.close()
             raise
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+        self._files = []
+
+
+class Outbox(_Box):
+    """The messages of a rank to other ranks."""
+
+    def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
+        super().__init__(stamp, rank, size, is_new=True)
 
     def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
         """Write the messages of an exchange; return False if there is no space for them."""
@@ -148,28 +159,20 @@ class Outbox:
         for path in self._paths:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        self._paths = ()
+        self._paths = []
 
     def close(self) -> None:
         """Unlink and close the files."""
         self.unlink()
-        for file in self._files:
-            file.close()
-        self._files = []
+        super().close()
 
 
-class Inbox:
-    """The messages of another rank; ``OSError`` if its outbox cannot be read."""
+class Inbox(_Box):
+    """The messages of another rank."""
 
     def __init__(self, stamp: Stamp, source: int, mailbox: Mailbox) -> None:
         self._source, self._mailbox = source, mailbox
-        self._files: list[Segment] = []
-        try:
-            for path in _paths(stamp, source, mailbox.size):
-                self._files.append(Segment(path, _PLACES + 2 * mailbox.size, is_new=False))
-        except OSError:
-            self.close()
-            raise
+        super().__init__(stamp, source, mailbox.size, is_new=False)
 
     def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
         """Wait for the message of an exchange; return None if it uses the connection."""
@@ -183,12 +186,6 @@ class Inbox:
         # The payload stays as it is until this rank posts in the exchange after the next.
         payload = file.view(int(file.words[place]), int(file.words[place + 1]))
         return Call(Kind(kind), int(file.words[_AGREED])), payload
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
-        self._files = []
 
     def _wait_for(self, file: Segment, sequence: int, timeout: float) -> None:
         deadline, nap = time.monotonic() + timeout, _FIRST_NAP
@@ -254,8 +251,3 @@ def open_inboxes(stamp: Stamp, mailbox: Mailbox) -> dict[int, Inbox]:
             with contextlib.suppress(OSError):
                 inboxes[source] = Inbox(stamp, source, mailbox)
     return inboxes
-
-
-def _paths(stamp: Stamp, rank: int, size: int) -> tuple[str, ...]:
-    name = f"hedgerow-{stamp.run.hex()}-{stamp.epoch}-{rank}"
-    return tuple(os.path.join(FOLDER, f"{name}-{number}") for number in range(most_ahead(size) + 1))

@@ -22,9 +22,9 @@ from typing import Any, TextIO, TypeAlias
 from hedgerow.argument_types import BATCH_ROWS, check_batch_rows
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.row_data.offsets import offset_columns
-from hedgerow.data.reading.files import Paths
 from hedgerow.data.reading.model_rows import ModelFiles, model_files
 from hedgerow.data.schema import Column, Schema
+from hedgerow.data.sources.paths import Paths
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
 from hedgerow.io.table_files import check_output, write_table
 from hedgerow.model.model import Model

@@ -22,7 +22,7 @@ from hedgerow.model.rounds import trees_of_rounds
 from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
-    from hedgerow.data.reading.files import Paths
+    from hedgerow.data.sources.paths import Paths
 
 
 def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyArray]:

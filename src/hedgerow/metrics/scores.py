@@ -87,7 +87,7 @@ class Explained:
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        center = AllRows.of(y_true, weight).center()
+        center = AllRows(y_true, weight).center()
         return self.finish(*self.sums(y_true, prediction, weight, center))
 
     def sums(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -33,8 +33,20 @@ from hedgerow.objectives.line_search import LeafRows, LeafRule
 from hedgerow.objectives.step_limits import PENALIZED_WEIGHT, SAFE_RATE, limit_without_penalty
 from hedgerow.params import Interval
 
-if TYPE_CHECKING:
-    from hedgerow.objectives.beside import OffsetRows
+
+class LossRows(NamedTuple):
+    """Some rows, or all rows.
+
+    target   float64 (n_rows,), or (n_rows, n_columns) for losses of several columns
+    raw      float64 (n_outputs, n_rows)
+    weight   float64 (n_rows,), or None: every weight is 1
+    round    number of the round, from 0: losses with random draws draw again in each round
+    """
+
+    target: FloatArray
+    raw: FloatArray
+    weight: FloatArray | None
+    round: int = 0
 
 
 class Objective(Protocol):
@@ -87,7 +99,7 @@ class Objective(Protocol):
         """Return the raw score per output that minimises the weighted loss of a constant."""
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Return the initial score of rows in batches and on ranks; batches do not affect bits."""
+        """Return the initial score of rows on ranks; their division does not affect bits."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return predictions, (n_rows,) or (n_rows, classes), of raw scores (n_outputs, n_rows)."""
@@ -145,7 +157,7 @@ class MeanLoss(WeightedLoss, ABC):
 
     @abstractmethod
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Return the initial score of rows in batches and on ranks."""
+        """Return the initial score of rows on ranks."""
 
     @abstractmethod
     def leaf_rule(self, output: int) -> LeafRule:
@@ -167,7 +179,7 @@ class MeanLoss(WeightedLoss, ABC):
             check_classes(target, self.name, n_classes, first_row)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows.of(target, weight))
+        return self.start_of(AllRows(target, weight))
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return raw[0]
@@ -198,7 +210,7 @@ class OrderLoss(WeightedLoss, ABC):
         """Return 0: the loss of a constant does not depend on the constant."""
         return np.zeros(1)
 
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
+    def start_beside(self, rows: AllRows) -> FloatArray:
         """Return 0, with an offset as well."""
         return np.zeros(1)
 

@@ -1,7 +1,6 @@
-"""Means, shares and quantiles over all rows of a fit, in batches and on ranks.
+"""Means, shares and quantiles over all rows of a fit, which may be spread over ranks.
 
-Rows may come in batches (chunks of a table larger than memory) and be spread over ranks.  No
-result depends on the division of the rows: sums are exact
+No result depends on the division of the rows: sums are exact
 (:mod:`hedgerow.kernels.primitives.exact_sum`), and a quantile is found by counting::
 
     key of a value, 64 bits     0x3FF0 | 0000 | 0000 | 0000
@@ -13,10 +12,9 @@ result depends on the division of the rows: sums are exact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
 
@@ -29,10 +27,7 @@ from hedgerow.kernels.primitives.exact_sum import (
     total_of,
     weighted_sums,
 )
-from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
-
-Batch: TypeAlias = "tuple[FloatArray, FloatArray | None]"
-"""Targets and weights (None: all 1) of some rows."""
+from hedgerow.kernels.tables.keys import float_of_key, floats_of_keys, keys_of_floats
 
 _DIGIT = 16
 _PASSES = 64 // _DIGIT
@@ -45,79 +40,75 @@ _PLAY = Fraction(1, 10**12)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllRows:
-    """The rows of a fit.
+    """The rows of a fit: the arrays of this rank, and the ranks that have other rows.
 
     Attributes
     ----------
-    batches : callable
-        Returns an iterator over the rows of this rank, in order, at each call.
+    target : float64 (n_rows,), or (n_rows, n_targets)
+    weight : float64 (n_rows,), or None
+        None: every weight is 1.
+    offset : float64 (n_outputs, n_rows), or None
+        None: no row of any rank has one.
     communicator : Communicator
     """
 
-    batches: Callable[[], Iterable[Batch]]
-    communicator: Communicator
-
-    @staticmethod
-    def of(target: FloatArray, weight: FloatArray | None) -> AllRows:
-        """Make an object for rows in memory."""
-        return AllRows(lambda: [(target, weight)], Alone())
+    target: FloatArray
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
+    communicator: Communicator = field(default_factory=Alone)
 
     def of_target(self, column: int) -> AllRows:
-        """Return the rows with one of several targets."""
+        """Return the rows with one of several targets, and its offsets."""
+        own = self.target  # of one axis on a rank without rows, which does not know their number
+        own = np.ascontiguousarray(own[:, column]) if own.ndim == 2 else own
+        offset = None if self.offset is None else self.offset[column : column + 1]
+        return replace(self, target=own, offset=offset)
 
-        def batches() -> Iterable[Batch]:
-            for target, weight in self.batches():
-                yield np.ascontiguousarray(target[:, column]), weight
-
-        return AllRows(batches, self.communicator)
-
-    def gathered(self) -> Batch:
+    def gathered(self) -> tuple[FloatArray, FloatArray | None]:
         """Return the targets and weights of the rows of all ranks."""
-        targets, weights = [], [np.zeros(0)]
-        for target, weight in self.batches():  # the next batch may take over the arrays
-            targets.append(target.copy())
-            if weight is not None:
-                weights.append(weight.copy())
-        weight = gather_numbers(np.concatenate(weights), self.communicator)
-        return gather_targets(targets, self.communicator), weight if len(weight) > 0 else None
+        own = np.zeros(0) if self.weight is None else self.weight
+        weight = gather_numbers(own, self.communicator)
+        target = gather_targets([self.target], self.communicator)
+        return target, weight if len(weight) > 0 else None
+
+    def means(self, arrays: Sequence[FloatArray]) -> list[float]:
+        """Return the weighted mean of each array, which has a number for each row."""
+        sums = [part for array in arrays for part in weighted_sums(array, self.weight)]
+        sums = merged(sums, self.communicator)
+        return [above.over(below) for above, below in zip(sums[::2], sums[1::2], strict=True)]
 
     def mean(self, values: Callable[[FloatArray], FloatArray] | None = None) -> float:
         """Return the weighted mean of ``values(target)``, by default of the targets."""
-        above, below = ExactSum(), ExactSum()
-        for target, weight in self.batches():
-            chosen = target if values is None else values(target)
-            more_above, more_below = weighted_sums(chosen, weight)
-            above, below = above + more_above, below + more_below
-        above, below = merged([above, below], self.communicator)
-        return above.over(below)
+        return self.means([self.target if values is None else values(self.target)])[0]
 
-    def total(self, values: Callable[[FloatArray], FloatArray]) -> float:
-        """Return the weighted sum of ``values(target)``."""
-        total, one = ExactSum(), weighted_sums(np.ones(1), None)[0]
-        for target, weight in self.batches():
-            total = total + weighted_sums(values(target), weight)[0]
+    def total(self, values: FloatArray) -> float:
+        """Return the weighted sum of ``values``, one for each row."""
+        total, one = weighted_sums(values, self.weight)[0], weighted_sums(np.ones(1), None)[0]
         return merged([total], self.communicator)[0].over(one)
 
     def total_weight(self) -> float:
         """Return the total weight; without weights the number of rows."""
-        return self.total(lambda target: np.ones(len(target)))
+        return self.total(np.ones(len(self.target)))
 
     def center(self) -> float:
         """Return the weighted mean of the targets; exact if all targets are equal."""
-        first, weighted = ExactSum(), False
-        n_rows = ExactSum()
-        for target, weight in self.batches():
-            above, below = weighted_sums(target, None)
-            first, n_rows, weighted = first + above, n_rows + below, weighted or weight is not None
-        first, n_rows = merged([first, n_rows], self.communicator)
-        weighted = bool(self.communicator.allreduce(np.array([weighted], np.int64), "max")[0])
-        middle = first.over(n_rows)
+        weighted = np.array([self.weight is not None], np.int64)
+        middle = replace(self, weight=None).mean()
+        if not self.communicator.allreduce(weighted, "max")[0]:
+            return middle
         # Products with weights are rounded; products of differences have smaller errors.
-        return middle + self.mean(lambda target: target - middle) if weighted else middle
+        return middle + self.mean(lambda target: target - middle)
+
+    def extent(self) -> tuple[float, float]:
+        """Return the smallest and largest target."""
+        own = self.target
+        ends = [-float(own.min()), float(own.max())] if len(own) > 0 else [-np.inf, -np.inf]
+        low, high = largest_of_ranks(np.array(ends), self.communicator).tolist()
+        return -low, high
 
     def shares(self, n_classes: int) -> FloatArray:
         """Return the share of each of the classes 0, 1, ... in the total weight."""
-        digits, limbs = self._sums(lambda target: (None, target.astype(np.int64)), n_classes)
+        digits, limbs = self._sums(None, self.target.astype(np.int64), n_classes)
         masses = [total_of(digits[:, k], limbs) for k in range(n_classes)]
         total = sum(masses, ExactSum())
         return np.array([mass.over(total) for mass in masses])
@@ -128,73 +119,51 @@ class AllRows:
         If the cumulative weight equals the level, it is the midpoint to the next target.  The
         result is never -0.0.
         """
+        keys = keys_of_floats(self.target)
+        unsigned, rows = keys.view(np.uint64) ^ _SIGN, None
         prefix, below, goal, limit = 0, 0, Fraction(0), Fraction(0)
         for number in range(_PASSES):
             shift = np.uint64(64 - _DIGIT * (number + 1))
-
-            def chosen(
-                target: FloatArray, shift: np.uint64 = shift, prefix: int = prefix
-            ) -> tuple[IntArray | None, IntArray]:
-                keys = keys_of_floats(target).view(np.uint64) ^ _SIGN
-                digits = (keys >> shift) & _LAST
-                if shift == 64 - _DIGIT:
-                    return None, digits.astype(np.int64)
-                rows = np.flatnonzero(keys >> (shift + np.uint64(_DIGIT)) == prefix)
-                return rows, digits[rows].astype(np.int64)
-
-            digits, limbs = self._sums(chosen, 2**_DIGIT)
+            chosen = (unsigned >> shift) & _LAST
+            if number > 0:
+                rows = np.flatnonzero(unsigned >> (shift + np.uint64(_DIGIT)) == prefix)
+                chosen = chosen[rows]
+            digits, limbs = self._sums(rows, chosen.astype(np.int64), 2**_DIGIT)
             so_far = np.cumsum(digits, axis=1)
             if number == 0:
                 whole = total_of(so_far[:, -1], limbs).units
                 goal = (Fraction(level) - _PLAY) * whole
                 limit = (Fraction(level) + _PLAY) * whole
             place = _first_at_least(so_far, limbs, goal - below)
-            if number == _PASSES - 1:
-                break
-            if place > 0:
-                below += total_of(so_far[:, place - 1], limbs).units
             prefix = (prefix << _DIGIT) | place
-        key = _signed((prefix << _DIGIT) | place)
+            if place > 0 and number < _PASSES - 1:
+                below += total_of(so_far[:, place - 1], limbs).units
+        key = prefix - (1 << 63)
         found = float_of_key(key)
         if below + total_of(so_far[:, place], limbs).units <= limit:
-            following = self._key_above(key)
-            if following is not None:
-                return 0.5 * found + 0.5 * float_of_key(following) + 0.0
+            # The complement of a key has the reverse order, so the smallest is a maximum.
+            smallest = int((~keys[keys > key]).max(initial=_LOWEST))
+            above = int(self.communicator.allreduce(np.array([smallest], np.int64), "max")[0])
+            if above != _LOWEST:
+                return 0.5 * found + 0.5 * float_of_key(~above) + 0.0
         return found + 0.0
 
-    def _key_above(self, key: int) -> int | None:
-        """Return the smallest key above ``key``; None if there is none."""
-        smallest = _LOWEST  # the complement of a key has the reverse order
-        for target, _ in self.batches():
-            keys = keys_of_floats(target)
-            above = keys[keys > key]
-            if len(above) > 0:
-                smallest = max(smallest, ~int(above.min()))
-        found = int(self.communicator.allreduce(np.array([smallest], np.int64), "max")[0])
-        return None if found == _LOWEST else ~found
-
     def _sums(
-        self,
-        groups: Callable[[FloatArray], tuple[IntArray | None, IntArray]],
-        n_groups: int,
+        self, rows: IntArray | None, groups: IntArray, n_groups: int
     ) -> tuple[IntArray, tuple[int, ...]]:
-        """Return the weight of each group as digits and limbs, see ``total_of``."""
-        counts = np.zeros(n_groups, dtype=np.int64)
-        sums, weighted = GroupSums(n_groups), False
-        for target, weight in self.batches():
-            rows, chosen = groups(target)
-            if weight is None:
-                counts += np.bincount(chosen, minlength=n_groups)
-            else:
-                weighted = True
-                sums.add(weight if rows is None else weight[rows], chosen)
-        communicator = self.communicator
+        """Return the weight of each group as digits and limbs, see ``total_of``.
+
+        ``groups`` are those of some ``rows``; None: of all.
+        """
+        sums, communicator = GroupSums(n_groups), self.communicator
+        if self.weight is not None:
+            sums.add(self.weight if rows is None else self.weight[rows], groups)
         present = np.zeros(MOST_LIMBS + 1, dtype=np.int64)
         present[list(sums.limbs)] = 1
-        present[MOST_LIMBS] = weighted
+        present[MOST_LIMBS] = self.weight is not None
         present = communicator.allreduce(present, "max")
         if not present[MOST_LIMBS]:
-            return communicator.allreduce(counts)[None], (0,)
+            return communicator.allreduce(np.bincount(groups, minlength=n_groups))[None], (0,)
         limbs = tuple(np.flatnonzero(present[:MOST_LIMBS]).tolist())
         return communicator.allreduce(sums.to_array(limbs).reshape(-1)).reshape(-1, n_groups), limbs
 
@@ -219,6 +188,11 @@ def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSu
     return [ExactSum.from_array(array) for array in together]
 
 
+def largest_of_ranks(values: FloatArray, communicator: Communicator) -> FloatArray:
+    """Return the maximum over the ranks of each of ``values``."""
+    return floats_of_keys(communicator.allreduce(keys_of_floats(values), "max"))
+
+
 def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) -> int:
     """Return the first position whose cumulative sum is ``goal`` or more."""
     low, high = 0, so_far.shape[1] - 1
@@ -229,8 +203,3 @@ def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) ->
         else:
             low = middle + 1
     return low
-
-
-def _signed(key: int) -> int:
-    """Return the signed key of 64 unsigned bits whose first bit is flipped."""
-    return key - (1 << 63)

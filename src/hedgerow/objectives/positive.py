@@ -17,6 +17,7 @@ perfect prediction.  Raw score is log m (log(1 + m) for the last).
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -26,7 +27,6 @@ from scipy.special import xlogy
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
-from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
@@ -38,7 +38,7 @@ from hedgerow.objectives.line_search import (
     SumsRule,
     mean_rule,
 )
-from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of
+from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
@@ -64,9 +64,16 @@ class LogLinkLoss(RowLoss):
         """Return the logarithm of the mean target, the best constant for all of these losses."""
         return np.array([np.log(max(rows.mean(), LOWEST_MEAN))])
 
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Return the best constant with an offset: the log of the ratio of two sums."""
-        return by_ratio(rows, self.parts)
+    def start_beside(self, rows: AllRows) -> FloatArray:
+        """Return the best constant with an offset: the log of the ratio of two sums.
+
+        A constant c multiplies the ratio of rising to falling part by ``exp(c)``.
+        """
+        assert rows.offset is not None
+        middle = 0.5 * sum(replace(rows, target=rows.offset[0]).extent())  # against overflow
+        up, down = rows.means(self.parts(rows.target, rows.offset[0] - middle))
+        up, down = max(up, LOWEST_MEAN), max(down, LOWEST_MEAN)
+        return np.array([math.log(down) - math.log(up) - middle])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -103,7 +110,7 @@ class Poisson(LogLinkLoss):
         the logarithm of the ratio.  With one target of 1e9 among 20,000 counts, raw scores rose
         to 800 in one round, and predictions were infinite.
         """
-        far = extent_of(rows)[1] > FAR_RATIO * (1.0 + rows.mean())
+        far = rows.extent()[1] > FAR_RATIO * (1.0 + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
     def distribution(self, raw: FloatArray) -> PoissonDistribution:
@@ -151,7 +158,7 @@ class Gamma(LogLinkLoss):
         the start, if ``reg_lambda`` is 1.  It is above 16 only if ``sum(1 - 17 r)`` is.
         """
         scale = (1.0 + LONGEST_STEP) / rows.mean()
-        far = rows.total(lambda target: np.maximum(0.0, 1.0 - scale * target)) > LONGEST_STEP
+        far = rows.total(np.maximum(0.0, 1.0 - scale * rows.target)) > LONGEST_STEP
         return replace(self, has_far_targets=True) if far else self
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:

@@ -18,13 +18,13 @@ first tree of a round changes a score.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError
-from hedgerow.objectives.base import Objective
+from hedgerow.objectives.base import LossRows, Objective
 from hedgerow.objectives.derivatives import (
     PRECOMPUTED,
     SMALLEST_HESSIAN,
@@ -36,21 +36,6 @@ from hedgerow.threads import run_blocks
 
 BLOCK_ROWS = 16_384
 """Fewest rows per thread: waking a thread takes some microseconds."""
-
-
-class LossRows(NamedTuple):
-    """Some rows, or all rows.
-
-    target   float64 (n_rows,), or (n_rows, n_columns) for losses of several columns
-    raw      float64 (n_outputs, n_rows)
-    weight   float64 (n_rows,), or None: every weight is 1
-    round    number of the round, from 0: losses with random draws draw again in each round
-    """
-
-    target: FloatArray
-    raw: FloatArray
-    weight: FloatArray | None
-    round: int = 0
 
 
 class PrecomputedLoss(Objective, Protocol):

@@ -22,14 +22,13 @@ its fit does not minimise one loss.)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
-from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.domain import LARGEST, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import QuantileRule, Slopes, residuals
@@ -185,23 +184,12 @@ class AbsolutePercentage(RowLoss):
         check_spread(target, self.name, first_row, origin)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        def batches() -> Any:
-            for target, weight in rows.batches():
-                yield target, self._weight(target, weight)
+        """Return the weighted median of the targets, or of what is left of them beside offsets."""
+        weight = (1.0 if rows.weight is None else rows.weight) / np.abs(rows.target)
+        left = rows.target if rows.offset is None else rows.target - rows.offset[0]
+        return np.array([replace(rows, target=left, weight=weight).quantile(0.5)])
 
-        return np.array([AllRows(batches, rows.communicator).quantile(0.5)])
-
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Return the weighted median of the residuals."""
-
-        def residuals_of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> Any:
-            return target - offset[0], self._weight(target, weight)
-
-        return np.array([rows.changed(residuals_of).quantile(0.5)])
-
-    @staticmethod
-    def _weight(target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return np.asarray((1.0 if weight is None else weight) / np.abs(target))
+    start_beside = start_of
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.abs(raw[0] - target) / np.abs(target))

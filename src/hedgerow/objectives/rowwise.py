@@ -15,12 +15,10 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.base import LossRows, MeanLoss
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, Slopes, root_rule
-from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.row_kernels import NO_NUMBERS
 from hedgerow.params import Interval
 
@@ -83,7 +81,7 @@ class RowLoss(MeanLoss):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between smallest and largest target."""
-        low, high = extent_of(rows)
+        low, high = rows.extent()
         return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
 
     def leaf_rule(self, output: int) -> LeafRule:
@@ -101,7 +99,7 @@ def root_of_mean(
     """Return the constant raw score at which the mean first derivative is zero.
 
     The search takes Newton steps.  Bisection replaces a step that leaves the interval known to
-    contain the root.  Sums are exact, so the bits do not depend on the batches.
+    contain the root.
     """
 
     def mean(part: int, at: float) -> float:
@@ -147,21 +145,6 @@ def bracket_of(slope: Callable[[float], float]) -> tuple[float, float]:
             return min(near, far), max(near, far)
         near, far = far, 2.0 * far
     return 0.0, 0.0
-
-
-def extent_of(rows: AllRows) -> tuple[float, float]:
-    """Return the smallest and largest target of all rows of all ranks."""
-    most = np.array([-np.inf, -np.inf])
-    for target, _ in rows.batches():
-        if len(target) > 0:
-            most = np.maximum(most, [-float(target.min()), float(target.max())])
-    found = largest_of_ranks(rows, most)
-    return -float(found[0]), float(found[1])
-
-
-def largest_of_ranks(rows: AllRows, values: FloatArray) -> FloatArray:
-    """Return the maximum over the ranks of each of ``values``."""
-    return floats_of_keys(rows.communicator.allreduce(keys_of_floats(values), "max"))
 
 
 def check_number(value: Any, name: str, allowed: Interval) -> None:

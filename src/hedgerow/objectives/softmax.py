@@ -13,10 +13,12 @@ from hedgerow.arrays import FloatArray
 from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_classes
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.base import MeanLoss, sum_of_outputs
-from hedgerow.objectives.beside import OffsetRows, by_shares
 from hedgerow.objectives.domain import CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRule, RootRule, Slopes
+
+_MOST_CYCLES = 100
+_CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,22 @@ class Softmax(MeanLoss):
         score = np.log(share)
         return np.asarray(score - score.mean())
 
-    def start_beside(self, rows: OffsetRows) -> FloatArray:
-        """Return the scores for which the mean probability of each class is its share."""
-        share = np.clip(rows.plain().shares(self.n_outputs), 1e-15, None)
-        return by_shares(rows, self.predict, np.log(share))
+    def start_beside(self, rows: AllRows) -> FloatArray:
+        """Return the scores for which the mean probability of each class is its share.
+
+        Each cycle adds the logarithm of share over mean probability to each class, which always
+        raises the likelihood.
+        """
+        start = np.log(np.clip(rows.shares(self.n_outputs), 1e-15, None))
+        base = start
+        for _ in range(_MOST_CYCLES):
+            chances = np.ascontiguousarray(self.predict(rows.offset + base[:, None]).T)
+            steps = start - np.log(np.maximum(rows.means(list(chances)), 1e-300))
+            steps -= steps.mean()
+            base = base + steps
+            if np.abs(steps).max() <= _CLOSE:
+                break
+        return np.asarray(base - base.mean())
 
     def predict(self, raw: FloatArray) -> FloatArray:
         share = np.exp(raw - raw.max(axis=0))

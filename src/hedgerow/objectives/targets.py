@@ -21,10 +21,10 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.base import Objective, limited_for, longest_step
+from hedgerow.objectives.base import LossRows, Objective, limited_for, longest_step
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
-from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
+from hedgerow.objectives.precomputed import PrecomputedLoss, bound_to_rows
 
 _TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
 _NUMBERS = (

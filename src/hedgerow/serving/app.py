@@ -23,25 +23,25 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hedgerow import __version__
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.serving.openapi import docs_page, example_request, openapi
 from hedgerow.serving.records import read_records
 from hedgerow.serving.requests import RequestError, Work, encoded
 from hedgerow.serving.settings import Limits, Settings
 from hedgerow.serving.slot import ModelSlot, ServedModel
-from hedgerow.serving.tensors import model_metadata, read_tensors, server_metadata
+from hedgerow.serving.tensors import model_metadata, read_tensors
 from hedgerow.threads import BoundedPool
 
 SMALL_BODY = 16_384
@@ -136,12 +136,17 @@ class Service:
         work = read(model, body, limits) if len(body) <= SMALL_BODY else None
         if work is not None and work.is_small:
             return Answer(work.answer(), work.n_rows)
-        future = self.workers.submit(_answered, work, read, model, body, limits)
+
+        def answered() -> Answer:
+            found = read(model, body, limits) if work is None else work
+            return Answer(found.answer(), found.n_rows)
+
+        future = self.workers.submit(answered)
         if future is None:
             raise RequestError("too many requests are waiting: try again in a second.", 503)
         try:
             async with asyncio.timeout_at(end):
-                return Answer(*await asyncio.wrap_future(future))
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             raise RequestError(f"no answer within {limits.seconds} s.", 504) from None
 
@@ -164,7 +169,7 @@ class Service:
         return await self._answer(request, self._named(request), read_tensors)
 
     async def about_server(self, request: Request) -> Answer:
-        return Answer(encoded(server_metadata()))
+        return Answer(encoded({"name": "hedgerow", "version": __version__, "extensions": []}))
 
     async def about_model(self, request: Request) -> Answer:
         return Answer(encoded(model_metadata(self._named(request))))
@@ -188,23 +193,21 @@ class Service:
         return Response(b"")
 
     def routes(self) -> list[Route]:
-        model = "/v2/models/{name}"
-        guarded = self.guarded
-        found = [
-            Route("/predict", guarded("predict", self.predict), methods=["POST"]),
-            Route("/v2/health/live", self.healthy),
-            Route("/v2/health/ready", self.healthy),
-            Route("/v2", guarded("server", self.about_server)),
-            Route("/metrics", guarded("metrics", self.metrics)),
-            Route("/openapi.json", guarded("openapi", self.description)),
-            Route("/docs", guarded("docs", self.description)),
-        ]
-        for path in (model, f"{model}/versions/{{version}}"):
-            found += [
-                Route(f"{path}/infer", guarded("infer", self.infer), methods=["POST"]),
-                Route(f"{path}/ready", guarded("ready", self.model_ready)),
-                Route(path, guarded("model", self.about_model)),
-            ]
+        found = [Route(f"/v2/health/{state}", self.healthy) for state in ("live", "ready")]
+        works = {
+            "/predict": ("predict", self.predict),
+            "/v2": ("server", self.about_server),
+            "/metrics": ("metrics", self.metrics),
+            "/openapi.json": ("openapi", self.description),
+            "/docs": ("docs", self.description),
+        }
+        for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+            works[f"{path}/infer"] = ("infer", self.infer)
+            works[f"{path}/ready"] = ("ready", self.model_ready)
+            works[path] = ("model", self.about_model)
+        for path, (name, work) in works.items():
+            methods = ["POST"] if name in ("predict", "infer") else ["GET"]
+            found.append(Route(path, self.guarded(name, work), methods=methods))
         return found
 
     # -- the model's successors ----------------------------------------------------------
@@ -223,19 +226,13 @@ class Service:
                 pass
             requested = self._reloading.is_set()
             self._reloading.clear()
-            before = self.slot.n_failures
-            if await asyncio.to_thread(self.slot.refresh, requested):
+            outcome = await asyncio.to_thread(self.slot.refresh, requested)
+            if outcome is not None:
+                self.measures.reloads[outcome].inc()
+            if outcome == "served":
                 _LOG.info("now serving version %s", self.slot.model.version)
-            elif self.slot.n_failures > before:
+            elif outcome == "refused":
                 _LOG.error("the model is unchanged: %s", self.slot.failure)
-
-
-def _answered(
-    work: Work | None, read: Reader, model: ServedModel, body: bytes, limits: Limits
-) -> tuple[bytes, int]:
-    """Return the answer to a request, which is read first if it has not been, and its rows."""
-    work = read(model, body, limits) if work is None else work
-    return work.answer(), work.n_rows
 
 
 def _refusal(status: int, error: object) -> Answer:
@@ -277,17 +274,25 @@ class Measures:
     """Metrics of one server."""
 
     def __init__(self, slot: ModelSlot, workers: BoundedPool) -> None:
-        self._registry = CollectorRegistry()
+        self._slot, self._registry = slot, CollectorRegistry()
+        registered = {"registry": self._registry}
         self._requests = Counter(
-            "hedgerow_requests", "Requests answered.", ["route", "status"], registry=self._registry
+            "hedgerow_requests", "Requests answered.", ["route", "status"], **registered
         )
         self._seconds = Histogram(
             "hedgerow_request_seconds", "Time from the request to its answer.", ["route"],
-            buckets=_SECONDS, registry=self._registry,
+            buckets=_SECONDS, **registered,
         )  # fmt: skip
-        self._rows = Counter("hedgerow_rows", "Rows predicted.", registry=self._registry)
+        self._rows = Counter("hedgerow_rows", "Rows predicted.", **registered)
+        self._model = Info("hedgerow_model", "The model in service.", **registered)
+        about = "Files that replaced the model, or could not."
+        reloads = Counter("hedgerow_reloads", about, ["outcome"], **registered)
+        self.reloads = {outcome: reloads.labels(outcome) for outcome in ("served", "refused")}
+        waiting = "Requests that threads handle or that wait for a thread."
+        Gauge("hedgerow_pending", waiting, **registered).set_function(lambda: workers.n_pending)
+        about = "Rows with a category that no training row had, for the model in service."
+        self._unseen = Gauge("hedgerow_unseen_categories", about, ["column"], **registered)
         self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self._registry.register(_OfModel(slot, workers))
 
     def note(self, route: str, status: int, seconds: float, n_rows: int) -> None:
         """Count one answer."""
@@ -302,32 +307,9 @@ class Measures:
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
-
-
-class _OfModel:
-    """Metrics that slot and workers count, collected when they are read."""
-
-    def __init__(self, slot: ModelSlot, workers: BoundedPool) -> None:
-        self._slot, self._workers = slot, workers
-
-    def collect(self) -> Iterator[Any]:
-        slot, model = self._slot, self._slot.model
-        about = {"name": model.name, "version": model.version}
-        yield InfoMetricFamily("hedgerow_model", "The model in service.", about)
-        reloads = CounterMetricFamily(
-            "hedgerow_reloads", "Files that replaced the model, or could not.", None,
-            ["outcome"],
-        )  # fmt: skip
-        reloads.add_metric(["served"], slot.n_reloads)
-        reloads.add_metric(["refused"], slot.n_failures)
-        yield reloads
-        waiting = "Requests that threads handle or that wait for a thread."
-        yield GaugeMetricFamily("hedgerow_pending", waiting, self._workers.n_pending)
-        unseen = GaugeMetricFamily(
-            "hedgerow_unseen_categories", "Rows with a category that no training row had, for the "
-            "model in service.", None, ["column"],
-        )  # fmt: skip
+        model = self._slot.model
+        self._model.info({"name": model.name, "version": model.version})
+        self._unseen.clear()
         for column, count in model.booster.unseen_categories.items():
-            unseen.add_metric([column], count)
-        yield unseen
+            self._unseen.labels(column).set(count)
+        return generate_latest(self._registry)

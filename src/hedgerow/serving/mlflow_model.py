@@ -27,11 +27,6 @@ from hedgerow.serving.records import KINDS
 from hedgerow.serving.slot import type_of
 
 FILE = "model.hedgerow"
-_TYPES = {"float": "double", "int": "long", "text": "string", "times": "string"}
-_TYPES |= {"durations": "long", "zoned dates": "string"}
-_TYPES |= dict.fromkeys(("dates", "any dates"), "datetime")
-"""MLflow has no durations: they are microseconds.  Times of a day, and dates with a time zone,
-which MLflow would drop, are text of ISO 8601."""
 
 
 class PyfuncModel:
@@ -82,7 +77,7 @@ def signature_of(booster: Booster) -> Any:
         columns: list[Any] = [TensorSpec(np.dtype(np.float64), (-1, schema.n_features))]
     else:
         columns = [
-            ColSpec(_TYPES[type_of(column)], column.name, required=False)
+            ColSpec(type_of(column).mlflow, column.name, required=False)
             for column in schema.columns
         ]
         columns += [ColSpec("double", name) for name in booster.offset_columns]

@@ -7,20 +7,10 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from hedgerow.data.schema import Column
 from hedgerow.serving.records import KINDS
 from hedgerow.serving.settings import Limits
 from hedgerow.serving.slot import ServedModel, type_of
 
-_TYPES = {"float": "number", "int": "integer"}
-_TEXT: dict[str, Any] = {"type": ["string", "null"]}  # lists may have microseconds instead
-_DATES = _TEXT | {"examples": ["2024-02-29T12:00:00"]}
-_OF_TEMPORAL: dict[str, dict[str, Any]] = {"dates": _DATES, "any dates": _DATES} | {
-    "zoned dates": _TEXT | {"examples": ["2024-02-29T12:00:00Z"]},
-    "times": _TEXT | {"examples": ["12:00:00"]},
-    "durations": {"type": "null", "description": "microseconds in lists", "examples": [None]},
-}
-_EXAMPLES: dict[str, list[Any]] = {"float": [0.5], "int": [1]}
 _FEW = 3
 _REFUSALS = {
     "400": "the body or a record is wrong; the message names the column",
@@ -107,19 +97,18 @@ def example_request(model: ServedModel) -> dict[str, Any]:
 
 def _columns(model: ServedModel) -> dict[str, dict[str, Any]]:
     """Return the schema of each column, with examples."""
-    found = {column.name: _of_column(column) for column in model.schema.columns}
+    found: dict[str, dict[str, Any]] = {}
+    for column in model.schema.columns:
+        kind = type_of(column)
+        is_plain = column.kind != "category" or column.temporal is not None
+        examples: list[Any] = [kind.example] if is_plain else [*column.levels[:_FEW]] or [None]
+        types = [*dict.fromkeys((kind.json, "null"))]
+        found[column.name] = {"type": types, "examples": examples}
+        if column.temporal == "durations":
+            found[column.name]["description"] = "microseconds in lists"
     for name in model.booster.offset_columns:
         found[name] = {"type": "number", "description": "offset", "examples": [0.0]}
     return found
-
-
-def _of_column(column: Column) -> dict[str, Any]:
-    if column.temporal is not None:
-        return _OF_TEMPORAL[column.temporal]
-    if column.kind != "category":
-        return {"type": [_TYPES[column.kind], "null"], "examples": _EXAMPLES[column.kind]}
-    kind = "string" if type_of(column) == "text" else "number"
-    return {"type": [kind, "null"], "examples": list(column.levels[:_FEW]) or [None]}
 
 
 def _request(limits: Limits) -> dict[str, Any]:

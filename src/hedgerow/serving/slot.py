@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hedgerow.booster import Booster, load
 from hedgerow.data.schema import Column, Schema
@@ -53,14 +53,37 @@ class ServedModel:
         self.booster.reset_unseen_categories()
 
 
-def type_of(column: Column) -> str:
-    """Return "float", "int" or "text" for values or levels of a column, or its kind of times."""
+class ColumnType(NamedTuple):
+    """The type of a column in each protocol."""
+
+    tensor: str  # in the Open Inference Protocol
+    mlflow: str
+    json: str  # in OpenAPI
+    example: Any
+
+
+# Dates and times are text of ISO 8601, durations microseconds.  MLflow would drop time zones.
+_DATES = ColumnType("BYTES", "datetime", "string", "2024-02-29T12:00:00")
+_TYPES = {
+    "float": ColumnType("FP64", "double", "number", 0.5),
+    "int": ColumnType("INT64", "long", "integer", 1),
+    "text": ColumnType("BYTES", "string", "string", None),
+    "times": ColumnType("BYTES", "string", "string", "12:00:00"),
+    "dates": _DATES,
+    "any dates": _DATES,
+    "zoned dates": ColumnType("BYTES", "string", "string", "2024-02-29T12:00:00Z"),
+    "durations": ColumnType("INT64", "long", "null", None),
+}
+
+
+def type_of(column: Column) -> ColumnType:
+    """Return the type of the values, or of the levels, of a column."""
     if column.temporal is not None:
-        return column.temporal
+        return _TYPES[column.temporal]
     if column.kind != "category":
-        return column.kind
+        return _TYPES[column.kind]
     level = column.levels[0] if column.levels else ""
-    return "text" if isinstance(level, str) else "int" if isinstance(level, int) else "float"
+    return _TYPES["text" if isinstance(level, str) else type(level).__name__]
 
 
 def read_model(path: str, name: str) -> ServedModel:
@@ -100,30 +123,26 @@ def signature_of(path: str) -> Signature:
 
 
 class ModelSlot:
-    """The model in service, and how many files replaced it, or could not (with their error)."""
+    """The model in service, and the error of a file that could not replace it."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.model = read_model(path, name)
-        self.n_reloads = self.n_failures = 0
         self.failure: str | None = None
         self._refused: Signature | None = None
         self._lock = threading.Lock()
 
-    def refresh(self, always: bool) -> bool:
-        """Load the file if it has changed; return whether another model is now in service."""
+    def refresh(self, always: bool) -> Literal["served", "refused"] | None:
+        """Load the file if it has changed; tell of another model in service, or another failure."""
         with self._lock:
             try:
                 now = signature_of(self.path)
                 if now == self.model.signature or (now == self._refused and not always):
-                    return False
+                    return None
                 self._refused = now
                 self.model = read_model(self.path, self.model.name)
             except (OSError, HedgerowError) as error:
-                if str(error) != self.failure:
-                    self.n_failures += 1
-                self.failure = str(error)
-                return False
+                before, self.failure = self.failure, str(error)
+                return None if self.failure == before else "refused"
             self._refused = self.failure = None
-            self.n_reloads += 1
-            return True
+            return "served"

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow import __version__
 from hedgerow.arrays import AnyArray
-from hedgerow.data.schema import DATES, check_same_names
+from hedgerow.data.schema import check_same_names
 from hedgerow.errors import brief
 from hedgerow.serving.records import predict_rows
 from hedgerow.serving.requests import RequestError, Work, check_keys, decoded, encoded
@@ -34,10 +33,6 @@ _TYPES: dict[str, tuple[set[type], Any]] = {
 }
 """The types of the values of each datatype, and their range or precision."""
 
-_DATATYPES = {"float": "FP64", "int": "INT64", "text": "BYTES", "times": "BYTES"}
-_DATATYPES |= {**dict.fromkeys(DATES, "BYTES"), "durations": "INT64"}
-"""The datatype of each type of a column: dates and times are text, durations microseconds."""
-
 _KINDS = {"prediction": "value", "probability": "probability", "raw": "raw"}
 _EXPLAINED = ("contributions", "base_value")
 
@@ -47,16 +42,11 @@ class _Tensor(NamedTuple):
     values: list[Any]  # in row-major order
 
 
-def server_metadata() -> dict[str, Any]:
-    """Return the answer to ``GET /v2``."""
-    return {"name": "hedgerow", "version": __version__, "extensions": []}
-
-
 def model_metadata(model: ServedModel) -> dict[str, Any]:
     """Return the answer to ``GET /v2/models/NAME``."""
     schema, offsets = model.schema, model.booster.offset_columns
     inputs: list[dict[str, Any]] = [
-        {"name": column.name, "datatype": _DATATYPES[type_of(column)], "shape": [-1]}
+        {"name": column.name, "datatype": type_of(column).tensor, "shape": [-1]}
         for column in schema.columns
     ]
     inputs += [{"name": name, "datatype": "FP64", "shape": [-1]} for name in offsets]

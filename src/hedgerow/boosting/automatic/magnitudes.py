@@ -23,8 +23,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.domain import LARGEST_SPREAD
-from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
+from hedgerow.objectives.global_sums import AllRows, largest_of_ranks
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
@@ -50,8 +49,7 @@ def check_differences(
         for k, column in enumerate(_columns(single, target, offset)):
             ends = most[2 * k : 2 * k + 2]
             np.maximum(ends, [-float(column.min()), float(column.max())], out=ends)
-    rows = AllRows(lambda: (), communicator or Alone())
-    found = largest_of_ranks(rows, most).tolist()
+    found = largest_of_ranks(most, communicator or Alone()).tolist()
     for k in range(n_columns):
         _check(objective, found[2 * k] + found[2 * k + 1], found[-1])
 
@@ -89,7 +87,7 @@ def warn_of_no_split(
     mass = float(forest.cover[forest.tree_start[:n_first]].max())
     if mass >= 2.0 * params.min_child_weight:
         return
-    low, high = extent_of(rows)
+    low, high = rows.extent()
     if low == high or rows.communicator.rank > 0:
         return
     advice = "Multiply weights or targets by a factor, or lower min_child_weight (and reg_lambda)."

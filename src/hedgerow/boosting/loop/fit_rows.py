@@ -49,10 +49,10 @@ from hedgerow.metrics import Metric, evaluate
 from hedgerow.metrics.making import loss_metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.base import limited_for
+from hedgerow.objectives.base import LossRows, limited_for
 from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss, bound_to_rows
+from hedgerow.objectives.precomputed import PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 

@@ -40,9 +40,7 @@ class Ranks:
 
     def rows(self, target: FloatArray, weight: FloatArray | None) -> AllRows:
         """Return the rows of all ranks."""
-        # A rank without rows does not know the number of targets.
-        own = [(target, weight)] if len(target) > 0 or self.others.size == 1 else []
-        return AllRows(lambda: own, self.others)
+        return AllRows(target, weight, communicator=self.others)
 
 
 def gather_scores(own: FloatArray, others: Communicator) -> FloatArray:

@@ -44,9 +44,7 @@ class Tally:
 
     def __init__(self, metrics: Sequence[Metric], objective: Objective, rows: AllRows) -> None:
         self._metrics, self._objective, self._rows = metrics, objective, rows
-        self._own = list(rows.batches())
-        n_own = sum(len(target) for target, _ in self._own)
-        self.n_rows = count_rows(n_own, rows.communicator)[1]
+        self.n_rows = count_rows(len(rows.target), rows.communicator)[1]
         self._known: tuple[FloatArray, FloatArray | None] | None = None
         gathered = [metric for metric in metrics if metric.sums is None]
         needed = self.n_rows * (objective.n_outputs + 2)
@@ -69,7 +67,8 @@ class Tally:
         gathered = [metric for metric in self._metrics if metric.sums is None]
         found, others = dict[str, float](), self._rows.communicator
         parts: list[ExactSum] = []
-        for target, weight in self._own:
+        if len(self._rows.target) > 0:
+            target, weight = self._rows.target, self._rows.weight
             prediction = raw if all(m.from_raw for m in summed) else self._objective.predict(raw)
             for metric in summed:
                 assert metric.sums is not None

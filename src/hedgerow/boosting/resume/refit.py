@@ -75,8 +75,8 @@ def refit(
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
     objective = with_queries(objective, sample, params.seed, n_threads)
-    objective = limited_for(objective, AllRows.of(sample.target, sample.weight))
-    rows = AllRows.of(sample.target, sample.weight)
+    rows = AllRows(sample.target, sample.weight)
+    objective = limited_for(objective, rows)
     start = start_of(objective, rows, sample.offset)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)

@@ -1,19 +1,26 @@
-"""``hedgerow demo``: the main task on real data, in seconds.
+"""``hedgerow demo`` and ``hedgerow ladder``: boosting beside simpler methods, on test rows.
 
-The command trains on the Pima diabetes table in the package, compares the result with a single
-tree and with the majority class, and writes the model and its first tree.
+The demo trains on the Pima diabetes table in the package, compares the result with a single
+tree and with the majority class, and writes the model and its first tree.  The ladder trains every
+step of the family on the same rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hedgerow.cli.reading.inputs import add_output
-from hedgerow.cli.usage import UsageError, say
+from hedgerow.cli.reading import inputs
+from hedgerow.cli.usage import UsageError, has_output, say
+from hedgerow.errors import printable
+
+if TYPE_CHECKING:
+    from hedgerow.report import Split
 
 N_TEST = 153
 _SETTINGS = {
@@ -27,30 +34,35 @@ _SETTINGS = {
 _SINGLE_TREE = {**_SETTINGS, "n_estimators": 1, "learning_rate": 1.0}
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_demo(commands: Any) -> None:
+    """Add ``demo`` to the parser."""
     parser = commands.add_parser(
         "demo",
         help="train on an included data set and show the result",
         description="Train on the included Pima diabetes data, compare the scores with a single "
         "tree and the base rate, and write the model and its first tree.",
     )
-    add_output(
+    inputs.add_output(
         parser,
         "folder for the model and the tree (default: %(default)s)",
         default="hedgerow-demo",
         metavar="DIR",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_demo)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
+def _demo(options: argparse.Namespace) -> None:
     import numpy as np
+    from sklearn.metrics import accuracy_score, log_loss
 
+    from hedgerow.cli import engine
     from hedgerow.datasets import load_pima
 
-    folder = _folder(options.out)
+    folder = Path(options.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(f"--out {folder}: a file has this name; name a folder") from error
     pima = load_pima()
     order = np.random.default_rng(0).permutation(len(pima.y))
     train, test = order[:-N_TEST], order[-N_TEST:]
@@ -58,65 +70,44 @@ def run(options: argparse.Namespace) -> None:
         f"Pima diabetes: {len(train)} women to train on, {N_TEST} to test, "
         f"{len(pima.feature_names)} measurements; measurements not taken are missing values.",
     )
-    announce()
+    _announce_compilation()
     start = time.perf_counter()
-    data = (pima.X[train], pima.y[train], list(pima.feature_names))
-    forest, tree = _fit(_SETTINGS, *data), _fit(_SINGLE_TREE, *data)
+    columns = dict(zip(pima.feature_names, pima.X[train].T, strict=True))
+    forest, tree = (
+        engine.fit(engine.Job("classification", settings, columns, pima.y[train]))
+        for settings in (_SETTINGS, _SINGLE_TREE)
+    )
     say(
         f"Trained {_SETTINGS['n_estimators']} trees and a single tree "
         f"in {time.perf_counter() - start:.1f} s.\n"
     )
-    share = float(pima.y[train].mean())
-    rows = {
-        "base rate": lambda X: np.full(len(X), share),
-        "a single tree": lambda X: tree.booster_.predict(X, kind="probability")[:, 1],
-        "hedgerow": lambda X: forest.booster_.predict(X, kind="probability")[:, 1],
-    }
     written = _write(forest, folder)
-    _print_scores(rows, (pima.X[train], pima.y[train]), (pima.X[test], pima.y[test]))
+    say(f"{'':16}{'accuracy':^16}  {'logloss':^16}".rstrip())
+    say(f"{'':16}" + "  ".join([f"{'train':>8}{'test':>8}"] * 2))
+    share = pima.y[train].mean()
+    for name, model in (("base rate", None), ("a single tree", tree), ("hedgerow", forest)):
+        chances = [
+            np.full(len(rows), share)
+            if model is None
+            else model.booster_.predict(pima.X[rows], kind="probability")[:, 1]
+            for rows in (train, test)
+        ]
+        known = [pima.y[train], pima.y[test]]
+        right = [accuracy_score(y, p > 0.5) for y, p in zip(known, chances, strict=True)]
+        loss = [log_loss(y, p) for y, p in zip(known, chances, strict=True)]
+        say(f"{name:16}{right[0]:8.3f}{right[1]:8.3f}  {loss[0]:8.3f}{loss[1]:8.3f}")
     say("\nWritten:")
     for path in written:
         say(f"  {path}")
     say(f"Next: hedgerow inspect {written[0]}")
 
 
-def _folder(path: str) -> Path:
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise UsageError(f"--out {path}: a file has this name; name a folder") from error
-    return folder
-
-
-def announce() -> None:
+def _announce_compilation() -> None:
     """Tell the user if the first use takes a while."""
     from hedgerow.compile import library
 
     if not library.is_usable():
         say("First use on this machine: compiling the kernels ...")
-
-
-def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
-    from hedgerow.cli import engine
-
-    columns = dict(zip(names, X.T, strict=True))
-    return engine.fit(engine.Job("classification", settings, columns, y))
-
-
-def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:
-    say(f"{'':16}{'accuracy':^16}  {'logloss':^16}".rstrip())
-    say(f"{'':16}" + "  ".join([f"{'train':>8}{'test':>8}"] * 2))
-    for name, predict in rows.items():
-        (right, loss), (test_right, test_loss) = (_scores(y, predict(X)) for X, y in (train, test))
-        say(f"{name:16}{right:8.3f}{test_right:8.3f}  {loss:8.3f}{test_loss:8.3f}")
-
-
-def _scores(y: Any, probability: Any) -> tuple[float, float]:
-    """Return accuracy and mean logarithmic loss."""
-    from sklearn.metrics import accuracy_score, log_loss
-
-    return accuracy_score(y, probability > 0.5), log_loss(y, probability)
 
 
 def _write(estimator: Any, folder: Path) -> list[Path]:
@@ -134,3 +125,137 @@ def _write(estimator: Any, folder: Path) -> list[Path]:
         written.append(folder / "tree.png")
         estimator.booster_.plot_tree(0).figure.savefig(written[2], dpi=110, bbox_inches="tight")
     return written
+
+
+def add_ladder(commands: Any) -> None:
+    """Add ``ladder`` to the parser."""
+    parser = commands.add_parser(
+        "ladder",
+        help="compare all methods, from one tree to leaf-wise boosting",
+        description="Train every step of the ladder on the same rows and print the scores on "
+        "other rows. Without DATA: the included Pima diabetes table.",
+        epilog="Example: hedgerow ladder people.csv --target income --report ladder.html",
+    )
+    parser.add_argument(
+        "data",
+        nargs="?",
+        metavar="DATA",
+        help="table (.csv, .parquet, ...), or - for standard input",
+    )
+    inputs.add_column(
+        parser,
+        "--target",
+        "column to predict; may be repeated for several targets, which are numbers",
+        action="append",
+    )
+    inputs.add_task_option(parser)
+    parser.add_argument(
+        "--test",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="share of the test rows (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed for the test rows (default: %(default)s)"
+    )
+    parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
+    inputs.add_drop(parser)
+    inputs.add_input_options(parser)
+    parser.set_defaults(run=_check_and_climb)
+
+
+def _check_and_climb(options: argparse.Namespace) -> None:
+    if (options.data is None) != (options.target is None):
+        raise UsageError("give both DATA and --target, or neither for the Pima table")
+    inputs.check_targets(options.target)
+    if len(options.target or ()) > 1 and options.task == "classification":
+        raise UsageError("the ladder has one target for --task classification: name one column")
+    if options.report is not None:
+        inputs.check_page("--report", options.report, options.data)
+    inputs.reading(_climb, "data")(options)
+
+
+def _climb(options: argparse.Namespace) -> None:
+    from hedgerow.report.ladder import climb, ladder_header, ladder_row
+
+    title, split = _read(options)
+    say(
+        f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
+        f"test, {len(split.feature_names)} columns.",
+    )
+    _compile_first(split)
+    say(ladder_header(split.task))
+    results = []
+    for result in climb(split):
+        results.append(result)
+        say(ladder_row(result))
+        if options.report is None and not has_output():
+            return
+    if options.report is not None:
+        from hedgerow.atomic import write_atomically
+        from hedgerow.report import ladder_page
+
+        page = ladder_page(results, split, title)
+        write_atomically(options.report, [page.encode()])
+        say(f"\nreport written to {options.report}")
+
+
+def _read(options: argparse.Namespace) -> tuple[str, Any]:
+    """Return the title of the table and its split."""
+    import numpy as np
+
+    from hedgerow.cli.reading import features, tables
+    from hedgerow.data.sources import open_files
+    from hedgerow.data.sources.base import make_roles
+    from hedgerow.datasets import load_pima
+    from hedgerow.report import split_table
+
+    if options.data is None:
+        pima = load_pima()
+        names = list(pima.feature_names)
+        return "Pima diabetes", split_table(
+            pima.X, pima.y, "classification", names, options.test, options.seed
+        )
+    source = open_files(
+        [options.data],
+        make_roles(options.target, options.drop),
+        types_known=True,
+    )
+    names = list(source.roles.features_of(tables.names_of(source.parts), source.name))
+    table = tables.read_parts(source.parts, [*names, *options.target])
+    y = features.targets(table, options.target)
+    task = options.task
+    if task == "auto":
+        task = features.guess_task(y, options.data, options.target[0])[0]
+    found = features.as_targets(y, task, options.data, options.target[0])
+    labels = np.column_stack(list(found.values())) if isinstance(found, Mapping) else found
+    rows = np.arange(len(labels))[:, None]
+    split = split_table(rows, labels, task, names, options.test, options.seed)
+    train, test = split.X_train[:, 0], split.X_test[:, 0]
+    X, n_text = features.numbered_matrix(table, names, labels, train, task)
+    if n_text:
+        say(
+            f"{n_text} text column(s): levels are ordered by the mean target of their training "
+            "rows, so that every step can split them"
+        )
+    return printable(Path(options.data).name), replace(split, X_train=X[train], X_test=X[test])
+
+
+def _compile_first(split: Split) -> None:
+    """Compile the kernels that no build holds, so that the times contain only the work."""
+    import numpy as np
+
+    from hedgerow.compile import library
+    from hedgerow.report import climb
+
+    _announce_compilation()
+    if library.is_usable():
+        return
+    rows = np.arange(min(len(split.y_train), 200))
+    if split.task != "regression":  # a few rows of each class compile what all rows will use
+        labels, place = np.unique(split.y_train, return_inverse=True)
+        rows = np.concatenate([np.flatnonzero(place == k)[:60] for k in range(len(labels))])
+    X, y = split.X_train[rows], split.y_train[rows]
+    for _ in climb(replace(split, X_train=X, y_train=y, X_test=X, y_test=y)):
+        pass

@@ -1,15 +1,18 @@
-"""``hedgerow evaluate MODEL DATA --target COL``: scores of a model on tables with targets."""
+"""``hedgerow evaluate`` and ``hedgerow report``: a model on rows with known targets."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
+from hedgerow.errors import printable
 
 if TYPE_CHECKING:
+    from hedgerow.cli.engine import SavedModel
     from hedgerow.data.sources import Part
 
 _USUAL = {
@@ -21,8 +24,8 @@ _USUAL = {
 }
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_evaluate(commands: Any) -> None:
+    """Add ``evaluate`` to the parser."""
     parser = commands.add_parser(
         "evaluate",
         help="score a model on tables with targets",
@@ -30,39 +33,92 @@ def add_command(commands: Any) -> None:
         epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
     )
     inputs.add_model_and_tables(parser, "with targets")
-    inputs.add_column(
-        parser,
-        "--target",
-        "column with the targets (LibSVM files contain them); may be repeated for several",
-        action="append",
-    )
+    text = "column with the targets (LibSVM files contain them); may be repeated for several"
+    _add_roles(parser, text)
     parser.add_argument(
         "--metric",
         action="append",
         metavar="NAME",
         help="metric to print, by its name in docs/metrics.md; may be repeated",
     )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(run=inputs.reading(_evaluate, "data"))
+
+
+def add_report(commands: Any) -> None:
+    """Add ``report`` to the parser."""
+    parser = commands.add_parser(
+        "report",
+        help="write a page about a model: scores, calibration, importances, effects, warnings",
+        description="Evaluate a model on rows that it was not trained on, and write a "
+        "self-contained page: scores with intervals, calibration, importances, effects of "
+        "the strongest columns, the most surprising rows, warnings of leakage, drift and "
+        "unseen categories.",
+        epilog="Example: hedgerow report model.hedgerow test.csv --target income -o report.html",
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        help="table (.csv, .parquet, ...) with the target, or - for standard input",
+    )
+    text = (
+        "target column; repeat it for several (default: the targets of the model, or the only "
+        "column that the model does not know)"
+    )
+    _add_roles(parser, text)
+    inputs.add_output(parser, "page to write (.html)", required=True)
+    parser.set_defaults(run=_check_and_report)
+
+
+def _add_roles(parser: Any, target: str) -> None:
+    """Add the options of the columns that are no features, and those of text files."""
+    inputs.add_column(parser, "--target", target, action="append")
     inputs.add_column(parser, "--weight", "column with the weights of the rows")
     inputs.add_column(parser, "--qid", "for rankings: column with the queries")
-    parser.add_argument("--json", action="store_true", help="as JSON")
     inputs.add_input_options(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
-    with inputs.readable(options, "data"):
-        _evaluate(options)
+class _Rows(NamedTuple):
+    """Rows of tables with named columns, in the form of a model."""
+
+    X: Any
+    y: Any
+    weight: Any
+    qid: Any
+
+
+def _read(
+    options: argparse.Namespace, model: SavedModel, parts: Sequence[Part], targets: Sequence[str]
+) -> _Rows:
+    """Read the columns of the model and those that are no features."""
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import features, tables
+
+    booster = model.booster
+    aside = [name for name in (*targets, options.weight, options.qid) if name is not None]
+    names = engine.columns_for(booster, tables.names_of(parts), aside)
+    table = tables.read_parts(parts, [*names, *aside], engine.text_columns(booster, targets))
+    X, y = table.features(names), features.targets(table, targets)
+    return _Rows(
+        X if set(booster.feature_names) <= set(names) else features.matrix_of(X),
+        features.as_targets(y, model.task, table.path, targets[0]),
+        None if options.weight is None else table.weights(options.weight),
+        None if options.qid is None else table.role(options.qid),
+    )
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
+    from hedgerow.cli.reading import tables
     from hedgerow.cli.reading.way import choose_way
     from hedgerow.data.sources import open_parts
 
-    booster = engine.open_model(options.model).booster
+    model = engine.open_model(options.model)
+    booster = model.booster
     task = engine.task_of_booster(booster)
     if task == "ranking" and options.qid is None:
         raise UsageError(
@@ -72,12 +128,18 @@ def _evaluate(options: argparse.Namespace) -> None:
         raise UsageError("--qid is for ranking models: leave it out")
     way = choose_way(options.data, None)
     parts = open_parts(options.data, types_known=True)
-    if parts[0].column_names() is not None and options.target is None:
+    is_sparse = parts[0].column_names() is None
+    if not is_sparse and options.target is None:
         raise UsageError("--target COL is needed: the column with the targets")
-    if way.in_memory:
-        rows = _rows_in_memory(options, booster, parts)
-    else:
+    if not way.in_memory:
         rows = _rows_in_files(options, booster, way.limit)
+    elif is_sparse:
+        X, y = tables.read_sparse(parts)
+        X.resize((X.shape[0], max(X.shape[1], booster.num_features)))
+        rows = Dataset(X, y)
+    else:
+        read = _read(options, model, parts, options.target)
+        rows = Dataset(read.X, read.y, read.weight, qid=read.qid)
     usual = ["loss"] if booster.target_names is not None else _USUAL.get(task, ["loss"])
     scores = booster.eval(rows, options.metric or usual)
     if options.json:
@@ -85,32 +147,6 @@ def _evaluate(options: argparse.Namespace) -> None:
         return
     for name, score in scores.items():
         say(f"{name}: {score:.6g}")
-
-
-def _rows_in_memory(options: argparse.Namespace, booster: Any, parts: Sequence[Part]) -> Any:
-    from hedgerow.boosting.row_data.dataset import Dataset
-    from hedgerow.cli import engine
-    from hedgerow.cli.reading import features, tables
-
-    known = parts[0].column_names()
-    if known is None:
-        X, sparse_y = tables.read_sparse(parts)
-        if X.shape[1] < booster.num_features:
-            X.resize((X.shape[0], booster.num_features))
-        return Dataset(X, sparse_y)
-    aside = [each for each in (*options.target, options.weight, options.qid) if each is not None]
-    names = engine.columns_for(booster, known, aside)
-    text = engine.text_columns(booster, options.target)
-    table = tables.read_parts(parts, [*names, *aside], text)
-    columns = table.features(names)
-    y = features.targets(table, options.target)
-    task = "regression" if booster.classes is None else "classification"
-    return Dataset(
-        columns if set(booster.feature_names) <= set(names) else features.matrix_of(columns),
-        features.as_targets(y, task, table.path, options.target[0]),
-        None if options.weight is None else table.weights(options.weight),
-        qid=None if options.qid is None else table.role(options.qid),
-    )
 
 
 def _rows_in_files(options: argparse.Namespace, booster: Any, limit: int) -> Any:
@@ -127,3 +163,57 @@ def _rows_in_files(options: argparse.Namespace, booster: Any, limit: int) -> Any
         {"weight": options.weight, "offset": booster.offset_columns or None},
     )
     return from_files(options.data, roles, memory_limit=limit, types_known=True)
+
+
+def _check_and_report(options: argparse.Namespace) -> None:
+    inputs.check_page("-o", options.out, options.model, options.data)
+    inputs.reading(_report, "data")(options)
+
+
+def _report(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from hedgerow.atomic import write_atomically
+    from hedgerow.cli import engine
+    from hedgerow.cli.reading import features, tables
+    from hedgerow.data.sources import open_parts
+    from hedgerow.report import find, model_page
+
+    model = engine.open_model(options.model)
+    parts = open_parts([options.data], types_known=True)
+    rows = _read(options, model, parts, _targets(options, tables.names_of(parts), model.booster))
+    found = find(
+        model.booster,
+        rows.X,
+        features.matrix_of(rows.y) if isinstance(rows.y, dict) else rows.y,
+        classes=None if model.classes is None else np.array(model.classes),
+        sample_weight=rows.weight,
+        qid=rows.qid,
+    )
+    model_name, rows_name = (printable(Path(p).name) for p in (options.model, options.data))
+    page = model_page(found, model_name, rows_name=rows_name)
+    write_atomically(options.out, [page.encode()])
+    for score in found.scores:
+        say(f"{score.name}: {score.value:.5g} ({score.low:.5g} to {score.high:.5g})")
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    say(f"report written to {options.out}")
+
+
+def _targets(options: argparse.Namespace, names: Sequence[str], booster: Any) -> list[str]:
+    """Return the names of the target columns, in the order of the model if it has names."""
+    own = list(booster.target_names or ())
+    if options.target is not None:
+        return own if sorted(options.target) == sorted(own) else list(options.target)
+    if own and all(name in names for name in own):
+        return own
+    known = {*booster.feature_names, *booster.offset_columns, options.weight, options.qid}
+    if not booster.model.schema.named:
+        raise UsageError("--target COL is needed: the model has no column names")
+    others = [name for name in names if name not in known]
+    if len(others) == 1:
+        return others
+    shown = ", ".join(map(repr, others[:6])) or "none"
+    raise UsageError(
+        f"--target COL is needed: {options.data} has columns that the model does not know: {shown}"
+    )

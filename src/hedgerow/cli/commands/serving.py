@@ -12,8 +12,8 @@ from hedgerow.cli.usage import UsageError, say
 TOKEN = "HEDGEROW_TOKEN"  # noqa: S105  (the name of a variable)
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_serve(commands: Any) -> None:
+    """Add ``serve`` to the parser."""
     parser = commands.add_parser(
         "serve",
         help="serve predictions over HTTP",
@@ -39,11 +39,10 @@ def add_command(commands: Any) -> None:
     limits.add_argument("--max-queue", type=int, default=64, metavar="N")
     limits.add_argument("--max-connections", type=int, default=1000, metavar="N")
     limits.add_argument("--shutdown-seconds", type=float, default=30.0, metavar="S")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_serve)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
+def _serve(options: argparse.Namespace) -> None:
     from hedgerow.serving.settings import Limits, Settings
 
     try:
@@ -52,6 +51,9 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError(
             f"{error.name} is not installed; serving needs: pip install 'hedgerow[serve]'"
         ) from None
+    token = os.environ.get(TOKEN) or None
+    if options.token_file is not None:
+        token = Path(options.token_file).read_text(encoding="utf-8").strip()
     limits = Limits(
         body_bytes=options.max_body,
         rows=options.max_rows,
@@ -60,21 +62,14 @@ def run(options: argparse.Namespace) -> None:
         connections=options.max_connections,
         shutdown_seconds=options.shutdown_seconds,
     )
-    more = {} if options.threads is None else {"threads": options.threads}
     settings = Settings(
         path=options.model,
         name=options.name,
         host=options.host,
         port=options.port,
-        token=_token(options),
+        token=token,
         watch_seconds=options.watch,
         limits=limits,
-        **more,
+        **({} if options.threads is None else {"threads": options.threads}),
     )
     serve(settings, say)
-
-
-def _token(options: argparse.Namespace) -> str | None:
-    if options.token_file is None:
-        return os.environ.get(TOKEN) or None
-    return Path(options.token_file).read_text(encoding="utf-8").strip()

@@ -31,8 +31,8 @@ _OF_OTHERS = (".cbm", ".coreml", ".mlmodel", ".pickle", ".pkl", ".pmml", ".ubj")
 """Suffixes of models that only other programs write."""
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_train(commands: Any) -> None:
+    """Add ``train`` to the parser."""
     parser = commands.add_parser(
         "train",
         help="train a model on a table",
@@ -104,18 +104,10 @@ def add_command(commands: Any) -> None:
         "disks (default: the folder for temporary files)",
     )
     inputs.add_input_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_check_and_train)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
-    _check(options)
-    with inputs.readable(options, "data", "valid"):
-        _train(options)
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Check all options before files are read."""
+def _check_and_train(options: argparse.Namespace) -> None:
     from hedgerow.atomic import check_place
     from hedgerow.convert.exporting import SUFFIXES
 
@@ -142,6 +134,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--position is for rankings: also name the queries (--qid COL)")
     inputs.check_targets(options.target)
     parse_settings(options.set, options.task)
+    inputs.reading(_train, "data", "valid")(options)
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -149,6 +142,7 @@ def _train(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.reading.way import choose_way
     from hedgerow.data.sources import open_files
+    from hedgerow.data.sources.base import header_hint, make_roles
     from hedgerow.data.sources.paths import find_files
 
     if find_files(options.data)[0].format == "libsvm":
@@ -158,8 +152,10 @@ def _train(options: argparse.Namespace) -> None:
     elif options.target is None:
         raise UsageError("--target COL is needed: the column to predict")
     way = choose_way(options.data, options.memory_limit)
-    source = open_files(options.data, _roles(options), types_known=True)
-    _note_missing_header(source)
+    roles = make_roles(options.target, options.drop, None, given_values(vars(options)))
+    source = open_files(options.data, roles, types_known=True)
+    if hint := header_hint(source.parts[0].column_names() or ()):
+        remark(f"note: {source.name}:{hint}")
     train = _train_in_memory if way.in_memory else _train_from_files
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # reported below
@@ -187,21 +183,6 @@ def _train(options: argparse.Namespace) -> None:
     if estimator.stopped_by_ == "time_budget":
         say(f"the time budget ended the training with {estimator.n_iter_} rounds in the model")
     say(f"model written to {options.model}")
-
-
-def _roles(options: argparse.Namespace) -> Roles:
-    from hedgerow.boosting.row_data.row_values import given_values
-    from hedgerow.data.sources.base import make_roles
-
-    return make_roles(options.target, options.drop, None, given_values(vars(options)))
-
-
-def _note_missing_header(source: Source) -> None:
-    from hedgerow.data.sources.base import header_hint
-
-    hint = header_hint(source.parts[0].column_names() or ())
-    if hint:
-        remark(f"note: {source.name}:{hint}")
 
 
 class _Fit(NamedTuple):

@@ -45,26 +45,24 @@ def numbered_matrix(
         target[y == labels[counts.argmax()]] = 1.0
     texts = text_columns(table.features(names))
     columns = [
-        _numbered(table.columns[name], target, train) if name in texts else table.role(name)
+        _means(table.columns[name], target, train) if name in texts else table.role(name)
         for name in names
     ]
     wide = any(column.dtype != np.float64 for column in columns)
-    matrix = np.empty((table.n_rows, len(names)), dtype=object if wide else np.float64)
-    for position, column in enumerate(columns):
-        matrix[:, position] = column
-    return matrix, len(texts)
+    return np.column_stack([c.astype(object) if wide else c for c in columns]), len(texts)
 
 
-def _numbered(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
-    """Return the rank of each level by the mean target of its training rows."""
-    sums: dict[str, list[float]] = {}
-    for row in train.tolist():
-        if column[row] is not None:
-            sums.setdefault(column[row], []).append(float(target[row]))
-    means = {level: sum(values) / len(values) for level, values in sums.items()}
-    order = sorted(means, key=lambda level: (means[level], level))
-    place = {level: float(number) for number, level in enumerate(order)}
-    return np.array([place.get(value, np.nan) for value in column])
+def _means(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
+    """Return the mean target of the training rows of each level; NaN for unknown and missing."""
+    known = np.array([value is not None for value in column])
+    levels, codes = np.unique(column[known].astype(str), return_inverse=True)
+    place = np.full(len(column), len(levels))
+    place[known] = codes
+    counts = np.bincount(place[train], minlength=len(levels) + 1)
+    sums = np.bincount(place[train], target[train], minlength=len(levels) + 1)
+    means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    means[-1] = np.nan
+    return means[place]
 
 
 def target(table: NamedColumns, name: str, *, may_be_infinite: bool = False) -> AnyArray:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,19 +53,6 @@ def add_model_and_tables(parser: Any, purpose: str) -> None:
         nargs="+",
         help=f"tables {purpose} (.csv, .parquet, .arrow, .libsvm, ...), folders of tables, or - "
         "for standard input",
-    )
-
-
-def add_batches(parser: Any, default: str) -> None:
-    """Add the options for a table that is written for the rows of others, in batches."""
-    parser.add_argument(
-        "--columns",
-        type=utf8,
-        metavar="COLS",
-        help="columns of the tables to copy to the output, separated by commas",
-    )
-    parser.add_argument(
-        "--batch-rows", type=int, metavar="N", help=f"rows in memory at a time (default: {default})"
     )
 
 
@@ -131,6 +118,18 @@ def readable(options: argparse.Namespace, *names: str) -> Iterator[None]:
         raise type(error)(text) from error
     finally:
         inputs.close()
+
+
+def reading(
+    work: Callable[[argparse.Namespace], None], *names: str
+) -> Callable[[argparse.Namespace], None]:
+    """Return a command that works with the files of these options, as :func:`readable` has them."""
+
+    def run(options: argparse.Namespace) -> None:
+        with readable(options, *names):
+            work(options)
+
+    return run
 
 
 class _Inputs:

@@ -131,7 +131,7 @@ def _raw_columns(part: Part, names: Sequence[str]) -> dict[str, Any]:
         return {name: [columns[name] for columns in batches] for name in names}
     import pyarrow as pa
 
-    pieces = list(part.texts(names, BATCH_ROWS))
+    pieces = list(part.tables(names, BATCH_ROWS))
     return {
         name: pa.chunked_array((c for piece in pieces for c in piece[name].chunks), pa.string())
         for name in names

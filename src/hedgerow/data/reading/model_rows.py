@@ -4,6 +4,9 @@ The model determines the columns and their types, never the values.  A column th
 only integers, or only missing values, in one batch has the same type in all batches.
 Columns are matched by name, and other columns are ignored.
 
+A reader holds one batch, and the smallest unit of its format: for Parquet a page of each column,
+for Arrow files a record batch, for text a block of some megabytes.
+
 Text files have no form for durations: whole numbers in a column of durations or of times of a day
 are microseconds.
 """
@@ -15,14 +18,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data.reading.columns import LARGEST_INT
-from hedgerow.data.reading.files import TableFile, open_files
 from hedgerow.data.reading.temporal import NUMBERS, array_of_ticks
 from hedgerow.data.reading.texts import TextKind, first_other, parse
 from hedgerow.data.schema import DATES, Column, Schema
 from hedgerow.data.sources.base import header_hint
+from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.opening import FilePart, open_parts
+from hedgerow.data.sources.paths import Paths
+from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
+
+_SPARSE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,14 +60,14 @@ class FileRows:
 class ModelFiles:
     """Files with the columns of a model; see :func:`model_files`."""
 
-    files: tuple[TableFile, ...]
+    files: tuple[FilePart, ...]
     schema: Schema
     keys: tuple[str, ...] = ()
     zero_based: bool = True
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return tuple(file.path for file in self.files)
+        return tuple(file.name for file in self.files)
 
     def batches(self, batch_rows: int) -> Iterator[FileRows]:
         """Yield the rows of all files in order, at most ``batch_rows`` at a time."""
@@ -65,63 +75,81 @@ class ModelFiles:
         for file in self.files:
             first_row = 0
             for rows in self._rows_of(file, batch_rows, texts):
-                found = FileRows(file.path, first_row, *rows)
+                found = FileRows(file.name, first_row, *rows)
                 yield found
                 first_row += found.n_rows
 
     def _rows_of(
-        self, file: TableFile, batch_rows: int, texts: _Texts
+        self, file: FilePart, batch_rows: int, texts: _Texts
     ) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-        if file.names is None:
-            width = self.schema.n_features
-            for part in file.batches(batch_rows):
-                yield part.n_rows, part.matrix(file.path, width, zero_based=self.zero_based), {}
+        if isinstance(file, LibsvmPart):
+            for batch in file.batches(None, _SPARSE_BYTES):
+                entries = self._renumbered(batch.sparse, file.name)
+                for start in range(0, batch.n_rows, batch_rows):
+                    part = entries[start : start + batch_rows]
+                    yield part.shape[0], part, {}
             return
         names = _feature_names(file, self.schema, self.keys)
         wanted = [*names, *(key for key in self.keys if key not in names)]
         first_row = 0
-        for part in file.batches(batch_rows, wanted):
-            if file.holds_texts:
+        for part in file.tables(wanted, batch_rows):
+            if isinstance(file, TextPart):
                 features = texts.typed(file, first_row, part, names, self.schema)
             else:
                 features = part.select(list(names)).rename_columns(list(self.schema.names))
             yield part.num_rows, features, {key: part[key] for key in self.keys}
             first_row += part.num_rows
 
+    def _renumbered(self, entries: Any, path: str) -> Any:
+        """Return the entries of a LibSVM file with the columns of the model."""
+        from scipy.sparse import csr_array
+
+        first, index, n_columns = (
+            0 if self.zero_based else 1,
+            entries.indices,
+            self.schema.n_features,
+        )
+        bad = (index < first) | (index >= n_columns + first)
+        if bad.any():
+            found, last = int(index[int(np.argmax(bad))]), n_columns + first - 1
+            raise DataError(
+                f"{path} holds the index {found}; the {n_columns} columns of the model have the "
+                f"indices {first} to {last}. Give zero_based={not self.zero_based} if the file "
+                f"counts columns from {1 - first}."
+            )
+        parts = (entries.data, index - np.int32(first), entries.indptr)
+        return csr_array(parts, shape=(entries.shape[0], n_columns))
+
 
 def model_files(
-    paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
+    paths: Paths, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
 ) -> ModelFiles:
     """Find files and check that each has the columns of a model."""
     if isinstance(keys, str):
         raise ParameterError(
             f"columns must be a list of names; got {brief(keys)}: give [{keys!r}]."
         )
-    files = open_files(paths)
-    if files[0].names is None:
+    files = open_parts(paths)
+    if files[0].column_names() is None:
         if keys:
             raise ParameterError("LibSVM files have no named columns: leave columns out.")
-    elif not zero_based:
+        return ModelFiles(files, schema, (), zero_based)
+    if not zero_based:
         raise ParameterError("zero_based is for LibSVM files; these have named columns.")
     for file in files:
-        if file.names is not None:
-            _check_keys(file, keys)
-            _feature_names(file, schema, keys)
-    return ModelFiles(files, schema, tuple(keys), zero_based)
+        names = file.column_names() or ()
+        for key in keys:
+            if key not in names:
+                raise DataError(
+                    f"{file.name} has no column {key!r} to pass through.{did_you_mean(key, names)}"
+                )
+        _feature_names(file, schema, keys)
+    return ModelFiles(files, schema, tuple(keys))
 
 
-def _check_keys(file: TableFile, keys: Sequence[str]) -> None:
-    names = file.names or ()
-    for key in keys:
-        if key not in names:
-            raise DataError(
-                f"{file.path} has no column {key!r} to pass through.{did_you_mean(key, names)}"
-            )
-
-
-def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tuple[str, ...]:
+def _feature_names(file: FilePart, schema: Schema, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the file's names of the columns of the model, in the order of the model."""
-    names = file.names or ()
+    names = file.column_names() or ()
     held = set(names)
     missing = [name for name in schema.names if name not in held]
     if not missing:
@@ -131,12 +159,12 @@ def _feature_names(file: TableFile, schema: Schema, keys: Sequence[str]) -> tupl
         if len(rest) == schema.n_features:
             return rest
         raise DataError(
-            f"{file.path} has {len(rest)} columns, but the model, which has no column names, has "
+            f"{file.name} has {len(rest)} columns, but the model, which has no column names, has "
             f"{schema.n_features}: leave out columns that are not features."
         )
     shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
     hint = did_you_mean(missing[0], names) + header_hint(names)
-    raise DataError(f"{file.path} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
+    raise DataError(f"{file.name} lacks {len(missing)} column(s) of the model: {shown}.{hint}")
 
 
 _WORDS: dict[TextKind, str] = {
@@ -155,7 +183,7 @@ class _Texts:
     seen: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def typed(
-        self, file: TableFile, first_row: int, part: Any, names: Sequence[str], schema: Schema
+        self, file: TextPart, first_row: int, part: Any, names: Sequence[str], schema: Schema
     ) -> Any:
         """Return the columns of the model with their types."""
         import pyarrow as pa
@@ -169,7 +197,7 @@ class _Texts:
             }
         )
 
-    def _convert(self, file: TableFile, first_row: int, texts: Any, column: Column) -> Any:
+    def _convert(self, file: TextPart, first_row: int, texts: Any, column: Column) -> Any:
         kind, found = parse(texts, file.decimal)
         if kind == "text" and column.temporal == "times":
             return texts
@@ -179,16 +207,16 @@ class _Texts:
                 texts, ("date", "zoned") if had in DATES else ("int", "float"), file.decimal
             )
             raise DataTypeError(
-                f"{file.path}: column {column.name!r} holds text, but held {had} when the model "
+                f"{file.name}: column {column.name!r} holds text, but held {had} when the model "
                 f"was trained: {brief(texts[row].as_py())} in row {first_row + row + 1} is none "
                 f"of them. Convert it to {column.temporal or 'numbers'}."
             )
         if kind != "nothing":
             what = _WORDS[kind]
-            before, where = self.seen.setdefault(column.name, (what, file.path))
+            before, where = self.seen.setdefault(column.name, (what, file.name))
             if before != what:
                 raise DataTypeError(
-                    f"{file.path}: column {column.name!r} holds {what}, but {before} before (in "
+                    f"{file.name}: column {column.name!r} holds {what}, but {before} before (in "
                     f"{where}): convert it to one of them."
                 )
         return as_column(texts, kind, found, column)

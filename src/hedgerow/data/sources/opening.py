@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
 from hedgerow.data.sources.libsvm_files import LibsvmPart
-from hedgerow.data.sources.paths import PathLike, check_formats, find_files
+from hedgerow.data.sources.paths import Paths, check_formats, find_files
 from hedgerow.data.sources.text_files import TextPart, TextTypes
 from hedgerow.errors import ParameterError
+
+FilePart: TypeAlias = ArrowPart | TextPart | LibsvmPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,7 @@ class Source:
         return f"rows of {rows}; target {target}"
 
 
-def open_files(
-    paths: PathLike | Sequence[PathLike],
-    roles: Roles,
-    *,
-    types_known: bool = False,
-) -> Source:
+def open_files(paths: Paths, roles: Roles, *, types_known: bool = False) -> Source:
     """Find the files and check their columns."""
     parts = open_parts(paths, types_known=types_known)
     if parts[0].column_names() is None:
@@ -58,9 +56,7 @@ def open_files(
     return Source(parts, roles)
 
 
-def open_parts(
-    paths: PathLike | Sequence[PathLike], *, types_known: bool = False
-) -> tuple[Part, ...]:
+def open_parts(paths: Paths, *, types_known: bool = False) -> tuple[FilePart, ...]:
     """Find the files and read the names of their columns."""
     files = find_files(paths)
     check_formats(files)

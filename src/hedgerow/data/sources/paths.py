@@ -26,6 +26,7 @@ from hedgerow.errors import DataError, ParameterError, StorageError, brief, did_
 
 Format = Literal["parquet", "arrow", "csv", "libsvm"]
 PathLike: TypeAlias = "str | os.PathLike[str]"
+Paths: TypeAlias = "PathLike | Sequence[PathLike]"
 
 SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
@@ -110,7 +111,7 @@ def changed(path: str, what: str) -> StorageError:
     )
 
 
-def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
+def find_files(paths: Paths) -> list[DataFile]:
     """Find all files of the paths, in the order of the rows."""
     single = isinstance(paths, (str, os.PathLike))
     listed: list[Any] = [paths] if single else list(_sequence(paths))

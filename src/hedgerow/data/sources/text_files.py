@@ -109,7 +109,7 @@ class TextPart:
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
 
-    def texts(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    def tables(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield Arrow tables of text, null where missing, with at most ``rows`` rows each."""
         import pyarrow as pa
 

@@ -39,12 +39,12 @@ from scipy.special import expit
 from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
-from hedgerow.objectives.base import MeanLoss
+from hedgerow.objectives.base import LossRows, MeanLoss
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
 from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
-from hedgerow.objectives.precomputed import LossRows, PrecomputedLoss
+from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.objectives.rowwise import bracket_of, root_of_mean
 from hedgerow.objectives.softmax import Softmax
 
@@ -283,7 +283,7 @@ class OwnGradient(OwnFunction):
             g, h = self.results(target, raw, weight)
             return g, h
 
-        rows = AllRows.of(target, mass)
+        rows = AllRows(target, mass)
 
         def slope(at: float) -> float:
             return rows.mean(lambda of: slopes(of, np.full(len(of), at))[0])
@@ -292,13 +292,12 @@ class OwnGradient(OwnFunction):
         return np.array([root_of_mean(rows, slopes, 0.0, low, high)])
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        batches = list(rows.batches())
-        if len(batches) != 1 or rows.communicator.size > 1:
+        if rows.communicator.size > 1:
             raise ParameterError(
                 f"objective {self.label!r} is a function of all rows, which must be in memory: "
                 "write it as the loss of one row, or use arrays."
             )
-        return self.initial_score(*batches[0])
+        return self.initial_score(rows.target, rows.weight)
 
 
 @dataclass(frozen=True)

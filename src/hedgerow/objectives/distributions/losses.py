@@ -46,6 +46,7 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from hedgerow.arrays import FloatArray
+from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.distributions.predicted import (
@@ -66,8 +67,7 @@ from hedgerow.objectives.line_search import (
     SumsRule,
     root_rule_of_scores,
 )
-from hedgerow.objectives.precomputed import LossRows
-from hedgerow.objectives.rowwise import RowLoss, extent_of, root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, root_of_mean
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
@@ -225,7 +225,7 @@ class LogMeanLoss(DistributionLoss):
 
     def limited_for(self, rows: AllRows) -> Self:
         """Return the loss with a limit on steps if a target is far above the mean of these rows."""
-        far = extent_of(rows)[1] > FAR_RATIO * (self._unit + rows.mean())
+        far = rows.extent()[1] > FAR_RATIO * (self._unit + rows.mean())
         return replace(self, has_far_targets=True) if far else self
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:

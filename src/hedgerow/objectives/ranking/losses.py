@@ -41,8 +41,7 @@ from hedgerow.metrics.queries import (
     query_weights,
 )
 from hedgerow.metrics.ranking import RankingMetric
-from hedgerow.objectives.base import OrderLoss
-from hedgerow.objectives.precomputed import LossRows
+from hedgerow.objectives.base import LossRows, OrderLoss
 from hedgerow.objectives.ranking.complete import CompleteQueries
 from hedgerow.objectives.ranking.lambdas import (
     OF_MAP,

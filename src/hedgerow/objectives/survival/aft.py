@@ -21,8 +21,7 @@ time; a minus sign marks a censored row, whose interval ends at infinity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -33,9 +32,9 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
-from hedgerow.objectives.global_sums import AllRows, Batch
+from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
-from hedgerow.objectives.rowwise import RowLoss, check_number, extent_of, root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, check_number, root_of_mean
 from hedgerow.objectives.step_limits import descending_step
 from hedgerow.params import Interval
 
@@ -128,13 +127,9 @@ class AcceleratedFailureTime(RowLoss):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, between the smallest and largest time."""
-
-        def ends() -> Iterator[Batch]:
-            for target, _ in rows.batches():
-                lower, upper = intervals_of(target)
-                yield np.log(np.concatenate([lower[lower > 0.0], upper[upper < np.inf]])), None
-
-        first, last = extent_of(AllRows(ends, rows.communicator))
+        lower, upper = intervals_of(rows.target)
+        ends = np.concatenate([lower[lower > 0.0], upper[upper < np.inf]])
+        first, last = replace(rows, target=np.log(ends)).extent()
         far = LONGEST_STEP * self.aft_scale
         low, high = first - far, last + far
         middle = 0.5 * (low + high)

@@ -28,11 +28,10 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.base import OrderLoss
+from hedgerow.objectives.base import LossRows, OrderLoss
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST, refuse_first
 from hedgerow.objectives.line_search import LONGEST_STEP
-from hedgerow.objectives.precomputed import LossRows
 from hedgerow.objectives.step_limits import limit_without_penalty
 
 LEAST_RISK = 1e-140

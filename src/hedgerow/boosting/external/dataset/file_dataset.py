@@ -50,7 +50,6 @@ from hedgerow.errors import DataError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.params import BoostParams
 
-_SPOOL_SHARE = 1 / 16
 _TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
 """Shares of the memory limit; the remainder is for what a fit holds besides its chunks."""
 
@@ -82,8 +81,7 @@ class FileDataset(SourceRows):
         alone = self.communicator.size == 1 and self.source.roles.weight is None
         alone = alone and self._reader.class_weight is None
         survey = None if sets_aside or not alone else self._new_survey(params)
-        room = int(_SPOOL_SHARE * self.memory_limit)
-        facts, weighted = RowFacts.empty(self.cache_dir[0], room, self.source.roles), False
+        facts, weighted = RowFacts(self.source.roles), False
         for rows in self._reader.read(features=survey is not None):
             facts.add(rows)
             if rows.weight is not None:
@@ -171,10 +169,7 @@ class FileDataset(SourceRows):
 
     def close(self) -> None:
         """Release the results of the survey."""
-        if self._counted is not None:
-            self._counted.close()
-            self._counted = None
-        self._survey = None
+        self._counted = self._survey = None
 
     # -- pass one ------------------------------------------------------------------
 
@@ -261,7 +256,7 @@ class FileDataset(SourceRows):
     def surveyed_targets(self) -> Iterator[FloatArray]:
         """Yield the first target of each row of positive weight, after the survey."""
         assert self._counted is not None
-        yield from self._counted.targets.read()
+        yield from self._counted.targets
 
     @property
     def n_counted(self) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValue, RowValues
 from hedgerow.comm.base import Communicator, count_rows
 from hedgerow.data.sources import Roles
-from hedgerow.data.sources.spool import Spool
 
 
 @dataclass(slots=True)
@@ -21,31 +21,26 @@ class RowFacts:
 
     Attributes
     ----------
-    targets : Spool
-        The first target of each row.
-    weights : Spool or None
-        None if all weights of all ranks are 1.
     roles : Roles
+    targets : list of float64
+        The first target of each row, batch by batch.
+    weights : list of float64, or None
+        None if all weights of all ranks are 1.
     values : RowValues
         Further values, numbered on all ranks in the same way.
     """
 
-    targets: Spool
-    weights: Spool | None
     roles: Roles
+    targets: list[FloatArray] = field(default_factory=list)
+    weights: list[FloatArray] | None = field(default_factory=list)
     values: RowValues = field(default_factory=RowValues)
     _parts: dict[str, list[Any]] = field(default_factory=dict)
     _all_ones: bool = True
 
-    @staticmethod
-    def empty(folder: str, room: int, roles: Roles) -> RowFacts:
-        """Make an object without rows; numbers beyond ``room`` bytes go to files in ``folder``."""
-        return RowFacts(Spool(folder, room), Spool(folder, room), roles)
-
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.targets.n_rows
+        return sum(map(len, self.targets))
 
     @property
     def _further(self) -> list[RowValue]:
@@ -54,10 +49,12 @@ class RowFacts:
 
     def add(self, rows: Rows) -> None:
         """Add the next rows."""
-        self.targets.append(rows.target if rows.target.ndim == 1 else rows.target[:, 0])
+        # Copies: a function may give the same arrays for each batch.
+        first = rows.target if rows.target.ndim == 1 else rows.target[:, 0]
+        self.targets.append(first.copy())
         if rows.weight is not None:
             assert self.weights is not None
-            self.weights.append(rows.weight)
+            self.weights.append(rows.weight.copy())
             self._all_ones = self._all_ones and bool((rows.weight == 1.0).all())
         for value in self._further:
             self._parts.setdefault(value.name, []).append(rows.part_of(value))
@@ -72,8 +69,7 @@ class RowFacts:
         )
         facts = np.array([self.n_rows, int(not self._all_ones)], dtype=np.int64)
         n_rows, n_weighted = communicator.allreduce(facts).tolist()
-        if n_weighted == 0 and self.weights is not None:
-            self.weights.close()
+        if n_weighted == 0:
             self.weights = None
         return int(n_rows)
 
@@ -82,8 +78,8 @@ class RowFacts:
     ) -> tuple[int, float | None]:
         """Return the number of training rows on earlier ranks, and the largest weight of all."""
         largest, n_train, row = 0.0, 0, count_rows(self.n_rows, communicator)[0]
-        weights = None if self.weights is None else self.weights.read()
-        for target in self.targets.read():
+        weights = None if self.weights is None else iter(self.weights)
+        for target in self.targets:
             chosen = plan.chosen(row, target)
             row += len(target)
             n_train += len(target) - int(chosen.sum())
@@ -95,9 +91,3 @@ class RowFacts:
         # Positive floats have the same order as their bits.
         bits = np.array([largest]).view(np.int64)
         return first, float(communicator.allreduce(bits, "max").view(np.float64)[0])
-
-    def close(self) -> None:
-        """Delete the files; a second call does nothing."""
-        self.targets.close()
-        if self.weights is not None:
-            self.weights.close()

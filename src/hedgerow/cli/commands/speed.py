@@ -1,4 +1,4 @@
-"""``hedgerow bench``: a quick speed comparison with other installed libraries.
+"""``hedgerow warmup`` compiles the kernels in advance; ``hedgerow bench`` compares the speed.
 
 For figures to publish, use ``benchmarks/`` of the source repository, which runs
 more workloads, alternates the libraries, and stores the results.
@@ -10,7 +10,9 @@ import argparse
 import hashlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,10 +20,47 @@ from hedgerow.cli.usage import UsageError, say
 
 _BUSY = 0.8
 """Share of the processors that is free on an idle machine, at least."""
+_LOWEST = {"rows": 100, "columns": 2, "trees": 1, "leaves": 2, "rounds": 1}
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_warmup(commands: Any) -> None:
+    """Add ``warmup`` to the parser."""
+    parser = commands.add_parser(
+        "warmup",
+        help="compile the kernels before their first use",
+        description="Compile and cache all kernels, for example when a container image is built. "
+        "This is not needed if the installation contains compiled kernels.",
+    )
+    parser.set_defaults(run=_warm_up)
+
+
+def _warm_up(options: argparse.Namespace) -> None:
+    from hedgerow.compile import just_in_time, library, variants
+    from hedgerow.compile.manifest import FOLDER
+    from hedgerow.compile.policy import compile_policy
+    from hedgerow.compile.progress import PROGRESS
+
+    uses_build = compile_policy() != "always"
+    every = [(variants.find_kernel(each.kernel), each) for each in variants.read_variants()]
+    missing = [pair for pair in every if not (uses_build and library.entries_of(pair[0]))]
+    if not missing:
+        say(f"kernels are built into this installation ({FOLDER}): nothing to compile")
+        return
+    start = time.perf_counter()
+    PROGRESS.expected = len(missing)
+    for kernel, variant in missing:
+        kernel.dispatcher.compile(variants.parse_types(variant.types))
+    folder = just_in_time.cache_folder()
+    kept = (
+        f"kept in {folder}"
+        if just_in_time.keeps_code()
+        else "not cached: no cache folder is writable"
+    )
+    say(f"{len(missing)} kernels ready after {time.perf_counter() - start:.1f} s, {kept}")
+
+
+def add_bench(commands: Any) -> None:
+    """Add ``bench`` to the parser."""
     parser = commands.add_parser(
         "bench",
         help="compare the speed of a fit with other installed libraries",
@@ -35,13 +74,11 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--rounds", type=int, default=3, help="fits per library (default: %(default)s)"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_bench)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
-    lowest = {"rows": 100, "columns": 2, "trees": 1, "leaves": 2, "rounds": 1}
-    for name, least in lowest.items():
+def _bench(options: argparse.Namespace) -> None:
+    for name, least in _LOWEST.items():
         if getattr(options, name) < least:
             raise UsageError(f"--{name} must be at least {least}")
     import numpy as np
@@ -53,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     y = (score + rng.standard_normal(len(X)) > 0.3).astype(np.int64)
     train, test = slice(options.rows), slice(options.rows, None)
 
-    makers = dict(_makers(options))
+    makers = _makers(options)
     times: dict[str, list[float]] = {name: [] for name in makers}
     quality: dict[str, float] = {}
     say(
@@ -97,54 +134,35 @@ def free_share() -> float:
     return (time.process_time() - used) / (n_threads * (time.perf_counter() - wall))
 
 
-def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:
+_CLASSIFIERS = {
+    "hedgerow": "hedgerow.HedgerowClassifier",
+    "lightgbm": "lightgbm.LGBMClassifier",
+    "xgboost": "xgboost.XGBClassifier",
+    "sklearn HGB": "sklearn.ensemble.HistGradientBoostingClassifier",
+}
+
+
+def _makers(options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
     """Return each installed library with a factory of its classifier, with equal settings."""
-    import hedgerow
-
-    trees, leaves, rate = options.trees, options.leaves, 0.1
-
-    def ours() -> Any:
-        return hedgerow.HedgerowClassifier(
-            n_estimators=trees,
-            max_leaves=leaves,
-            learning_rate=rate,
-            reg_lambda=0.0,
-            early_stopping=False,
-            random_state=0,
-        )
-
-    yield "hedgerow", ours
-    if find_spec("lightgbm") is not None:
-        import lightgbm
-
-        yield (
-            "lightgbm",
-            lambda: lightgbm.LGBMClassifier(
-                n_estimators=trees, num_leaves=leaves, learning_rate=rate, verbosity=-1
-            ),
-        )
-    if find_spec("xgboost") is not None:
-        import xgboost
-
-        yield (
-            "xgboost",
-            lambda: xgboost.XGBClassifier(
-                n_estimators=trees,
-                max_leaves=leaves,
-                max_depth=0,
-                grow_policy="lossguide",
-                tree_method="hist",
-                max_bin=255,
-                learning_rate=rate,
-                reg_lambda=0.0,
-                min_child_weight=1e-3,
-            ),
-        )
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    yield (
-        "sklearn HGB",
-        lambda: HistGradientBoostingClassifier(
-            max_iter=trees, max_leaf_nodes=leaves, learning_rate=rate, early_stopping=False
-        ),
-    )
+    trees, leaves = {"n_estimators": options.trees}, options.leaves
+    settings: dict[str, dict[str, Any]] = {
+        "hedgerow": {
+            **trees, "max_leaves": leaves, "reg_lambda": 0.0, "early_stopping": False,
+            "random_state": 0,
+        },
+        "lightgbm": {**trees, "num_leaves": leaves, "verbosity": -1},
+        "xgboost": {
+            **trees, "max_leaves": leaves, "max_depth": 0, "grow_policy": "lossguide",
+            "tree_method": "hist", "max_bin": 255, "reg_lambda": 0.0, "min_child_weight": 1e-3,
+        },
+        "sklearn HGB": {
+            "max_iter": options.trees, "max_leaf_nodes": leaves, "early_stopping": False
+        },
+    }  # fmt: skip
+    found: dict[str, Callable[[], Any]] = {}
+    for name, path in _CLASSIFIERS.items():
+        module, _, classifier = path.rpartition(".")
+        if find_spec(module.partition(".")[0]) is not None:
+            make = getattr(import_module(module), classifier)
+            found[name] = partial(make, learning_rate=0.1, **settings[name])
+    return found

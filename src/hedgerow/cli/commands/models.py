@@ -1,12 +1,14 @@
-"""``hedgerow inspect MODEL``: the contents of a model file."""
+"""``hedgerow inspect`` and ``hedgerow convert``: the contents of a model file, in other forms."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import textwrap
 from typing import Any
 
+from hedgerow.cli.reading import inputs
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import shown_name
 
@@ -15,10 +17,13 @@ _BAR_CELLS = 30
 _WIDTH = 100
 _SHOWN_APART = ("importance", "parameters", "chosen", "columns", "folds")
 _OF_ENTRY = ("score", "rounds")
+_OURS = "hedgerow"
+_OWN_SUFFIXES = (".hedgerow", ".safetensors", "")
+"""Suffixes of Hedgerow models, which may have none."""
 
 
-def add_command(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_inspect(commands: Any) -> None:
+    """Add ``inspect`` to the parser."""
     parser = commands.add_parser(
         "inspect",
         help="show the contents of a model file",
@@ -27,11 +32,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--tree", type=int, metavar="N", help="print tree N as text (0 is first)")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_inspect)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the command."""
+def _inspect(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
 
     if options.json and options.tree is not None:
@@ -121,3 +125,77 @@ def _plain(value: Any) -> str:
     """Return names and labels in a form that cannot look like another line."""
     values = value if isinstance(value, list) else [value]
     return ", ".join(shown_name(str(each)) for each in values)
+
+
+def add_convert(commands: Any) -> None:
+    """Add ``convert`` to the parser."""
+    parser = commands.add_parser(
+        "convert",
+        help="import a model of another library, or export a model",
+        description="Read a model file of Hedgerow, LightGBM (text), XGBoost (JSON, UBJSON) or "
+        "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
+        "an error names it.",
+        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .tl "
+        "treelite, .py Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
+    )
+    parser.add_argument("model", metavar="IN", help="model file")
+    parser.add_argument("out", metavar="OUT", help="file to write")
+    parser.add_argument(
+        "--to",
+        choices=(_OURS, "lightgbm", "xgboost", "onnx", "treelite", "python", "json"),
+        help="format to write",
+    )
+    parser.add_argument(
+        "--check",
+        metavar="DATA",
+        help="table whose rows the target predicts, or - for standard input",
+    )
+    parser.add_argument(
+        "--approximate", action="store_true", help="round values that the format cannot hold"
+    )
+    parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
+    inputs.add_input_options(parser)
+    parser.set_defaults(run=_convert)
+
+
+def _convert(options: argparse.Namespace) -> None:
+    from hedgerow.booster import load
+    from hedgerow.cli.engine import read_rows
+    from hedgerow.convert.exporting import SUFFIXES
+
+    inputs.check_not_input("OUT", options.out, options.model)
+    suffix = os.path.splitext(options.out)[1].lower()
+    known = dict.fromkeys(_OWN_SUFFIXES, _OURS) | SUFFIXES
+    if options.to is None and suffix not in known:
+        listed = ", ".join(f"{each} {name}" for each, name in known.items() if each)
+        raise UsageError(
+            f"OUT {options.out}: the suffix {suffix} is unknown; use one of these, or name a "
+            f"format (--to): {listed}"
+        )
+    target: Any = options.to or known[suffix]
+    booster = load(options.model)
+    if target == _OURS:
+        for name in ("check", "approximate", "raw"):
+            if getattr(options, name):
+                raise UsageError(
+                    f"--{name} has no effect on a Hedgerow model, which is exact: leave it out"
+                )
+        booster.save(options.out)
+        say(f"{booster.num_trees} trees written to {options.out}")
+        return
+    with inputs.readable(options, "check"):
+        report = booster.export(
+            options.out,
+            target,
+            check=None if options.check is None else read_rows(options.check, booster.model.schema),
+            approximate=options.approximate,
+            raw=options.raw,
+        )
+    say(f"{booster.num_trees} trees written to {options.out} as {target}")
+    for note in report.notes:
+        say(f"note: {note}")
+    if report.rows_checked:
+        say(
+            f"{report.rows_checked} rows predicted by {target}: raw scores differ by "
+            f"{report.largest_difference:.3g} at most"
+        )
