@@ -216,7 +216,7 @@ def train_on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) 
     weight = data.get("weight")
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
     parts = [
-        Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
+        Partition(X[i:j], y[i:j], {} if weight is None else {"weight": weight[i:j]})
         for i, j in pairwise(ends)
     ]
 

@@ -45,7 +45,7 @@ TWO_CHOICES: dict[str, tuple[Any, Any]] = {
     "weight": (RNG.choice([1.0, 3.0], N_ROWS), RNG.choice([1.0, 3.0], N_ROWS)),
     "offset": (RNG.normal(size=N_ROWS), RNG.normal(size=N_ROWS)),
     "qid": (QID, np.repeat(np.arange(12), 20)),
-    "position": (np.tile(np.arange(10), 24), np.tile(np.arange(10)[::-1], 24)),
+    "position": (np.tile(np.arange(10), 24), RNG.integers(0, 3, N_ROWS)),
     "groups": (np.arange(N_ROWS) % 40, np.arange(N_ROWS) // 6),
 }
 """Two choices of each value."""
