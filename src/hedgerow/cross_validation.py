@@ -153,8 +153,9 @@ def cv(
     objective, sample = spec.known.objective, spec.train
     trees = resolved(trees_of(settings), objective, sample.table.schema)
     trees = resolve_device(trees, sample.table)
-    # Groups divide the folds here.
-    check_values(replace(sample, group=None), None, objective, trees, stopping)
+    # Groups divide the folds here, whose test rows are the validation rows.
+    bare = replace(sample, group=None)
+    check_values(bare, None, objective, trees, stopping, has_validation=True)
     kept = sample.without_zero_weights()
     with kept.row_names.reported():
         objective.check_target(kept.target)

@@ -194,7 +194,7 @@ def cross_fit(
     kept = problem.sample.without_zero_weights()
     with kept.row_names.reported():
         problem.objective.check_target(kept.target)
-    check_values(kept, None, problem.objective, problem.params, requested)
+    check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
     limits = _limits(requested, stopping, problem, kept.n_rows)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
