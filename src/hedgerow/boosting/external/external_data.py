@@ -27,7 +27,7 @@ from hedgerow.boosting.external.external_sample import (
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.external.fit_external import fit_external, resolve_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.queries import DividedValues, groups_aside, queries_chosen
+from hedgerow.boosting.external.queries import DividedValues, chosen_by
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted_rows
@@ -40,7 +40,7 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.queries import check_values
+from hedgerow.boosting.row_data.queries import check_values, rows_aside
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.hold_out import HoldOut
@@ -248,19 +248,18 @@ def _plan_of(
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
-    values, set_aside = data.surveyed_values, None
+    values = data.surveyed_values
+    set_aside: Choose | None = None
     check_values(
         values, None, objective, params, stopping, has_validation=has_validation, others=others
     )
-    if sets_aside and values.group is not None:
+    if sets_aside:
         target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-        set_aside = groups_aside(
-            values.group, target, fraction, loss.stratifies, params.seed, others
-        )
-    elif sets_aside and values.query is not None:
-        set_aside = queries_chosen(values.query, fraction, params.seed, others)
-    elif sets_aside:
-        set_aside = _rows_aside(data, loss, fraction, params.seed)
+        aside = rows_aside(values, target, fraction, loss.stratifies, params.seed, others)
+        if aside is None:
+            set_aside = _rows_aside(data, loss, fraction, params.seed)
+        else:
+            set_aside = chosen_by(aside, others)
     return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import BoolArray
 from hedgerow.boosting.external.external_sample import Choose, ExternalSample
-from hedgerow.boosting.row_data.groups import GroupKeys, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import Positions
 from hedgerow.boosting.row_data.queries import rows_of_queries, without_queries
 from hedgerow.boosting.row_data.row_values import RowValues
-from hedgerow.boosting.validation.hold_out import queries_aside
 from hedgerow.comm.base import Communicator, count_rows, gather_numbers
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import query_rows
@@ -85,25 +83,7 @@ def metrics_of_all(
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
 
-def queries_chosen(query: IntArray, fraction: float, seed: int, others: Communicator) -> Choose:
-    """Return a function that chooses rows of complete queries."""
-    return _chosen(queries_aside(query, fraction, seed, others), others)
-
-
-def groups_aside(
-    groups: GroupKeys,
-    target: FloatArray,
-    fraction: float,
-    stratify: bool,
-    seed: int,
-    others: Communicator,
-) -> Choose:
-    """Return a function that chooses rows of complete groups."""
-    aside = rows_of_groups_aside(groups, target, fraction, stratify, seed, others)
-    return _chosen(aside, others)
-
-
-def _chosen(aside: BoolArray, others: Communicator) -> Choose:
+def chosen_by(aside: BoolArray, others: Communicator) -> Choose:
     """Return a function that chooses the rows of this rank for which ``aside`` is True."""
     before, _ = count_rows(len(aside), others)
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import check_positions
@@ -237,17 +237,30 @@ def rows_of_queries() -> ParameterError:
     )
 
 
+def rows_aside(
+    values: RowValues,
+    target: FloatArray,
+    fraction: float,
+    stratify: bool,
+    seed: int,
+    others: Communicator,
+) -> BoolArray | None:
+    """Return which rows of this rank are held out together; None if each is drawn by itself."""
+    if values.query is not None:
+        return queries_aside(values.query, fraction, seed, others)
+    if values.group is not None:
+        return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
+    return None
+
+
 def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and held-out rows: by query for rankings, else by group or row."""
     fraction = stopping.validation_fraction
     stratify = task_of(objective) != "regression" and train.target.ndim == 1
-    if train.query is not None:
-        aside = queries_aside(train.query, fraction, seed, Alone())
-    elif train.group is not None:
-        aside = rows_of_groups_aside(train.group, train.target, fraction, stratify, seed, Alone())
-    else:
+    aside = rows_aside(train, train.target, fraction, stratify, seed, Alone())
+    if aside is None:
         return split_rows(train.target, fraction, stratify, seed)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
