@@ -19,9 +19,8 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.queries import check_values, read_qid
-from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, grow_folds
+from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
-from hedgerow.boosting.validation.fold_pool import FoldStopping
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING

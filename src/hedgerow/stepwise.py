@@ -8,9 +8,10 @@ from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
+from hedgerow.boosting.loop.driver import Ready, make_ready
+from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import FitPlan, make_ready, plan_of
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
@@ -97,15 +98,14 @@ class Training:
         check_datasets(dataset, valid)
         _check(settings, dataset)
         self._spec: FitSpec = fit_spec(settings, dataset, valid, init_model)
-        plan = self._plan_of(settings)
-        self._plan, self._ready = plan, make_ready(plan, None)
-        self._params = plan.params if plan.start is None else plan.start.params_to_add(plan.params)
+        self._ready = self._ready_for(settings)
+        self._params = self._ready.plan.params
         self._rates: list[float] = []
         self._state: BoostState | None = None
         self._closed = False
         self._rounds = rounds(self._ready.rows, ready=self._ready.watch.begin_rounds)
 
-    def _plan_of(self, settings: Mapping[str, Any]) -> FitPlan:
+    def _ready_for(self, settings: Mapping[str, Any]) -> Ready:
         spec = self._spec
         params = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
         options = FitOptions(
@@ -114,10 +114,12 @@ class Training:
             n_jobs=settings.get("n_jobs"),
             start=spec.start,
         )
-        return plan_of(
+        plan, given = plan_of(
             spec.train, spec.known.objective, params, options,
             validation=spec.validation, finish=spec.finish,
         )  # fmt: skip
+        plan, rows, stops = with_rows_aside(plan, given)
+        return make_ready(plan, prepare(plan, rows), stops)
 
     def __enter__(self) -> Self:
         return self
@@ -246,8 +248,9 @@ class Training:
         known = model.training["parameters"]
         same = len(set(self._rates)) <= 1
         rates: Any = self._rates[0] if same and self._rates else list(self._rates)
-        if self._plan.start is not None:
-            rates = self._plan.start.rates_and(rates, model.forest.n_rounds)
+        start = self._ready.plan.start
+        if start is not None:
+            rates = start.rates_and(rates, model.forest.n_rounds)
         plain = asdict(replace(self._params, learning_rate=1.0))
         parameters = {name: plain[name] for name in known if name in plain}
         parameters |= {"n_estimators": len(self._rates), "learning_rate": rates}

@@ -23,7 +23,6 @@ import itertools
 import math
 import numbers
 import os
-import queue
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -165,72 +164,48 @@ _Item = TypeVar("_Item")
 def work_ahead(
     make: Callable[[int], _Item], numbers: Sequence[int], n_stripes: int = 1
 ) -> Generator[_Item, None, None]:
-    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads."""
-    stripes = [
-        _Stripe(make, [n for n in numbers if n % n_stripes == stripe])
-        for stripe in range(n_stripes)
-    ]
-    try:
-        for stripe in stripes:
-            stripe.thread.start()
-        for number in numbers:
-            yield stripes[number % n_stripes].take()
-    finally:
-        for stripe in stripes:
-            stripe.stop()
+    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
 
+    The numbers of equal remainder are a stripe, whose thread is one item ahead.
+    """
+    todo = [iter([n for n in numbers if n % n_stripes == stripe]) for stripe in range(n_stripes)]
+    pools = [ThreadPoolExecutor(1, thread_name_prefix="hedgerow-ahead") for _ in todo]
 
-class _Stripe:
-    """One thread of :func:`work_ahead`."""
+    def begin(stripe: int) -> Future[_Item] | None:
+        number = next(todo[stripe], None)
+        return None if number is None else pools[stripe].submit(make, number)
 
-    def __init__(self, make: Callable[[int], object], numbers: Sequence[int]) -> None:
-        self._make, self._numbers = make, numbers
-        self._made: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
-        self._room = threading.Semaphore(1)
-        self._stopped = False
-        self.thread = threading.Thread(target=self._run, name="hedgerow-ahead", daemon=True)
-
-    def _run(self) -> None:
-        try:
-            for number in self._numbers:
-                self._room.acquire()
-                if self._stopped:
-                    return
-                self._made.put((self._make(number), None))
-        except BaseException as error:
-            self._made.put((None, error))
-
-    def take(self) -> Any:
-        item, error = self._made.get()
-        if error is not None:
-            raise error
-        self._room.release()
+    def take(stripe: int) -> _Item:  # a variable below would keep an item that is used up
+        future = ahead[stripe]
+        assert future is not None
+        item = future.result()
+        ahead[stripe] = begin(stripe)
         return item
 
-    def stop(self) -> None:
-        self._stopped = True
-        self._room.release()
-        # While the interpreter ends, no other thread runs: from Python 3.13 on, ``join`` would
-        # wait for ever.
-        if self.thread.ident is not None and not sys.is_finalizing():
-            self.thread.join()
+    try:
+        ahead = [begin(stripe) for stripe in range(n_stripes)]
+        for number in numbers:
+            yield take(number % n_stripes)
+    finally:
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
 
 
 def take_turns(
-    advance: Callable[[int], bool],
-    n_tasks: int,
+    tasks: Sequence[Callable[[], bool]],
     n_threads: int,
     after_step: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Do ``n_tasks`` tasks of many steps, so that no task is more than a step ahead for long.
+    """Do tasks of many steps, so that no task is more than a step ahead for long.
 
-    A free thread does the next step of the task that is furthest behind, the first one of
-    equals.  Any thread may do a step; two threads never work on the same task.
+    A task does a step, and returns True after the last one.  A free thread does the next step of
+    the task that is furthest behind, the first one of equals.  Any thread may do a step; two
+    threads never work on the same task.
     """
-    turns = _Turns(advance, n_tasks, after_step)
+    turns = _Turns(tasks, after_step)
     helpers = [
         threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
-        for t in range(1, min(n_threads, n_tasks))
+        for t in range(1, min(n_threads, len(tasks)))
     ]
     try:
         for helper in helpers:
@@ -246,11 +221,9 @@ def take_turns(
 class _Turns:
     """The tasks of :func:`take_turns`, and the threads that work on them."""
 
-    def __init__(
-        self, advance: Callable[[int], bool], n_tasks: int, after_step: Callable[[], bool]
-    ) -> None:
-        self._advance, self._after_step = advance, after_step
-        self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that no thread works on
+    def __init__(self, tasks: Sequence[Callable[[], bool]], after_step: Callable[[], bool]) -> None:
+        self._tasks, self._after_step = tasks, after_step
+        self._steps = dict.fromkeys(range(len(tasks)), 0)  # of tasks that no thread works on
         self._n_busy = 0
         self._n_helpers = 0  # helpers that may do steps
         self._ended = False
@@ -300,7 +273,7 @@ class _Turns:
         task = self._choose()
         while task is not None:
             number, n_steps = task
-            done = self._advance(number)
+            done = self._tasks[number]()
             with self._changed:
                 self._n_busy -= 1
                 if not done:
@@ -336,10 +309,6 @@ def wait_addresses() -> tuple[int, int]:
         functions = library.sched_yield, library.usleep
     pause, sleep = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
     return pause, sleep
-
-
-def _nothing() -> None:
-    """Dismiss no one."""
 
 
 class Team:
@@ -383,7 +352,7 @@ class Team:
         self._helpers = []
         # ``dismiss`` refers to the owner of the team.  Without this cycle the memory of a
         # grower is free as soon as its fit ends, not only when Python collects cycles.
-        self._dismiss = _nothing
+        self._dismiss = lambda: None
 
 
 class BoundedPool:

@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
 from hedgerow.boosting.loop.fit_rows import FitRows
-from hedgerow.boosting.loop.setup import ready as ready_module
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
@@ -220,7 +220,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
             seen.append(given)
             super().__init__(*given, **flags)
 
-    monkeypatch.setattr(ready_module, "FitRows", Spied)
+    monkeypatch.setattr(driver_module, "FitRows", Spied)
     train(params, data, valid)
     rows, objective, trees, held_out, n_threads, *_ = seen[0]
     unseen = held_out[0] if held_out else None
@@ -577,7 +577,7 @@ def test_a_part_that_cannot_be_read_is_an_error_and_stays(tmp_path, monkeypatch)
 
 
 def test_a_folder_that_cannot_be_written_fails_before_training(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(fit_module, "_fit", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(fit_module, "with_rows_aside", lambda *_: pytest.fail("trained"))
     file = tmp_path / "file"
     file.write_text("")
     for path in (file, file / "below"):
@@ -803,7 +803,7 @@ def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch) -> None:
     assert main([*command, str(tmp_path / "whole")]) == 0
     more = [str(tmp_path / "again"), "--checkpoint", str(tmp_path / "kept")]
     with monkeypatch.context() as patch:
-        patch.setattr(ready_module.Watch, "after_round", _interrupted_at(5))
+        patch.setattr(driver_module.Watch, "after_round", _interrupted_at(5))
         assert main([*command, *more]) == 130
     assert parts_of(tmp_path / "kept") == ["hedgerow-rounds-00000001-00000004.safetensors"]
     assert main([*command, *more]) == 0
@@ -813,7 +813,7 @@ def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch) -> None:
 
 
 def _interrupted_at(number):
-    real = ready_module.Watch.after_round
+    real = driver_module.Watch.after_round
 
     def after_round(self, state):
         if state.n_rounds == number:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,9 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.loop.watch import Watch
+from hedgerow.boosting.validation import cross
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import fold_pool
 from hedgerow.boosting.validation.folds import deal_observations, draw_folds
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
@@ -143,14 +144,15 @@ def test_turns_keep_tasks_abreast(n_threads: int) -> None:
         worst.append(max(alive) - min(alive) if alive else 0)
         return False
 
-    take_turns(advance, 4, n_threads, resolve)
+    take_turns([partial(advance, task) for task in range(4)], n_threads, resolve)
     assert steps == lengths
     assert max(worst) <= 2  # a step done, and one in the making
 
 
 def test_turns_end_when_settled_and_when_a_step_fails() -> None:
     done: list[int] = []
-    take_turns(lambda task: bool(done.append(task)), 3, 1, lambda: len(done) == 5)
+    tasks = [lambda task=task: bool(done.append(task)) for task in range(3)]
+    take_turns(tasks, 1, lambda: len(done) == 5)
     assert done == [0, 1, 2, 0, 1]
     main = threading.get_ident()
 
@@ -162,7 +164,7 @@ def test_turns_end_when_settled_and_when_a_step_fails() -> None:
     for n_threads in (1, 3):
         before = threading.active_count()
         with pytest.raises(KeyError):
-            take_turns(fail, 3, n_threads)
+            take_turns([partial(fail, task) for task in range(3)], n_threads)
         assert threading.active_count() == before
 
 
@@ -411,7 +413,7 @@ def whole(rows: tuple[Any, Any]) -> HedgerowRegressor:
     ("owner", "name", "at"),
     [
         (cross_module._FoldFit, "advance", 47),
-        (fold_pool.Pool, "note_rounds", 41),
+        (cross._Pool, "_note_rounds", 41),
         (Watch, "after_round", 44),
         (Additive, "add", 43),
         (TreeGrower, "_begin", 45),
@@ -557,6 +559,6 @@ def test_helpers_end_before_an_interrupt_comes_through() -> None:
         return True
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        take_turns(advance, 2, 2)
+        take_turns([partial(advance, task) for task in range(2)], 2)
     assert doing == ["begun", "done"]
     assert isinstance(caught.value.__context__, KeyboardInterrupt)

@@ -21,9 +21,12 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.cross_stopping import _divided
+from hedgerow.boosting.validation.cross_stopping import divided
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.data import read_any
 from hedgerow.metrics import GroupedMetric
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 
 
@@ -183,7 +186,8 @@ PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
 
 def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
     """Return the rows of the folds, and their weights."""
-    found = _divided(Sample(read_any(X), y), 5, True, seed)[0]
+    sample, squares = Sample(read_any(X), y), make_objective("squared_error")
+    found = divided(FoldRows(sample, squares, BoostParams(), 1), 5, True, seed)[0]
     return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
 
 

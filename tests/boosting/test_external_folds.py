@@ -13,7 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.boosting.external import fold_rows
+from hedgerow.boosting.external import folds
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import row_keys
@@ -139,7 +139,7 @@ def test_repeated_rows_are_copies_or_observations(
 ) -> None:
     X, y = few_values()
     noisy = y + RNG.normal(size=len(y))
-    monkeypatch.setattr(fold_rows, "_COLUMN_SHARE", 1e-9)  # a pass for each column
+    monkeypatch.setattr(folds, "_COLUMN_SHARE", 1e-9)  # a pass for each column
     columns = {} if weight is None else {"weight": RNG.integers(0, 4, len(y)).astype(float)}
     copies = pd.concat([ROWS[:200]] * 3, ignore_index=True)
     same({}, copies, np.tile(Y[:200], 3), **({} if weight is None else {"weight": np.ones(N)}))
@@ -148,7 +148,7 @@ def test_repeated_rows_are_copies_or_observations(
 
 
 def test_values_that_are_too_many_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (row_keys, fold_rows):
+    for module in (row_keys, folds):
         monkeypatch.setattr(module, "MOST_CELLS", 500)
     X, y = few_values()
     same({}, X, y + RNG.normal(size=len(y)))
@@ -226,10 +226,10 @@ def test_what_folds_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     first = train({"n_estimators": 1}, Dataset(ROWS, Y))
     with pytest.raises(ParameterError, match="have seen the rows of all folds"):
         train(SMALL, batches_of(ROWS, y=Y), init_model=first)
-    monkeypatch.setattr(fold_rows, "_DRAW_SHARE", 1e-9)
+    monkeypatch.setattr(folds, "_DRAW_SHARE", 1e-9)
     with pytest.raises(ParameterError, match="64 bytes of each of 600 rows"):
         train(SMALL, batches_of(ROWS, y=Y))
     monkeypatch.undo()
-    monkeypatch.setattr(fold_rows, "_STORE_SHARE", 1e-9)
+    monkeypatch.setattr(folds, "_STORE_SHARE", 1e-9)
     with pytest.raises(ParameterError, match="grows 5 folds side by side, and needs at least"):
         train(SMALL, batches_of(ROWS, y=Y))

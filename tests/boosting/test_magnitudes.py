@@ -11,7 +11,6 @@ import pytest
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import DataError, HedgerowWarning
 from hedgerow.objectives import make_objective
-from hedgerow.objectives.base import limited_for, longest_step
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP
@@ -268,7 +267,7 @@ def test_steps_of_gamma_are_limited_only_if_leaves_may_need_it(
     if weighted and limited is False:
         y[-(n_low // 2 + 1) :] = 100.0  # twice the weight, half the rows
     rows = AllRows(y, weight)
-    limit = longest_step(limited_for(make_objective("gamma"), rows), reg_lambda=1.0, rate=0.1)
+    limit = make_objective("gamma").limited_for(rows).longest_step(reg_lambda=1.0, rate=0.1)
     assert (limit == LONGEST_STEP) == limited
 
 

@@ -29,6 +29,7 @@ from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.automatic.recipe import plain_values
+from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
@@ -37,7 +38,7 @@ from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import fold_pool, fold_rows, recent_scores
+from hedgerow.boosting.validation import fold_rows, recent_scores
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -218,8 +219,8 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
     fewer = rows.for_trees(replace(params, max_bins=15))
     assert fewer.matrix is not rows.matrix
     lines = rows.for_trees(replace(params, linear_leaves=True))
-    assert lines.whole().numbers is not None  # type: ignore[union-attr]
-    assert rows.whole().numbers is None  # type: ignore[union-attr]
+    assert lines.whole().seen.numbers is not None  # type: ignore[union-attr]
+    assert rows.whole().seen.numbers is None  # type: ignore[union-attr]
 
 
 def test_small_folds_are_made_once_for_all_kinds_of_trees(
@@ -232,8 +233,8 @@ def test_small_folds_are_made_once_for_all_kinds_of_trees(
     other = rows.for_trees(replace(params, max_leaves=9))
     again = other.fold(folds[0])
     assert again.seen is first.seen
-    assert again.params.max_leaves == 9
-    assert first.params == params
+    assert other.params.max_leaves == 9
+    assert rows.params == params
     assert other.fold(folds[1]).seen is not first.seen
     weigh = lambda train, test: (replace(train, weight=train.target**2 + 1.0), test)  # noqa: E731
     weighed = rows.fold(folds[0], weigh)
@@ -256,7 +257,7 @@ def test_statistics_of_folds_are_binned_alike_beside_integers_and_floats(n_citie
         frame = pd.DataFrame({"number": values, "city": pd.Categorical(cities)})
         rows = FoldRows(Sample(read_any(frame), y), SQUARES, params, 1)
         data = rows.fold(draw_folds(y, 5, False, 0, None, None)[0])
-        seen, unseen = data.seen.matrix, data.unseen.matrix
+        seen, unseen = data.seen.matrix, data.unseen[0].matrix
         of_statistic = seen.spec.cut_keys[seen.spec.cut_start[1] :]
         found.append((of_statistic, seen.by_row, unseen.by_row))
     assert len(found[0][0]) >= 30
@@ -665,7 +666,8 @@ def choose_within_budget(
     )
     budget = Budget(100.0, 0.0, clock=clock)
     params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
-    return choose_rounds(sample, SQUARES, params, stopping, (LOSS,), 1, budget)
+    rows = FoldRows(sample, SQUARES, of_folds(params, stopping.stride), 1)
+    return choose_rounds(rows, FitPlan(SQUARES, params, stopping, (LOSS,)), budget)
 
 
 @pytest.mark.parametrize("stride", [1.0, 2.0])
@@ -736,7 +738,8 @@ def test_folds_that_cannot_be_drawn_try_nothing() -> None:
     table = read_any(np.arange(4.0)[:, None])
     sample = Sample(table, np.arange(4.0), group=np.zeros(4, np.uint64))
     stopping = StoppingParams("cv", is_cautious=True, candidates=(LARGER,))
-    found = choose_rounds(sample, SQUARES, STUMPS, stopping, (LOSS,), 1)
+    rows = FoldRows(sample, SQUARES, STUMPS, 1)
+    found = choose_rounds(rows, FitPlan(SQUARES, STUMPS, stopping, (LOSS,)))
     assert found.params is STUMPS
     assert "tried" not in found.record
 
@@ -807,13 +810,13 @@ def test_any_loss_may_choose(objective: str) -> None:
 def test_folds_of_few_values_are_grown_by_one_thread(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, at_once = fold_pool.take_turns, []
+    real, at_once = cross_module.take_turns, []
 
-    def turns(step: Any, n_tasks: int, n_threads: int, resolve: Any) -> None:
+    def turns(tasks: Any, n_threads: int, resolve: Any) -> None:
         at_once.append(n_threads)
-        real(step, n_tasks, n_threads, resolve)
+        real(tasks, n_threads, resolve)
 
-    monkeypatch.setattr(fold_pool, "take_turns", turns)
+    monkeypatch.setattr(cross_module, "take_turns", turns)
     for fewest in (901, 900):  # the sample has 300 x 3
         monkeypatch.setattr(cross_module, "_CELLS_SIDE_BY_SIDE", fewest)
         fit(sample, SQUARES, STUMPS, FitOptions(StoppingParams("cv"), n_jobs=2))

@@ -23,7 +23,8 @@ from hedgerow.cli.main import main
 from hedgerow.cli.reading import way as cli_way
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data.external.memory_plan import RowShape
-from hedgerow.data.sources import ReadRequest, Roles, Source, open_files
+from hedgerow.data.sources.base import ReadRequest, Roles
+from hedgerow.data.sources.opening import Source, open_files
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 from tests.helpers.file_tables import all_kinds, simple, split, write

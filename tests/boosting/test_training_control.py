@@ -347,9 +347,11 @@ def test_rates_that_cannot_be() -> None:
         fitted(learning_rate=halving, boosting="rf", subsample=0.5)
     with pytest.raises(ParameterError, match=r"factor of a StepDecay must be .* at most 1"):
         StepDecay(0.1, 1.5, 3)
-    with pytest.raises(ParameterError, match="every of a StepDecay must be an integer above 0"):
+    with pytest.raises(ParameterError, match="every of a StepDecay must be an integer at least 1"):
         StepDecay(0.1, 0.5, 2.5)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="n_rounds of a CosineDecay must be at least 2"):
+    with pytest.raises(
+        ParameterError, match="n_rounds of a CosineDecay must be an integer at least 2"
+    ):
         CosineDecay(0.1, 0.01, 1)
     with pytest.raises(ParameterError, match="rate of a Constant"):
         Constant(math.nan)
@@ -372,7 +374,7 @@ def test_schedules_fall_and_stay_above_zero(start, factor, length, number) -> No
 
 @pytest.mark.parametrize("record", [[], ["Other", 1.0], ["Constant"], "Constant", ["Constant", 0]])
 def test_records_that_are_no_schedule(record) -> None:
-    with pytest.raises(ValueError, match=r"schedule|parameters|above 0"):
+    with pytest.raises(ValueError, match=r"schedule|parameters|greater than 0"):
         schedule_of_record(record)
 
 
@@ -531,7 +533,7 @@ def test_an_interrupt_before_the_first_round_leaves_the_estimator(monkeypatch) -
 
     model = fitted()
     before = dict(vars(model))
-    monkeypatch.setattr("hedgerow.boosting.loop.setup.ready._rows_of", interrupt)
+    monkeypatch.setattr("hedgerow.boosting.loop.fit.prepare", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], Y)
     assert vars(model) == before

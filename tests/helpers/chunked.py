@@ -22,8 +22,9 @@ from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import RowVectors
-from hedgerow.data.reading.numbers import floats_of
-from hedgerow.data.sources import Roles, Source
+from hedgerow.data.reading.columns import floats_of
+from hedgerow.data.sources.base import Roles
+from hedgerow.data.sources.opening import Source
 from hedgerow.growing.limits.constraints import resolve_constraints
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.distributed.cluster import contiguous
 from hedgerow.distributed.partition import Partition, checksum_of, make_partition
 from hedgerow.distributed.ranks import Shard

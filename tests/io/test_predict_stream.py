@@ -26,7 +26,7 @@ from hedgerow.cli.reading import tables
 from hedgerow.data.reading.model_rows import as_column
 from hedgerow.data.reading.texts import parse
 from hedgerow.data.schema import Column
-from hedgerow.data.sources import open_parts
+from hedgerow.data.sources.opening import open_parts
 from hedgerow.errors import (
     DataError,
     DataTypeError,

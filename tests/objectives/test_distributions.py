@@ -21,8 +21,7 @@ from hedgerow.metrics.distributions import coverage, crps, nll, winkler
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.distributions import predicted as known
-from hedgerow.objectives.distributions.losses import size_information
-from hedgerow.objectives.distributions.trigamma import trigamma
+from hedgerow.objectives.distributions.losses import size_information, trigamma
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import gradients_at
 from tests.boosting.test_external import TableData

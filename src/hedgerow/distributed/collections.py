@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.row_data.row_values import ROW_VALUES
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready

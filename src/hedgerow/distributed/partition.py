@@ -18,11 +18,12 @@ from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.row_values import FURTHER
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch, Roles
 from hedgerow.data.sources.batches import one_axis
-from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, HedgerowError
 from hedgerow.estimators import labels
@@ -283,14 +284,14 @@ class PartitionPart:
         aside |= _columns_of(self._partition.y, self._roles.targets)
         for role, name in self._roles.of_rows.items():
             values = np.asarray(one_axis(given[role], role))
-            aside[name] = ReadColumn(values, None, "any", False, str(values.dtype))
+            aside[name] = ReadColumn(values, sort=None, type_name=str(values.dtype))
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return
         if columns is not None:
             columns = [name for name in columns if name not in aside]
         found = read_columns(X, columns)
-        yield Batch(n_rows, {**found.by_name, **aside}, found.named, None, *self._aside)
+        yield Batch(n_rows, {**found.columns, **aside}, found.named, None, *self._aside)
 
     def _read_aside(self) -> tuple[ReadColumn | None, ReadColumn | None]:
         """Return the target, unless there are several, and the weight as numbers."""
@@ -395,4 +396,4 @@ def _columns_of(given: Any, names: Sequence[str]) -> dict[str, ReadColumn]:
 
 
 def _column(values: Any, name: str) -> ReadColumn:
-    return read_columns({name: values}).by_name[name]
+    return read_columns({name: values}).columns[name]

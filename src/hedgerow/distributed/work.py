@@ -22,7 +22,8 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources import ReadRequest, Roles, Source
+from hedgerow.data.sources.base import ReadRequest, Roles
+from hedgerow.data.sources.opening import Source
 from hedgerow.distributed.checkpoints import ClusterStore
 from hedgerow.distributed.partition import (
     Labels,

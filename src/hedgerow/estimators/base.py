@@ -36,9 +36,8 @@ from hedgerow.estimators.snapshots import snapshot
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
-from hedgerow.objectives import CUSTOM
+from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.custom.losses import check_form
-from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.resume.continuing import Start
 
-OwnObjective: TypeAlias = "str | Callable[..., Any] | PrecomputedLoss"
+OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"
 EvalMetric: TypeAlias = MetricChoice
 

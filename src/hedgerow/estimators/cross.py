@@ -22,15 +22,20 @@ from sklearn.base import clone
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
+from hedgerow.boosting.loop.driver import check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.loop.setup.ready import check_out_of_bag
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
-from hedgerow.boosting.validation.cross import FoldPlan, GrownFolds, grow_folds, in_time
-from hedgerow.boosting.validation.fold_pool import FoldStopping
+from hedgerow.boosting.validation.cross import (
+    FoldPlan,
+    FoldStopping,
+    GrownFolds,
+    grow_folds,
+    in_time,
+)
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold, among_weighted
 from hedgerow.boosting.validation.stopping import StoppingParams

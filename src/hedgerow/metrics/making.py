@@ -14,9 +14,16 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import scorers as sk
-from hedgerow.metrics.base import Metric, MetricFunction, Task, built_in, scored_as
+from hedgerow.metrics.base import (
+    GroupedMetric,
+    Metric,
+    MetricChoice,
+    MetricFunction,
+    Task,
+    built_in,
+    scored_as,
+)
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
-from hedgerow.metrics.choice import GroupedMetric, MetricChoice
 from hedgerow.metrics.curves import concordance
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import grouped
@@ -95,7 +102,7 @@ def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
             "a GroupedMetric scores rows, but this model ranks the rows of queries: use the "
             "metric itself."
         )
-    if is_one_of(item.metric, (_LOSS,)) and not getattr(objective, "rowwise", True):
+    if is_one_of(item.metric, (_LOSS,)) and not objective.rowwise:
         raise ParameterError(
             f"the loss of objective {objective.name!r} compares rows with each other, so "
             "a group has no loss of its own: use another metric in GroupedMetric."

@@ -38,14 +38,19 @@ from hedgerow.boosting.loop.callbacks import FoldRound
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.loop.training_loop import is_second
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.cross import FoldPlan, GrownFolds, grow_folds
-from hedgerow.boosting.validation.fold_pool import FoldStopping
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import (
+    FoldPlan,
+    FoldStopping,
+    GrownFolds,
+    RowsOfFolds,
+    grow_folds,
+)
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.schema import Schema
 from hedgerow.metrics import Metric, task_of
 from hedgerow.objectives import Objective
+from hedgerow.once import once
 from hedgerow.params import BoostParams
 
 _WITHOUT_EFFECT = frozenset({"bundle_features"})
@@ -179,7 +184,7 @@ class Entry:
     ----------
     params : BoostParams
         Parameters of the model.
-    rows : FoldRows
+    rows : RowsOfFolds
         Rows in the form that the trees of ``params`` need.
     grown : GrownFolds
     seconds : float
@@ -187,7 +192,7 @@ class Entry:
     """
 
     params: BoostParams
-    rows: FoldRows
+    rows: RowsOfFolds
     grown: GrownFolds
     seconds: float
 
@@ -207,7 +212,7 @@ class ModelSelection:
 
     Parameters
     ----------
-    rows : FoldRows
+    rows : RowsOfFolds
         Rows in the form that the first settings need.
     folds : sequence of Fold
     objective : Objective
@@ -236,7 +241,7 @@ class ModelSelection:
 
     def __init__(
         self,
-        rows: FoldRows,
+        rows: RowsOfFolds,
         folds: Sequence[Fold],
         objective: Objective,
         stopping: StoppingParams,
@@ -249,7 +254,7 @@ class ModelSelection:
         self._rows, self._folds, self._objective = rows, folds, objective
         self._request, self._metrics, self._n_threads = stopping, metrics, n_threads
         self._budget, self._report = budget, report
-        self._tested = TestedRows(rows.sample, folds, alike)
+        self._alike = alike
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self._is_solved, self._spent = False, 0.0
         self.tried: list[dict[str, Any]] = []
@@ -274,6 +279,10 @@ class ModelSelection:
             self._challenge(params, crossed, _BEYOND_DOUBT, self._scores_of_best())
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
+
+    @once
+    def _tested(self) -> TestedRows:
+        return TestedRows(self._rows.sample, self._folds, self._alike)
 
     def _crossed(self) -> BoostParams | None:
         """Return the best settings with crosses of the strongest columns; None without crosses.
@@ -315,7 +324,8 @@ class ModelSelection:
         """Make ``entry`` the best one so far."""
         self.best = entry
         self._leave_time_for_model()
-        if task_of(self._objective) in ("two classes", "classes"):
+        tries_others = not self._request.only_counts_rounds
+        if tries_others and task_of(self._objective) in ("two classes", "classes"):
             start, left = (
                 self._tested.mean(losses(entry.grown.folds))
                 for losses in (self._tested.start_losses, self._tested.losses)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -24,20 +25,18 @@ from hedgerow.boosting.external.external_sample import (
     named_valid,
     reads_batches,
 )
-from hedgerow.boosting.external.fingerprint import external_contents
-from hedgerow.boosting.external.fit_external import fit_external, resolve_external
+from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
 from hedgerow.boosting.external.queries import DividedValues, chosen_by
 from hedgerow.boosting.external.sorted_data import sorted_rows
+from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import with_out_of_bag
 from hedgerow.boosting.loop.setup.slopes import numbers_for
-from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.queries import check_values, rows_aside
@@ -53,12 +52,10 @@ from hedgerow.data.external.row_store import RowVectors
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats
-from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.objectives.global_sums import gather_targets
-from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -126,7 +123,7 @@ class TargetSurvey:
         if self._objective is None:
             self._objective = self._make()
         for first_row, target in self._unchecked:
-            check_part(self._objective, target, first_row, self._origin)
+            self._objective.check_target(target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -152,7 +149,7 @@ class TargetSurvey:
         self._all = None
         if self._strange is not None:
             row, target = self._strange
-            check_part(objective, target, row, self._origin)
+            objective.check_target(target, row, self._origin)
         return objective
 
 
@@ -168,7 +165,7 @@ def fit_data(
     mode: GrowMode = "data",
 ) -> Model:
     """Train a model on data that are read in batches."""
-    start, eval_metric, data = options.start, options.eval_metric, data.for_one_use()
+    start, data = options.start, data.for_one_use()
     sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:
         loss = _as_continued(data, loss, start)
@@ -182,31 +179,20 @@ def fit_data(
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
 
-        def describe() -> Fingerprint:
-            metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
-            named = resolve_external(params, objective, train, start)
-            # A cluster verifies its partitions, and may divide them in another way.
-            contents = external_contents(train, validation) if ranks is None else {}
-            n_rows = count_rows(train.n_rows, data.communicator)[1]
-            found = fingerprint(contents, n_rows, objective, named, stopping, metrics)
-            return found if start is None else start.identified(found, named)
-
-        with recording(checkpoint, describe) as recorder:
-            chosen = None
-            if plan.by_folds:
-                named = resolve_external(params, objective, train)
-                chosen = choose_rounds_in_chunks(train, data, plan, objective, named, options)
-            return fit_external(
-                train,
-                objective,
-                params,
-                options,
-                validation=validation,
-                communicator=ranks,
-                mode=mode,
-                recorder=recorder,
-                chosen=chosen,
-            )
+        choose_rounds = None
+        if plan.by_folds:
+            choose_rounds = partial(choose_rounds_in_chunks, train, data, plan)
+        return fit_external(
+            train,
+            objective,
+            params,
+            options,
+            validation=validation,
+            communicator=ranks,
+            mode=mode,
+            checkpoint=checkpoint,
+            choose_rounds=choose_rounds,
+        )
 
 
 def _for_one_use(rows: Dataset) -> Dataset:

@@ -19,26 +19,28 @@ categories or bins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.driver import NewRows
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
+from hedgerow.data import Table
 from hedgerow.data.binning.bundles import Layout
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.row_store import ChunkStore, RowVectors
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Schema
-from hedgerow.data.sparse import AnyTable
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
@@ -53,10 +55,6 @@ Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
 ``first_row`` is the number of the first of these rows among all rows of positive weight of all
 ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.hold_out.HoldOut`.
 """
-
-
-ReadAgain: TypeAlias = Callable[[], Iterator[tuple[AnyTable, FloatArray | None]]]
-"""Yields the rows and the offset of each batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +120,7 @@ class ExternalSample:
     encoding: Encoding | None = None
     n_copies: int = 1
     has_weight: bool = False
-    read_again: ReadAgain | None = None
+    read_again: Callable[[], NewRows] | None = None
     layout: Layout | None = None
 
     @property
@@ -140,15 +138,25 @@ class ExternalSample:
         """Number of rows of this rank, copies included."""
         return self.store.n_rows
 
-    def scored(self) -> RowVectors:
-        """Return the rows that are no copies, the first ones, with their own weights."""
+    @property
+    def learned(self) -> Sample:
+        """The rows with their copies, without values."""
+        table = Table(np.empty((self.n_rows, 0)), self.schema)
         target, weight, offset = self.vectors
+        return Sample(table, target, weight=weight, offset=offset).with_values(self.values)
+
+    @property
+    def once(self) -> Sample:
+        """The rows that are no copies, the first ones, with their own weights, without values."""
+        found = self.learned
         if self.n_copies == 1:
-            return self.vectors
-        n_rows = self.n_rows // self.n_copies
-        # Exact: a float that was divided by 2, 3 or 4 (Goldberg 1991, theorem 7).
-        own = weight[:n_rows] * self.n_copies if self.has_weight and weight is not None else None
-        return RowVectors(target[:n_rows], own, None if offset is None else offset[:, :n_rows])
+            return found
+        weight = None
+        if self.has_weight and found.weight is not None:
+            # Exact: a float that was divided by 2, 3 or 4 (Goldberg 1991, theorem 7).
+            weight = found.weight * self.n_copies
+        rows = np.arange(self.n_rows // self.n_copies)
+        return replace(replace(found, weight=weight).take(rows), origin=None)
 
     def data(self, objective: Objective, params: BoostParams, alone: bool) -> TrainingData:
         """Return the rows in the form for the grower.

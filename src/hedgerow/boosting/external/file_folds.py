@@ -134,7 +134,7 @@ class FileFolds:
 
     def store(self, fold: Fold, make_sinks: MakeSinks) -> tuple[ExternalSample, ExternalSample]:
         """Return stores of the training rows and the test rows of a fold."""
-        weight = self.train.scored().weight
+        weight = self.train.once.weight
         seen, tested = (
             _side(rows, weight if own is None else own, own is None)
             for rows, own in ((fold.train, fold.train_weight), (fold.test, fold.test_weight))

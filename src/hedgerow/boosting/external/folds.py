@@ -1,7 +1,8 @@
-"""Early stopping by folds of rows in chunks: the number of rounds for a fit on all rows.
+"""Early stopping by folds of rows in chunks.
 
-See :mod:`hedgerow.boosting.validation.cross_stopping` for rows in memory.  Here each fold is a fit
-on stores of its own, whose rows are copied from the store of all rows::
+See :mod:`hedgerow.boosting.validation.cross_stopping`, which chooses the number of rounds wherever
+the rows are.  Here each fold has stores of its own, whose rows are copied from the store of all
+rows::
 
     store of all rows -->  fold 0: a store of training rows, one of test rows    round 1, 2, ...
                            fold 1: a store of training rows, one of test rows    round 1, 2, ...
@@ -16,46 +17,50 @@ are deleted before it begins.
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from hedgerow.boosting.automatic.model_selection import share_of_folds
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.automatic.repeats import Repeats, counts_of_values, repeats_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
-from hedgerow.boosting.external.file_folds import FileFolds
-from hedgerow.boosting.external.fit_external import row_metrics, rows_of_fit
-from hedgerow.boosting.external.fold_rows import FoldSamples, divide_rows, store_folds
-from hedgerow.boosting.loop.callbacks import Callback, FoldRound, report_folds, with_bar
-from hedgerow.boosting.loop.fit_rows import FitRows
-from hedgerow.boosting.loop.ranks import Ranks
-from hedgerow.boosting.loop.rounds import BoostState, rounds
-from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
-from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.external.file_folds import FileFolds, MakeSinks
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, ScoredPart
 from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
-from hedgerow.boosting.loop.training_loop import is_second
-from hedgerow.boosting.loop.watch import Watch
-from hedgerow.boosting.row_data.positions import with_positions
-from hedgerow.boosting.row_data.statistics import constraints_of_inputs
-from hedgerow.boosting.validation.budget import budget_of
-from hedgerow.boosting.validation.cross_stopping import (
-    ChosenRounds,
-    can_split,
-    record_of_folds,
-    warn_of_rounds,
-)
-from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
+from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs, repeated
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
+from hedgerow.boosting.validation.fold_rows import Weigh, weighted_parts
+from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
-from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
-from hedgerow.data.external.memory import give_back_memory
-from hedgerow.errors import AllRowsNeededError, LossError
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data import AnyTable, SparseTable, Table
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.external.chunk_sink import ChunkSink
+from hedgerow.data.external.memory import give_back_memory, shown_bytes
+from hedgerow.data.external.memory_plan import FEWEST_ROWS, RESERVE, RowShape
+from hedgerow.data.external.row_store import ROWS_ONLY, RowVectors, Uses
+from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import sparse_of
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.chunks.space import Spaces
-from hedgerow.metrics import Metric
-from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-from hedgerow.threads import resolve_threads
+
+DRAW_BYTES, _DRAW_SHARE = 64, 0.75
+"""Memory of a row while folds are drawn, beside its targets; share of the limit for it, because no
+store is in use yet."""
+
+_STORE_SHARE, _TEST_SHARE = 0.6, 0.25
+"""Share of the limit for the stores of all folds, and the part of it for test rows."""
+
+_COLUMN_SHARE = 1 / 16
+_ENTRY_BYTES = 48
+"""Share of the limit for the entries of columns that are compared, and memory of an entry, its
+copies included."""
 
 
 def check_folds_in_chunks(stopping: StoppingParams, on_cluster: bool) -> None:
@@ -75,139 +80,206 @@ def check_folds_in_chunks(stopping: StoppingParams, on_cluster: bool) -> None:
 def choose_rounds_in_chunks(
     train: ExternalSample,
     data: FileDataset,
-    plan: StorePlan,
-    objective: Objective,
-    params: BoostParams,
-    options: FitOptions,
+    stored: StorePlan,
+    plan: FitPlan,
+    budget: Budget | None,
 ) -> ChosenRounds:
-    """Choose the number of rounds, as ``choose_rounds`` does for a table in memory."""
-    stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
-    metrics = row_metrics(options.eval_metric, objective)
-    division = divide_rows(train, data, plan, objective, stopping)
-    n_tested = min(division.n_folds, stopping.folds[1])
-    own = constraints_of_inputs(params, train.inputs)
-    n_vectors = outputs_of_tree(own, objective.n_outputs)
+    """Choose the number of rounds; ``stored`` is the plan by which the rows were read."""
     give_back_memory()
     with ExitStack() as stack:
-        from_files = FileFolds.of(train, data, plan, objective, params)
-        stores = store_folds(
-            train, division, n_tested, n_vectors, data, stack, params.seed, objective.n_outputs,
-            from_files,
-        )  # fmt: skip
-        del from_files
-        give_back_memory()
-        given = objective, params, metrics, n_threads, Spaces()
-        fits = [
-            stack.enter_context(_ChunkFold(number, fold, *given))
-            for number, fold in enumerate(stores)
-        ]
-        listed, bar = with_bar(options.callbacks, options.progress)
-        if bar is not None:
-            stack.callback(bar.close)
-        pool, interrupted = _grow(fits, metrics[0], params.n_estimators, stopping, listed)
-        fewest = min(fit.n_rows for fit in fits)
+        rows = StoredFolds(train, data, stored, plan, stack)
+        found = replace(choose_rounds(rows, plan, budget), rows=None)
+        del rows
     give_back_memory()
-    return _chosen(fits, pool, interrupted, fewest, params, stopping, division.n_folds)
+    return found
 
 
-def _grow(
-    fits: Sequence[_ChunkFold],
-    metric: Metric,
-    most: int,
-    stopping: StoppingParams,
-    callbacks: Sequence[Callback],
-) -> tuple[Pool, bool]:
-    """Grow all folds until the pooled score no longer improves."""
-    best = BestRound(metric, stopping.patience, stopping.min_delta)
+class StoredFolds:
+    """All rows of files; see :class:`hedgerow.boosting.validation.cross.RowsOfFolds`.
 
-    def report(n_rounds: int, score: float) -> None:
-        elapsed, name = time.monotonic() - stopping.began, metric.name
-        seen = FoldRound(1, 1, len(fits), n_rounds, most, name, score, best.score, elapsed)
-        report_folds(callbacks, seen)
-
-    limits = FoldStopping(
-        pooled=True, best=best, may_end=lambda: not is_second(), after_rounds=report
-    )
-    with budget_of(stopping) as budget:
-        if budget is not None:
-            limits = replace(limits, is_late=budget.deadline(share_of_folds(stopping)))
-        pool = Pool(fits, metric, limits)
-        interrupted = pool.grow(at_once=1)  # each fold has all threads
-    for fit in fits:
-        fit.watch.cut(pool.n_rounds)
-    return pool, interrupted
-
-
-def _chosen(
-    fits: Sequence[_ChunkFold],
-    pool: Pool,
-    interrupted: bool,
-    fewest: int,
-    params: BoostParams,
-    stopping: StoppingParams,
-    n_folds: int,
-) -> ChosenRounds:
-    """Derive the rounds; ``fewest`` is the number of training rows of the smallest fold."""
-    best, most, curves = pool.best, params.n_estimators, pooled_curves(fits)
-    assert best is not None
-    score = best.score if math.isfinite(best.score) else None
-    record = record_of_folds(stopping) | {"folds": [n_folds, len(fits)]}
-    record["tried"] = [{"score": score, "rounds": best.round}]
-    n_rounds = min(best.round, most) if interrupted or can_split(fewest, params) else most
-    if interrupted:
-        warn_of_rounds(n_rounds, pool.n_rounds)
-    return ChosenRounds(params, n_rounds, curves, None, record, interrupted)
-
-
-class _ChunkFold:
-    """The fit of one fold; see :class:`hedgerow.boosting.validation.fold_pool.FoldInTurn`."""
+    ``stack`` closes the stores of the folds.
+    """
 
     def __init__(
         self,
-        number: int,
-        fold: FoldSamples,
-        objective: Objective,
-        params: BoostParams,
-        metrics: tuple[Metric, ...],
-        n_threads: int,
-        spaces: Spaces,
+        train: ExternalSample,
+        data: FileDataset,
+        stored: StorePlan,
+        plan: FitPlan,
+        stack: ExitStack,
     ) -> None:
-        objective = with_positions(objective, fold.train.values.position, params)
-        metrics = fold.bound(metrics, objective)
-        self._number, self._fold, self._objective = number, fold, objective
-        params = constraints_of_inputs(params, fold.train.inputs)
-        self._params, self._n_threads, self._spaces = params, n_threads, spaces
-        self.n_rows = fold.train.n_rows // fold.train.n_copies
-        self._states: Generator[BoostState, None, None] | None = None
-        self.curve: list[float] = []
-        self.mass = fold.mass()
-        self.best_round, self.next_end = 0, NOT_KNOWN
-        self.watch = Watch(objective, {ONLY: metrics}, None, (), params.n_estimators)
+        self._train, self._data, self._stored, self._plan = train, data, stored, plan
+        self._stack, self._made = stack, dict[int, PreparedRows]()
+        self.sample, self.spaces = train.once, Spaces()
+        _check_memory(self.sample.n_rows, data.memory_limit)
 
-    def advance(self) -> bool:
-        """Grow a round; return True after the last one."""
-        try:
-            if self._states is None:
-                self._states = rounds(self._rows())
-            state = next(self._states)
-            self.watch.after_round(state)
-        except LossError as error:
-            raise LossError(f"fold {self._number}, {error}") from error.__cause__
-        metric = self.watch.metrics[0].name
-        self.curve.append(self.watch.history[ONLY][metric][-1])
-        return state.n_rounds == self._params.n_estimators
-
-    def _rows(self) -> FitRows:
-        train, test = self._fold.train, self._fold.test
-        return rows_of_fit(
-            train, {ONLY: test}, {ONLY: self.watch.metrics}, self._objective, self._params,
-            self._n_threads, Ranks(), self._spaces,
-        )  # fmt: skip
-
-    def __enter__(self) -> _ChunkFold:
+    def for_trees(self, params: BoostParams) -> StoredFolds:
+        """Return the rows themselves: folds of files only count rounds."""
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """End the threads of the grower."""
-        if self._states is not None:
-            self._states.close()
+    def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> PreparedRows:
+        """Return the rows of one of the folds that :meth:`make` has stored."""
+        return self._made[id(fold)]
+
+    def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
+        """Decide whether rows with the same values are copies or observations.
+
+        None if all are equal, or there are too many values to compare.
+        """
+        data, plan, schema = self._data, self._stored, self._train.schema
+        n_values, keys = 0, [np.zeros(0, dtype=np.uint64)]
+        entries = np.zeros(schema.n_features, dtype=np.int64)
+        for table, rows, _ in data.tables(schema, plan):
+            own = rows.of(table)
+            entries += (found := recorded_by_column(own))
+            n_values += int(found.sum())
+            if n_values > MOST_CELLS:
+                return None
+            keys.append(keys_of_rows(own, seed))
+
+        def counts(times: IntArray | None) -> Iterator[IntArray | FloatArray]:
+            for columns in _ranges(entries, int(_COLUMN_SHARE * data.memory_limit)):
+                batches = data.tables(schema, plan)
+                own = [_entries_of(rows.of(table), columns) for table, rows, _ in batches]
+                some = replace(schema, columns=schema.columns[columns])
+                yield from counts_of_values(_joined(own, some), times)
+
+        sample = self.sample
+        return repeats_of(
+            np.concatenate(keys), sample.target, sample.weight, counts, seed, is_classes
+        )
+
+    def make(self, folds: Sequence[Fold]) -> None:
+        """Copy the rows of the folds to stores of their own."""
+        train, data, objective, params = (
+            self._train, self._data, self._plan.objective, self._plan.params,
+        )  # fmt: skip
+        n_outputs = objective.n_outputs
+        own = constraints_of_inputs(params, train.inputs)
+        rooms, n_vectors = _rooms(train, len(folds), data), (outputs_of_tree(own, n_outputs), 1)
+
+        def make_sinks(spec: BinSpec, inner: ExitStack) -> list[ChunkSink]:
+            """Open a sink for the training rows, and one for the test rows."""
+            return [
+                inner.enter_context(
+                    ChunkSink(spec, data.cache_dir, room, n_outputs=n_outputs, n_vectors=n)
+                )
+                for room, n in zip(rooms, n_vectors, strict=True)
+            ]
+
+        files = FileFolds.of(train, data, self._stored, objective, params)
+        for fold in folds:
+            in_order = replace(fold, test=np.sort(fold.test))
+            if files is not None:
+                stores = files.store(in_order, make_sinks)
+            else:
+                stores = _store_fold(train, in_order, make_sinks)
+            for store in stores:
+                self._stack.callback(store.store.close)
+            seen, tested = (store.data(objective, params, alone=True) for store in stores)
+            mine, test = weighted_parts(self.sample, fold)
+            part = ScoredPart(ONLY, test, columns=np.searchsorted(in_order.test, fold.test))
+            learned = repeated(
+                mine, Table(np.empty((stores[0].n_rows, 0)), train.schema), seen.n_copies
+            )
+            self._made[id(fold)] = PreparedRows(
+                mine, learned, seen, (tested,), (part,), stores[0].inputs
+            )
+        del files
+        give_back_memory()
+
+
+def _check_memory(n_rows: int, memory_limit: int) -> None:
+    least = int(DRAW_BYTES * n_rows / _DRAW_SHARE)
+    if least > memory_limit:
+        raise ParameterError(
+            f"memory_limit of {shown_bytes(memory_limit)} is too small: early_stopping='cv' takes "
+            f"{DRAW_BYTES} bytes of each of {n_rows:,} rows in memory to draw the folds, and "
+            f"needs at least {shown_bytes(least)}; give as much, or use early_stopping=True."
+        )
+
+
+def _ranges(entries: IntArray, room: int) -> Iterator[slice]:
+    """Yield ranges of columns whose entries fit into memory."""
+    ends, first = np.cumsum(entries), 0
+    while first < len(entries):
+        before = int(ends[first - 1]) if first > 0 else 0
+        last = before + room // _ENTRY_BYTES
+        stop = max(first + 1, int(np.searchsorted(ends, last, side="right")))
+        yield slice(first, stop)
+        first = stop
+
+
+def _entries_of(table: AnyTable, columns: slice) -> SparseTable:
+    """Return a copy of the entries in a range of columns."""
+    schema = replace(table.schema, columns=table.schema.columns[columns])
+    if isinstance(table, Table):
+        return sparse_of(Table(table.values[:, columns], schema))
+    inside = (table.column >= columns.start) & (table.column < columns.stop)
+    before = np.concatenate(([0], np.cumsum(inside, dtype=np.int64)))
+    column = table.column[inside] - np.int32(columns.start)
+    return SparseTable(before[table.row_start], column, table.value[inside], schema)
+
+
+def _joined(parts: Sequence[SparseTable], schema: Schema) -> SparseTable:
+    """Concatenate rows."""
+    length = np.concatenate([np.diff(part.row_start) for part in parts])
+    column = np.concatenate([part.column for part in parts])
+    value = np.concatenate([part.value for part in parts])
+    return SparseTable(np.concatenate(([0], np.cumsum(length))), column, value, schema)
+
+
+def _rooms(train: ExternalSample, n_tested: int, data: FileDataset) -> tuple[int, int]:
+    """Return the memory limits of a store of training rows and of one of test rows.
+
+    What a store needs beside its chunks is counted once, because folds grow in turn.
+    """
+    each = int((_STORE_SHARE * data.memory_limit - RESERVE) / n_tested)
+    n_numbers = 0
+    for chunk in train.store.chunks([0], ROWS_ONLY):
+        n_numbers = 0 if chunk.numbers is None else chunk.numbers.shape[1]
+    shape = RowShape(train.store.spec.n_features, n_numbers)
+    smallest = (len(data.cache_dir) + 2) * shape.chunk_bytes(FEWEST_ROWS)
+    of_test = max(smallest, int(_TEST_SHARE * each))
+    if each - of_test < smallest:
+        least = (2 * n_tested * smallest + RESERVE) / _STORE_SHARE
+        raise ParameterError(
+            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: early_stopping='cv' "
+            f"grows {n_tested} folds side by side, and needs at least {shown_bytes(int(least))}; "
+            "give as much, or use early_stopping=True."
+        )
+    return RESERVE + each - of_test, RESERVE + of_test
+
+
+def _store_fold(
+    train: ExternalSample, fold: Fold, make_sinks: MakeSinks
+) -> tuple[ExternalSample, ExternalSample]:
+    spec, vectors = train.store.spec, train.vectors
+    sides = (fold.train, fold.train_weight), (fold.test, fold.test_weight)
+    with ExitStack() as stack:
+        sinks = make_sinks(spec, stack)
+        for chunk in train.store.chunks(uses=Uses(numbers=range(spec.n_features))):
+            place = chunk.rows
+            for sink, (rows, _) in zip(sinks, sides, strict=True):
+                first, last = np.searchsorted(rows, (place.start, place.stop))
+                own = rows[first:last] - place.start
+                if len(own) > 0:
+                    numbers = None
+                    if chunk.numbers is not None:
+                        numbers = np.take(chunk.numbers.T, own, axis=1).T
+                    sink.append(chunk.matrix.take(own), numbers=numbers)
+        stores = [sink.finish()[0] for sink in sinks]
+    seen, tested = (
+        replace(train, store=store, vectors=_vectors_of(vectors, rows, weight))
+        for store, (rows, weight) in zip(stores, sides, strict=True)
+    )
+    return seen, tested
+
+
+def _vectors_of(vectors: RowVectors, rows: IntArray, weight: FloatArray | None) -> RowVectors:
+    """Return the vectors of some rows, with these weights if given; weights of 1 are none."""
+    found = vectors.take(rows)
+    weight = found.weight if weight is None else weight
+    if weight is not None and (weight == 1.0).all():
+        weight = None
+    return found._replace(weight=weight)

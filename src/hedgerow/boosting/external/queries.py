@@ -5,21 +5,14 @@ Queries, and groups of rows, are held out completely.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import BoolArray
-from hedgerow.boosting.external.external_sample import Choose, ExternalSample
-from hedgerow.boosting.row_data.positions import Positions
-from hedgerow.boosting.row_data.queries import rows_of_queries, without_queries
+from hedgerow.boosting.external.external_sample import Choose
 from hedgerow.boosting.row_data.row_values import RowValues
-from hedgerow.comm.base import Communicator, count_rows, gather_numbers
-from hedgerow.metrics import Metric, metrics_of_queries
-from hedgerow.metrics.queries import query_rows
-from hedgerow.objectives import Objective
-from hedgerow.objectives.ranking.losses import RankingLoss
+from hedgerow.comm.base import Communicator, count_rows
 
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
@@ -58,38 +51,7 @@ class DividedValues(NamedTuple):
         return RowValues() if self.aside is None else self.values.take(self.aside)
 
 
-def metrics_of_all(
-    metrics: Sequence[Metric],
-    objective: Objective,
-    watched: ExternalSample,
-    others: Communicator,
-    scored: bool,
-    by_rows: bool,
-) -> tuple[Metric, ...]:
-    """Bind metrics of a ranking to the queries of all ranks' rows; leave others unchanged.
-
-    ``by_rows``: whether out-of-bag rows are to be scored.
-    """
-    if not isinstance(objective, RankingLoss):
-        return tuple(metrics)
-    if by_rows:
-        raise rows_of_queries()
-    if not scored:
-        return tuple(metrics)
-    own = watched.values.query
-    if own is None:
-        raise without_queries(objective, "qid of the validation rows")
-    query = gather_numbers(own[: watched.n_rows // watched.n_copies], others)
-    return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
-
-
 def chosen_by(aside: BoolArray, others: Communicator) -> Choose:
     """Return a function that chooses the rows of this rank for which ``aside`` is True."""
     before, _ = count_rows(len(aside), others)
     return lambda first_row, some: aside[first_row - before : first_row - before + len(some)]
-
-
-def positions_of_all(sample: ExternalSample, others: Communicator) -> Positions | None:
-    """Return the positions of the training rows of all ranks; None without positions."""
-    own = sample.values.position
-    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)

@@ -30,7 +30,7 @@ from hedgerow.boosting.external.dataset.encoded import statistics_of
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.fold_rows import DRAW_BYTES
+from hedgerow.boosting.external.folds import DRAW_BYTES
 from hedgerow.boosting.external.queries import DividedValues
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
@@ -44,7 +44,7 @@ from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.sources import Found
+from hedgerow.data.sources.survey import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints

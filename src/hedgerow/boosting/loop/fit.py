@@ -1,4 +1,4 @@
-"""The complete training: from a table to a model.
+"""The fit of a table.
 
 ::
 
@@ -16,28 +16,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
-from hedgerow.boosting.loop.callbacks import (
-    with_final_report,
-)
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.ready import (
-    Choose,
+from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.magnitudes import check_differences
+from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
+from hedgerow.boosting.loop.callbacks import with_bar
+from hedgerow.boosting.loop.driver import (
     FitPlan,
-    Ready,
-    check_plan,
+    PreparedRows,
+    Stops,
+    grow_model,
     make_ready,
-    plan_of,
+    parts_in,
+    running,
+    with_out_of_bag,
 )
-from hedgerow.boosting.loop.training_loop import grow_forest
-from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
-from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint
-from hedgerow.boosting.validation.budget import Budget, budget_of
-from hedgerow.comm.base import Communicator
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.loop.setup.resolved import resolved
+from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
+from hedgerow.boosting.resume.checkpoint import Checkpoint
+from hedgerow.boosting.resume.continuing import with_known_levels
+from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
+from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
+from hedgerow.boosting.row_data.queries import check_values, split_sample
+from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
+from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+Choose: TypeAlias = "Callable[[DataSize], tuple[BoostParams, StoppingParams]]"
+"""Function that chooses parameters for rows of a size
+(:func:`hedgerow.boosting.automatic.defaults.choose`)."""
+
+
+class GivenRows(NamedTuple):
+    """The rows of a fit, without rows of weight 0 and, in a new model, unused categories."""
+
+    train: Sample
+    validation: Sample | None
 
 
 def fit(
@@ -64,44 +89,115 @@ def fit(
     of callbacks propagate. Raise ``StorageError`` if the checkpoint cannot be read, or
     cannot be written when the fit begins.
     """
-    options = options or FitOptions()
-    plan = plan_of(
-        train, objective, params, options, validation=validation, finish=finish, choose=choose
-    )
-    bar = plan.bar
+    plan, given = plan_of(
+        train, objective, params, options or FitOptions(),
+        validation=validation, finish=finish, choose=choose,
+    )  # fmt: skip
 
     def describe() -> Fingerprint:
+        rows, others = given
         named = plan.metrics if plan.is_scored else ()
-        rows, others = plan.train, plan.validation
-        contents = contents_of(rows, others, named, plan.n_threads)
         sets = () if others is None or others.sets is None else others.sets.names
-        found = fingerprint(
-            contents, rows.n_rows, objective, plan.params, plan.stopping, named, sets
-        )
-        return found if plan.start is None else plan.start.identified(found, plan.params)
+        contents = contents_of(rows, others, named, plan.n_threads)
+        return plan.fingerprint(contents, rows.n_rows, sets)
 
-    try:
-        with budget_of(plan.stopping) as budget, recording(checkpoint, describe) as recorder:
-            return with_final_report(bar, _fit(plan, budget, recorder))
-    finally:
-        if bar is not None:
-            bar.close()
+    with running(plan, checkpoint, describe) as (budget, recorder):
+        if plan.start is not None and plan.has_nothing_to_add:
+            return plan.finish(plan.start.model)
+        own, rows, stops = with_rows_aside(plan, given)
+        chosen, prepared = None, None
+        if own.stopping.by_folds and stops is not None:
+            faster = of_folds(own.params, own.stopping.stride)
+            folds = FoldRows(rows.train, objective, faster, own.n_threads)
+            chosen = choose_rounds(folds, own, budget)
+            assert isinstance(chosen.rows, FoldRows)
+            own, stops = replace(own, params=chosen.params, is_scored=False), None
+            rows, prepared = GivenRows(chosen.rows.sample, None), chosen.rows.whole()
+        if prepared is None:
+            prepared = prepare(own, rows)
+        runs_ahead = recorder is None and budget is None
+        return grow_model(make_ready(own, prepared, stops, chosen, budget, runs_ahead), recorder)
 
 
-def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Model:
-    """Run the fit of a plan."""
-    if plan.start is not None and plan.has_nothing_to_add:
-        check_plan(plan)
-        return plan.finish(plan.start.model)
-    ready = make_ready(plan, budget, may_run_ahead=recorder is None and budget is None)
-    return grow_model(ready, recorder)
+def plan_of(
+    train: Sample,
+    objective: Objective,
+    params: BoostParams,
+    options: FitOptions,
+    *,
+    validation: Sample | None = None,
+    finish: Callable[[Model], Model] = lambda model: model,
+    choose: Choose | None = None,
+) -> tuple[FitPlan, GivenRows]:
+    """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`.
+
+    Groups of metrics are those of the given rows.  Everything else is decided after rows of
+    weight 0 are gone.
+
+    Raise ``ParameterError`` or ``DataError`` for options that conflict.
+    """
+    start, stopping = options.start, options.stopping
+    requested = make_metrics(options.eval_metric, objective)
+    metrics = read_groups(requested, validation or train)
+    of_train = read_groups(requested, train) if stopping.train_scores else ()
+    train = train.without_zero_weights()
+    validation = None if validation is None else validation.without_zero_weights()
+    if start is None:
+        train, validation = with_own_levels(train, validation)
+    if choose is not None:
+        params, stopping = choose(DataSize.of(train, objective))
+    schema = train.table.schema
+    params = resolve_device(resolved(params, objective, schema, start), train.table)
+    stopping = with_resolved(stopping, schema, objective)
+    check_values(train, validation, objective, params, stopping)
+    check_folds(stopping, validation is not None, start)
+    if start is not None:
+        start.check(objective, params, schema)
+    callbacks, bar = with_bar(options.callbacks, options.progress)
+    plan = FitPlan(
+        objective, params, stopping, metrics, of_train, options.eval_metric is not None, callbacks,
+        bar, resolve_threads(options.n_jobs), start, finish,
+    )  # fmt: skip
+    return plan, GivenRows(train, validation)
 
 
-def grow_model(ready: Ready, recorder: Recorder | None, ranks: Communicator | None = None) -> Model:
-    """Run the rounds of a fit; return its model."""
-    watch, chosen = ready.watch, ready.chosen
-    with watch.assembling(ready.assemble):
-        forest = grow_forest(ready.rows, watch, recorder, ranks)
-    if watch.stopped_by == "rounds" and chosen is not None:
-        watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
-    return ready.assemble(forest)
+def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows, Stops]:
+    """Return the plan of the rounds to add, and its rows; early stopping may hold some out."""
+    objective, stopping, start, (train, validation) = (
+        plan.objective, plan.stopping, plan.start, given,
+    )  # fmt: skip
+    with train.row_names.reported():
+        objective.check_target(train.target)
+    check_differences(objective, [(train.target, train.weight, train.offset)])
+    stops = stopping.is_on(validation is not None)
+    if validation is not None:
+        with validation.row_names.reported():
+            objective.check_target(validation.target)
+    elif stopping.sets_rows_aside:
+        kept, aside = split_sample(train, objective, stopping, plan.params.seed)
+        train, validation = train.take(kept), train.take(aside)
+        if start is None:  # a category that occurs only in held-out rows is not an error
+            train, validation = with_own_levels(train, validation, lenient=True)
+    params = plan.params
+    if start is not None:
+        params = start.params_to_add(params)
+        train, validation = with_known_levels(train, validation, start.model.schema)
+    check_watched(plan.metrics, stopping, stops)
+    params = with_out_of_bag(params, stopping, train.n_rows)
+    limits = (stopping.patience, stopping.min_delta) if stops else None
+    return replace(plan, params=params), GivenRows(train, validation), limits
+
+
+def prepare(plan: FitPlan, given: GivenRows) -> PreparedRows:
+    """Encode the rows, and bin them or sort their columns; a continued model has no statistics."""
+    (train, validation), params, n_threads = given, plan.params, plan.n_threads
+    encoded = Encoded(train, validation)
+    if plan.start is None:
+        encoded = encode(train, validation, plan.objective, params, n_threads)
+    own = constraints_of_inputs(params, encoded.inputs)
+    before = None if plan.start is None else plan.start.model
+    seen, unseen, first = prepare_rows(encoded, own, n_threads, None, before)
+    return PreparedRows(
+        train, encoded.train, seen, () if unseen is None else (unseen,), parts_in(validation),
+        encoded.inputs, first,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +49,8 @@ from hedgerow.metrics import Metric, evaluate
 from hedgerow.metrics.making import loss_metric
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.base import LossRows, limited_for
-from hedgerow.objectives.beside import start_of
+from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.precomputed import PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 
@@ -130,6 +128,8 @@ class FitRows:
         Those of them to which new trees are added.
     all_rows : AllRows
         Targets and weights of the training rows.
+    ranks : Ranks
+        Those that train together.
     names : RowNames
         The user's names of the training rows.
     next_end : int
@@ -153,8 +153,8 @@ class FitRows:
     ) -> None:
         self.params = resolved(params, objective, _schema_of(data))
         self.data, self.objective, self.first, self.scored = data, objective, first, scored
-        self._ranks, self._spaces = ranks or Ranks(), spaces
-        others, matrix = self._ranks.others, data.matrix
+        self.ranks, self._spaces = ranks or Ranks(), spaces
+        others, matrix = self.ranks.others, data.matrix
         self.n_rows = count_rows(matrix.n_rows // data.n_copies, others)[1]
         self.n_features = matrix.n_features
         self.spec: BinSpec | None = None
@@ -163,11 +163,11 @@ class FitRows:
             self.spec, self.n_columns = matrix.spec, matrix.n_columns
         self._n_vectors = objective.n_outputs if holds_vectors(self.params) else 1
         self._n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, self._n_vectors)
-        self.all_rows = self._ranks.rows(data.target, data.weight)
+        self.all_rows = self.ranks.rows(data.target, data.weight)
         if first is not None:
             self.base = first.base_score
         else:
-            self.base = start_of(objective, self.all_rows, data.offset)
+            self.base = objective.start(replace(self.all_rows, offset=data.offset))
         self._scores = make_scores(data, self.base, self._n_threads)
         self._grown_at = self._scores.raw
         self.train: Scores | MeanScores = self._scores
@@ -178,7 +178,7 @@ class FitRows:
             self.train = MeanScores(self._scores)
             self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
         self.validation: Sequence[AddedScores] = tuple(self.held_out)
-        self.objective = limited_for(objective, self.all_rows)
+        self.objective = objective.limited_for(self.all_rows)
         self._grower: Grower | None = None
         self._may_run_ahead = may_run_ahead
         self.next_end = NOT_KNOWN
@@ -260,7 +260,7 @@ class FitRows:
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
             seed, share = self.params.seed, self.params.subsample
-            n_rows, first_row = self.data.matrix.n_rows, self._ranks.first_row
+            n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
             self.train.outside = rows_left_out(seed, number, share, n_rows, first_row)
 
     def end_round(self) -> float | None:
@@ -297,9 +297,9 @@ class FitRows:
         """Return the scores of some training rows of each rank; empty if no rank has some."""
         weight = None if self.data.weight is None else self.data.weight[rows]
         target = self.data.target[rows]
-        if self._ranks.others.size == 1:
+        if self.ranks.others.size == 1:
             return evaluate(metrics, self.objective, target, raw, weight) if len(rows) > 0 else {}
-        tally = Tally(metrics, self.objective, self._ranks.rows(target, weight))
+        tally = Tally(metrics, self.objective, self.ranks.rows(target, weight))
         return tally.scores(raw) if tally.n_rows > 0 else {}
 
     def _rounds_ahead(self) -> RoundsAhead | None:
@@ -323,7 +323,7 @@ class FitRows:
         """Return the loss of the rows outside the sample; 0 if there are none."""
         self._scores.update()
         rows = self._outside
-        if self._ranks.others.size == 1 and len(rows) > 0:
+        if self.ranks.others.size == 1 and len(rows) > 0:
             return self.objective.loss(*self.data.take(rows, self._grown_at))
         metric = loss_metric(self.objective)
         return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
@@ -353,7 +353,7 @@ class FitRows:
         grower, data = self._grower, self.data
         assert grower is not None
         rows, leaves, starts = grower.leaf_segments()
-        others = self._ranks.others
+        others = self.ranks.others
         if count_rows(len(rows), others)[1] == 0:  # a small sample may be empty
             return tree
         target, at, weight = data.take(rows, self._searched_at)
@@ -386,9 +386,10 @@ class FitRows:
             return ExactGrower(matrix, *shared)
         assert isinstance(matrix, ChunkStore)
         from hedgerow.growing.chunks.grower import ChunkGrower
+        from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 
-        ranks = self._ranks
-        return ChunkGrower(
+        ranks, symmetric = self.ranks, is_symmetric(params)
+        return (SymmetricChunkGrower if symmetric else ChunkGrower)(
             matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
             ranks.first_row, self._spaces,
         )  # fmt: skip
@@ -402,7 +403,7 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
     """Return a function that recomputes what the loss learns beside the trees in a round."""
     if getattr(objective, "positions", None) is None:
         return lambda raw, number: None
-    loss = cast(PrecomputedLoss, bound_to_rows(objective, data.target, data.weight))
+    loss = objective.bound_to(data.target, data.weight)
     g, h = np.empty((2, len(data.target)))
 
     def relearn(raw: FloatArray, number: int) -> None:

@@ -32,7 +32,6 @@ from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.watch import StoppedBy, Watch
 from hedgerow.boosting.resume.checkpoint import Recorder
-from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import InterruptedFitWarning
 from hedgerow.model.forest import Forest
 
@@ -52,17 +51,12 @@ class _Interrupts:
 INTERRUPTS = _Interrupts()
 
 
-def grow_forest(
-    rows: FitRows,
-    watch: Watch,
-    recorder: Recorder | None = None,
-    ranks: Communicator | None = None,
-) -> Forest:
+def grow_forest(rows: FitRows, watch: Watch, recorder: Recorder | None = None) -> Forest:
     """Run the rounds of a fit; return the forest up to the best round."""
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(rows.params.n_estimators)
-    together = Alone() if ranks is None else ranks
+    together = rows.ranks.communicator
 
     def agree(place: int) -> int:
         # A callback or the clock may have ended the fit on only one rank.

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from hedgerow.boosting.loop.callbacks import (
     Callback,
     History,
@@ -26,14 +24,10 @@ from hedgerow.boosting.loop.callbacks import (
     read_only,
 )
 from hedgerow.boosting.loop.rounds import BoostState
-from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.resume.checkpoint import Rounds, one_round
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
-from hedgerow.data import SparseTable, numbers_of
-from hedgerow.data.inputs import Inputs
-from hedgerow.data.reading.mapped_table import BLOCK_ROWS
 from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.metrics import (
     Metric,
@@ -42,7 +36,6 @@ from hedgerow.metrics import (
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_record
@@ -355,33 +348,6 @@ def _sets_of(watch: Watch) -> list[str]:
     """Return the names of the validation sets, in order, if the user named them."""
     named = [name for name in watch.scored if name != TRAINING]
     return [] if named == [ONLY] else named
-
-
-def found_by_loss(
-    train: Sample, inputs: Inputs | None, objective: Objective, forest: Forest, n_threads: int
-) -> dict[str, Any]:
-    """Return what a loss adds to the record after training, such as a baseline hazard.
-
-    ``train`` holds the user's columns, from which ``inputs`` computes those of the trees.
-    """
-    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
-    if describe is None:
-        return {}
-    values, schema = numbers_of(train.table), train.table.schema
-    kinds = schema.kinds if inputs is None else inputs.schema(schema).kinds
-    predictor = Predictor(forest, kinds)
-    if inputs is None:
-        raw = predictor.raw_scores(values, n_threads)
-    elif isinstance(values, SparseTable):
-        raw = predictor.raw_scores(inputs.values(values, schema, n_threads), n_threads)
-    else:
-        starts = range(0, len(values), BLOCK_ROWS)
-        blocks = (inputs.values(values[i : i + BLOCK_ROWS], schema, n_threads) for i in starts)
-        scores = [predictor.raw_scores(block, n_threads) for block in blocks]
-        raw = np.concatenate(scores, axis=1)
-    if train.offset is not None:
-        raw = raw + train.offset
-    return describe(train.target, raw, train.weight)
 
 
 def _plain(value: Any) -> Any:

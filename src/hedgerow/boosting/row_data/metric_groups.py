@@ -16,9 +16,10 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.checks import check_length
 from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries
@@ -39,15 +40,22 @@ def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
 
 
 def bound_metrics(
-    metrics: Sequence[Metric], scored: Sample, objective: Objective
+    metrics: Sequence[Metric],
+    scored: Sample,
+    objective: Objective,
+    others: Communicator | None = None,
 ) -> tuple[Metric, ...]:
-    """Bind the metrics to the groups and queries of the scored rows."""
+    """Bind the metrics to the groups and queries of the scored rows; queries are of all ranks."""
     from hedgerow.objectives.ranking.losses import RankingLoss
 
     found = bound_to_rows(metrics, scored.origin)
     if not isinstance(objective, RankingLoss):
         return found
-    return metrics_of_queries(found, objective, query_rows(scored.query, scored.n_rows))
+    query = scored.query
+    if query is not None and others is not None:
+        query = gather_numbers(query, others)
+    n_rows = scored.n_rows if query is None else len(query)
+    return metrics_of_queries(found, objective, query_rows(query, n_rows))
 
 
 def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bool) -> None:

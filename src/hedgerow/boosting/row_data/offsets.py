@@ -19,8 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.row_data.checks import check_finite
-from hedgerow.data.categories.columns import PlainOrEncoded, plain_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import ReadColumn, floats_of_column
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
@@ -149,6 +148,6 @@ def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dic
     return X, {}
 
 
-def _numbers(column: PlainOrEncoded, name: str) -> FloatArray:
-    values = plain_of(column, f"offset column {name!r} holds text: it must hold numbers.")
+def _numbers(column: ReadColumn, name: str) -> FloatArray:
+    values = column.plain(f"offset column {name!r} holds text: it must hold numbers.")
     return floats_of_column(values, "int").astype(np.float64, copy=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_length, one_axis, refuse_missing, values_of_rows
-from hedgerow.comm.base import Communicator
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
@@ -85,6 +85,11 @@ def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positi
         for part in parts
     ]
     return Positions(np.concatenate([np.zeros(0, np.int64), *codes]), tuple(labels))
+
+
+def positions_of_all(own: Positions | None, others: Communicator) -> Positions | None:
+    """Return the positions of the rows of all ranks; None without positions."""
+    return None if own is None else Positions(gather_numbers(own.codes, others), own.labels)
 
 
 def check_positions(position: Positions | None, objective: Objective, params: BoostParams) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
+from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import check_positions
@@ -265,10 +266,21 @@ def split_sample(
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 
-def with_queries(objective: Objective, train: Sample, seed: int, n_threads: int) -> Objective:
+def with_queries(
+    objective: Objective, train: Sample, seed: int, n_threads: int, ranks: Ranks | None = None
+) -> Objective:
     """Return a ranking loss for the queries of the training rows; other losses unchanged."""
     from hedgerow.objectives.ranking.losses import RankingLoss
 
     if not isinstance(objective, RankingLoss):
         return objective
-    return objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)
+    if ranks is None or ranks.others.size == 1:
+        return objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)
+    from hedgerow.objectives.ranking.complete import CompleteQueries
+
+    assert train.query is not None
+    of_all = objective.positions is not None  # whose biases come from all rows
+    complete = CompleteQueries(
+        train.query, train.target, train.weight, ranks.first_row, ranks.others, of_all
+    )
+    return objective.on_ranks(complete, seed, n_threads)

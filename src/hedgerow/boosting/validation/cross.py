@@ -23,36 +23,36 @@ Each fold is a separate fit; the number of folds grown at the same time changes 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.automatic.repeats import Repeats
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, watched_rows
 from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, take_rounds
-from hedgerow.boosting.loop.scored import ScoredRows
-from hedgerow.boosting.loop.scores import MeanScores, Scores
-from hedgerow.boosting.loop.watch import Watch, best_round_of
-from hedgerow.boosting.row_data.metric_groups import bound_metrics
-from hedgerow.boosting.row_data.positions import with_positions
-from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.watch import Watch
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.fold_pool import FoldStopping, Pool, pooled_curves
-from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
+from hedgerow.boosting.validation.fold_rows import Weigh
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.recent_scores import RecentScores
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
+from hedgerow.growing.chunks.space import Spaces
 from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+from hedgerow.threads import take_turns
 
 _CELLS_SIDE_BY_SIDE = 25_000
 """Smallest table, in values, whose folds two threads grow faster than one.
@@ -64,6 +64,39 @@ with 16,000, 1.25 and 1.3 with 30,000, 1.3 and 1.5 with 80,000.
 
 _SHARE_OF_ROUNDS = 0.95
 """Share of a time budget for rounds; assembly of models and predictions take the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldStopping:
+    """Stopping rule of the folds.
+
+    Attributes
+    ----------
+    limits : tuple of patience and min_delta, or None
+        None: all rounds are done.
+    pooled : bool
+        Whether all folds keep the same number of rounds, chosen by the pooled score.
+    best : BestRound or None
+        Tracker of the best round; None: one made from ``limits``.
+    by_out_of_bag : bool
+        Whether each fold stops by its out-of-bag loss.
+    is_late : callable
+        Tells, after each round of a fold, whether time is over.  Without early stopping, and
+        with a pooled score, all folds then keep the same number of rounds.
+    may_end : callable
+        Tells, at an interrupt after one round of all folds, whether it ends folds with a
+        pooled score in the same way as time.
+    after_rounds : callable
+        Receives the number of rounds that all folds completed, and their pooled score.
+    """
+
+    limits: tuple[int, float] | None = None
+    pooled: bool = False
+    by_out_of_bag: bool = False
+    best: BestRound | None = None
+    is_late: Callable[[], bool] = lambda: False
+    may_end: Callable[[], bool] = lambda: False
+    after_rounds: Callable[[int, float], None] = lambda n_rounds, score: None
 
 
 def in_time(
@@ -107,7 +140,6 @@ class GrownFold:
     n_copies: int
     raw: FloatArray
     watch: Watch
-    params: BoostParams
     n_rows: int
     mass: float
     scores: dict[str, float]
@@ -148,6 +180,30 @@ class GrownFolds:
     late: bool = False
 
 
+class RowsOfFolds(Protocol):
+    """All rows, in memory or in files, from which folds take theirs."""
+
+    @property
+    def sample(self) -> Sample:
+        """Each row once; without values if the rows are in files."""
+
+    @property
+    def spaces(self) -> Spaces | None:
+        """Memory that folds of rows in files use in turn; None: they may grow at the same time."""
+
+    def for_trees(self, params: BoostParams) -> RowsOfFolds:
+        """Return the rows in the form that other parameters need."""
+
+    def make(self, folds: Sequence[Fold]) -> None:
+        """Make what all folds need before one of them grows."""
+
+    def fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> PreparedRows:
+        """Return the rows of one fold."""
+
+    def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
+        """Decide whether rows with the same values are copies or observations."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldPlan:
     """Plan of the folds, which they share.
@@ -169,7 +225,7 @@ class FoldPlan:
         Metrics for the training rows of each fold, in addition to its test rows.
     """
 
-    rows: FoldRows
+    rows: RowsOfFolds
     objective: Objective
     params: BoostParams
     stopping: FoldStopping
@@ -178,6 +234,15 @@ class FoldPlan:
     weigh: Weigh | None = None
     keep_trees: bool = True
     of_train: Sequence[Metric] = ()
+
+    def of_fold(self, inputs: Inputs | None) -> FitPlan:
+        """Return the plan of the fit of a fold, whose trees have these inputs."""
+        requested = StoppingParams("oob") if self.stopping.by_out_of_bag else StoppingParams()
+        params = constraints_of_inputs(self.params, inputs)
+        metrics, of_train = tuple(self.metrics), tuple(self.of_train)
+        return FitPlan(
+            self.objective, params, requested, metrics, of_train, n_threads=self.n_threads
+        )
 
 
 def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
@@ -188,24 +253,113 @@ def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
     sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
-    at_once = min(n_threads, len(folds))
+    at_once = 1 if plan.rows.spaces is not None else min(n_threads, len(folds))
     shared = replace(plan, n_threads=n_threads // at_once)
+    plan.rows.make(folds)
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
-    pool = Pool(fits, plan.metrics[0], stopping)
+    pool, interrupted = _Pool(fits, plan.metrics[0], stopping), False
     try:
-        interrupted = pool.grow(at_once)
+        try:
+            take_turns([fit.advance for fit in fits], at_once, pool.after_step)
+        except KeyboardInterrupt as error:
+            twice = isinstance(error.__context__, KeyboardInterrupt)
+            if twice or not pool.end_complete_rounds() or not stopping.may_end():
+                raise
+            interrupted = True
         grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
     finally:
         for fit in fits:
             fit.close()
-    return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted, pool.late)
+    masses = [fold.mass for fold in grown]
+    found = [fold.watch.history.get(fold.watch.rows, {}) for fold in grown]
+    curves = {
+        name: [pooled(scores, masses) for scores in zip(*(c[name] for c in found), strict=False)]
+        for name in found[0]
+    }
+    return GrownFolds(grown, pool.best, curves, interrupted, pool.late)
+
+
+def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
+    """Return the mean of scores of folds, weighted by mass."""
+    if not all(map(math.isfinite, scores)):
+        return float(np.mean(scores))
+    weighted = math.fsum(score * mass for score, mass in zip(scores, masses, strict=True))
+    return weighted / math.fsum(masses)
+
+
+class _Pool:
+    """The rounds that all folds have completed, and the best one of them.
+
+    Attributes
+    ----------
+    best : BestRound or None
+        The best round by the pooled score, if that decides.
+    n_rounds : int
+        Number of rounds that all folds completed.
+    late : bool
+        Whether the time limit ended the folds.
+    """
+
+    def __init__(self, fits: Sequence[_FoldFit], metric: Metric, stopping: FoldStopping) -> None:
+        self._fits, self._stopping, self.best = fits, stopping, stopping.best
+        if self.best is None and stopping.pooled and stopping.limits is not None:
+            self.best = BestRound(metric, *stopping.limits)
+        self.n_rounds, self.late, self._latest = 0, False, math.nan
+
+    @property
+    def n_common(self) -> int | None:
+        """Number of rounds that all folds keep; None if each fold stops separately."""
+        by_itself = self.best is None and not (self.late and self._stopping.limits is None)
+        return None if by_itself else self.n_rounds
+
+    def after_step(self) -> bool:
+        """Record the rounds that all folds have completed, and report them."""
+        before = self.n_rounds
+        ended = self._note_rounds()
+        if self.best is not None and self.n_rounds > before:
+            self._stopping.after_rounds(self.n_rounds, self._latest)
+        return ended
+
+    def _note_rounds(self) -> bool:
+        """Record the rounds that all folds have completed; return True if all should end."""
+        if self.best is None:
+            self.n_rounds = min(len(fit.curve) for fit in self._fits)
+        elif self._observe(self.best):
+            return True
+        self.late = self._stopping.is_late() and self.n_rounds > 0
+        return self.late
+
+    def _observe(self, best: BestRound) -> bool:
+        """Observe newly completed rounds of all folds; return True if patience is exhausted."""
+        ended, masses = False, [fit.mass for fit in self._fits]
+        while not ended and all(len(fit.curve) > self.n_rounds for fit in self._fits):
+            scores = [fit.curve[self.n_rounds] for fit in self._fits]
+            self.n_rounds += 1
+            self._latest = pooled(scores, masses)
+            ended = best.observe(self.n_rounds, self._latest)
+        next_end = best.next_end(self.n_rounds)
+        for fit in self._fits:
+            fit.best_round, fit.next_end = best.round, next_end
+        return ended
+
+    def end_complete_rounds(self) -> bool:
+        """Observe all rounds that all folds completed again; return False if there are none.
+
+        An interrupt may have come during the first observation.
+        """
+        if self.best is None:
+            return False
+        self.best, self.n_rounds = self.best.again(), 0
+        self._note_rounds()
+        return self.n_rounds > 0
 
 
 class _FoldFit:
     """The fit of one fold, one round at a time; it holds the fold's rows while it lasts.
 
-    The owner sets ``best_round``, the best round of all folds so far, and ``next_end``, the next
-    round that may end them.
+    The pool sets ``best_round``, the best round of all folds so far, and ``next_end``, the next
+    round that may end them.  ``curve`` has the score of the test rows after each round by the
+    first metric, ``mass`` is the mass of these rows.
     """
 
     def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
@@ -214,88 +368,51 @@ class _FoldFit:
         self.next_end = NOT_KNOWN
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
-        self._data: FoldData | None = None
+        self._prepared: PreparedRows | None = None
         self._rows: FitRows | None = None
         self.curve: list[float] = []
         self.mass = 0.0
 
     def advance(self) -> bool:
         """Run a round, and others that are ready; return True if the last one was among them."""
-        if self._rows is not None:
-            self._rows.next_end = self.next_end
-        ended = self._advance()
-        while not ended and self._rows is not None and self._rows.n_ready > 0:
-            ended = self._advance_all()
-        return ended
-
-    def _advance_all(self) -> bool:
-        """Do the rounds that are ready: together if no other than the owner may end the fit."""
-        state, rows, rest = self._state, self._rows, None
-        assert state is not None
+        if self._states is None:
+            self._begin()
+        rows, last = self._rows, self._shared.params.n_estimators
         assert rows is not None
-        if self._watch.best is None:
-            rest = rows.take_ready()
-        if rest is None:
-            return self._advance()
-        take_rounds(rest.trees, state)
-        self._watch.note_scores(rest.scores, len(rest.raw))
-        for raw in rest.raw:
-            self._recent.note(raw, self.best_round)
-        self.curve += rest.scores[self._watch.rows][self._watch.metrics[0].name]
-        return state.n_rounds == self._shared.params.n_estimators
+        assert self._states is not None
+        rows.next_end = self.next_end
+        while True:
+            try:
+                state = self._state = next(self._states)
+                ended = self._watch.after_round(state) or state.n_rounds == last
+            except LossError as error:
+                raise LossError(f"fold {self._number}, {error}") from error.__cause__
+            name, watch = self._watch.metrics[0].name, self._watch
+            self.curve.append(watch.history[watch.rows][name][-1])
+            if state.adds_up:
+                best = self.best_round if watch.best is None else watch.best.round
+                self._recent.note(rows.held_out[0].raw.copy(), best)
+            if ended or rows.n_ready == 0:
+                return ended
+            rest = rows.take_ready() if watch.best is None else None
+            if rest is not None:  # all at once: no other than the pool may end the fit
+                take_rounds(rest.trees, state)
+                watch.note_scores(rest.scores, len(rest.raw))
+                for raw in rest.raw:
+                    self._recent.note(raw, self.best_round)
+                self.curve += rest.scores[watch.rows][name]
+                return state.n_rounds == last
 
-    def _advance(self) -> bool:
-        try:
-            if self._states is None:
-                self._states = self._begin()
-            state = self._state = next(self._states)
-            ended = self._watch.after_round(state)
-        except LossError as error:
-            raise LossError(f"fold {self._number}, {error}") from error.__cause__
-        name = self._watch.metrics[0].name
-        self.curve.append(self._watch.history[self._watch.rows][name][-1])
-        if state.adds_up:
-            best = self._watch.best
-            best_round = self.best_round if best is None else best.round
-            self._recent.note(self._unseen.raw.copy(), best_round)
-        return ended or state.n_rounds == self._shared.params.n_estimators
-
-    def _begin(self) -> Generator[BoostState, None, None]:
+    def _begin(self) -> None:
+        """Take the rows of the fold, and make its loop."""
         shared, stopping = self._shared, self._shared.stopping
-        data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
-        seen, test, params = data.encoded, data.test, data.params
-        objective = with_queries(shared.objective, seen, params.seed, shared.n_threads)
-        objective = with_positions(objective, seen.position, params)
-        metrics = bound_metrics(shared.metrics, test, objective)
-        requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
-        limits = None if stopping.pooled else stopping.limits
-        place, names = slice(0, test.n_rows), test.row_names
-        scored = [ScoredRows(ONLY, metrics, test.target, test.weight, place, names=names)]
-        if shared.of_train:
-            train, place = data.train, slice(0, data.train.n_rows)
-            own, names = bound_metrics(shared.of_train, train, objective), train.row_names
-            scored.append(ScoredRows(TRAINING, own, train.target, train.weight, place, True, names))
-        self._watch = Watch(
-            objective=objective,
-            scored={part.name: part.metrics for part in scored},
-            best=best_round_of(metrics[0], requested, limits),
-            by_out_of_bag=stopping.by_out_of_bag,
-            callbacks=(),
-            n_rounds=params.n_estimators,
+        rows = self._prepared = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
+        plan, limits = shared.of_fold(rows.inputs), None if stopping.pooled else stopping.limits
+        self._rows, self._watch = watched_rows(
+            plan, rows, limits, may_run_ahead=True, spaces=shared.rows.spaces
         )
-        self.mass = _mass(data)
-        self._rows = FitRows(
-            data.seen, objective, params, (data.unseen,), shared.n_threads, scored=scored,
-            may_run_ahead=True,
-        )  # fmt: skip
-        self._rows.names = data.train.row_names
-        return rounds(self._rows)
-
-    @property
-    def _unseen(self) -> Scores | MeanScores:
-        """Raw scores of the test rows."""
-        assert self._rows is not None
-        return self._rows.held_out[0]
+        self.mass = _mass(rows.parts[0].rows)
+        self._states = rounds(self._rows)
 
     def finish(
         self,
@@ -310,9 +427,10 @@ class _FoldFit:
         that all folds keep, None if each fold stops separately.  The remains of an interrupted
         round are ignored.
         """
-        state, data, watch = self._state, self._data, self._watch
+        state, prepared, rows, watch = self._state, self._prepared, self._rows, self._watch
         assert state is not None
-        assert data is not None
+        assert prepared is not None
+        assert rows is not None
         if best is not None:
             watch.best = best
         if n_common is not None:
@@ -322,15 +440,14 @@ class _FoldFit:
         kept = watch.n_kept
         if not interrupted and (watch.best is not None or kept == state.n_rounds):
             watch.note_forest(state)
-        if data.train.n_rows < 2 * data.params.min_samples_leaf:
+        if prepared.train.n_rows < 2 * rows.params.min_samples_leaf:
             kept = 0  # too few rows for a split
         raw = np.ascontiguousarray(self._scores_after(kept, interrupted))
-        assert self._rows is not None
-        scored = self._rows.scored[0].score(watch.objective, raw)
         forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
-            forest, data.inputs, data.seen.n_copies, raw, watch, data.params,
-            data.train.n_rows, self.mass, scored, state.trees(kept), self._rows.n_features,
+            forest, prepared.inputs, prepared.seen.n_copies, raw, watch,
+            prepared.train.n_rows, self.mass, rows.scored[0].score(watch.objective, raw),
+            state.trees(kept), rows.n_features,
         )  # fmt: skip
         self.close()
         return grown
@@ -342,25 +459,27 @@ class _FoldFit:
         """
         state, recent = self._state, self._recent.after(n_rounds)
         assert state is not None
+        assert self._rows is not None
         if recent is not None:
             return recent
+        unseen = self._rows.held_out[0]
         if n_rounds == state.n_rounds and state.adds_up and not interrupted:
-            return self._unseen.raw
-        scores = self._unseen.restarted(state.base_score)
+            return unseen.raw
+        scores = unseen.restarted(state.base_score)
         for number, tree in enumerate(state.trees(n_rounds)):
             scores.add(tree, number % len(state.base_score))
+        scores.update()
         return scores.raw
 
     def close(self) -> None:
         """End the threads of the grower, and release the rows."""
         if self._states is not None:
             self._states.close()
-        self._states = self._state = self._data = self._rows = None
+        self._states = self._state = self._prepared = self._rows = None
         self._recent = RecentScores()
 
 
-def _mass(data: FoldData) -> float:
-    test = data.test
+def _mass(test: Sample) -> float:
     if test.query is not None:
         queries = query_rows(test.query, test.n_rows)
         weights = query_weights(queries, test.weight)

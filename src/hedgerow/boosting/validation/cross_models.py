@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from hedgerow.boosting.loop.driver import found_by_loss, new_rows
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.watch import StoppedBy, found_by_loss, record_of
+from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, GrownFolds
 from hedgerow.boosting.validation.folds import Fold
@@ -20,10 +22,11 @@ def fold_model(plan: FoldPlan, fold: Fold, grown: GrownFold) -> Model:
     """Return the model of one fold, as a fit on its rows would."""
     objective, forest, inputs = grown.watch.objective, grown.forest, grown.inputs
     record = record_of(grown.n_rows, plan.params, grown.watch)
+    schema, n_threads = plan.rows.sample.table.schema, plan.n_threads
     if hasattr(objective, "fit_record"):
-        sample = plan.rows.take(fold.train)
-        record |= found_by_loss(sample, inputs, objective, forest, plan.n_threads)
-    schema = plan.rows.sample.table.schema
+        sample = plan.rows.sample.take(fold.train)
+        read = partial(new_rows, sample, inputs, n_threads)
+        record |= found_by_loss(objective, forest, sample, inputs, read, n_threads)
     return assembled(forest, schema, objective, record, inputs, grown.n_copies)
 
 
@@ -42,7 +45,8 @@ def average_model(plan: FoldPlan, folds: GrownFolds) -> Model:
     record |= {"history": {"cv": folds.curves}, "best_round": None, AVERAGED: len(grown)}
     record["stopped_by"] = _stopped_by(grown)
     record.pop("out_of_bag", None)
-    record |= found_by_loss(sample, joined, watch.objective, forest, plan.n_threads)
+    read = partial(new_rows, sample, joined, plan.n_threads)
+    record |= found_by_loss(watch.objective, forest, sample, joined, read, plan.n_threads)
     schema = sample.table.schema
     return assembled(forest, schema, watch.objective, record, joined, grown[0].n_copies)
 

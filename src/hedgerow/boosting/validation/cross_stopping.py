@@ -29,14 +29,13 @@ from hedgerow.boosting.automatic.model_selection import (
     of_folds,
     params_of_folds,
 )
-from hedgerow.boosting.automatic.repeats import find_repeats
-from hedgerow.boosting.loop.callbacks import Callback, report_folds
-from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.callbacks import report_folds
+from hedgerow.boosting.loop.driver import FitPlan
 from hedgerow.boosting.loop.training_loop import TWICE
 from hedgerow.boosting.loop.watch import StoppedBy
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.validation.budget import Budget
-from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.cross import RowsOfFolds
 from hedgerow.boosting.validation.folds import (
     Fold,
     can_judge,
@@ -47,9 +46,8 @@ from hedgerow.boosting.validation.folds import (
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
-from hedgerow.metrics import Metric, task_of
+from hedgerow.metrics import task_of
 from hedgerow.metrics.queries import first_seen
-from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 _STILL_FALLING = 0.8
@@ -78,8 +76,8 @@ class ChosenRounds:
         The best parameters; with a time budget the learning rate may follow the clock.
     curves : dict from str to list of float
         Score of all test rows after each round of the folds, by metric.
-    rows : FoldRows or None
-        The rows, binned if all folds had the same bins; None if they are in chunks.
+    rows : RowsOfFolds or None
+        The rows of all folds; None if they are no longer there.
     record : dict from str to Any
         Settings of the folds, for the training record.
     interrupted : bool
@@ -91,7 +89,7 @@ class ChosenRounds:
     params: BoostParams
     n_rounds: int
     curves: dict[str, list[float]]
-    rows: FoldRows | None
+    rows: RowsOfFolds | None
     record: dict[str, Any]
     interrupted: bool = False
     fold_rate: float = math.nan
@@ -129,66 +127,55 @@ def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | N
         )
 
 
-def choose_rounds(
-    train: Sample,
-    objective: Objective,
-    params: BoostParams,
-    stopping: StoppingParams,
-    metrics: Sequence[Metric],
-    n_threads: int,
-    budget: Budget | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> ChosenRounds:
-    """Choose the number of rounds.
+def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None) -> ChosenRounds:
+    """Choose the number of rounds of a fit; its parameters too, if others are to be tried.
 
     Raise ``DataError`` if there is only one row, or one query.
     """
-    rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
+    objective, params, stopping, target = (
+        plan.objective, plan.params, plan.stopping, rows.sample.target,
+    )  # fmt: skip
     stratify = task_of(objective) in ("two classes", "classes")
     n_folds, n_tested = stopping.folds
-    record = record_of_folds(stopping)
+    record: dict[str, Any] = {
+        "early_stopping": "cv",
+        "patience": stopping.patience,
+        "rounds_factor": stopping.rounds_factor,
+        "stride": stopping.stride,
+    }
     try:
-        folds, alike = _divided(rows.sample, n_folds, stratify, params.seed)
+        folds, alike = divided(rows, n_folds, stratify, params.seed)
     except DataError:
         if not stopping.is_cautious:
             raise
         few = min(_UNTESTED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
-    folds, n_drawn = folds_to_test(folds, rows.sample.target, n_tested), len(folds)
-    if stopping.is_cautious and not can_judge(folds, rows.sample.target):
+    folds, n_drawn = folds_to_test(folds, target, n_tested), len(folds)
+    if stopping.is_cautious and not can_judge(folds, target):
         few = min(_UNJUDGED_ROUNDS, params.n_estimators)
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [n_drawn, 0]})
     record["folds"] = [n_drawn, len(folds)]
     selection = ModelSelection(
-        rows, folds, objective, stopping, metrics, n_threads, budget, alike,
-        lambda state: report_folds(callbacks, state),
+        rows, folds, objective, stopping, plan.metrics, plan.n_threads, budget, alike,
+        lambda state: report_folds(plan.callbacks, state),
     )  # fmt: skip
     selection.hold(params)
     record["tried"] = selection.tried
     return _found(selection, stopping, folds, alike, record)
 
 
-def record_of_folds(stopping: StoppingParams) -> dict[str, Any]:
-    """Return the settings of the folds for the training record."""
-    return {
-        "early_stopping": "cv",
-        "patience": stopping.patience,
-        "rounds_factor": stopping.rounds_factor,
-        "stride": stopping.stride,
-    }
-
-
-def _divided(
-    sample: Sample, n_folds: int, stratify: bool, seed: int
+def divided(
+    rows: RowsOfFolds, n_folds: int, stratify: bool, seed: int
 ) -> tuple[list[Fold], IntArray | None]:
     """Return folds, and numbers that rows of one observation share; None: each row is one."""
+    sample = rows.sample
     if sample.query is not None:
         folds = draw_folds(sample.target, n_folds, False, seed, sample.query)
         return lists_in_any_order(folds, seed), sample.query
     if sample.group is not None:
         groups = first_seen(sample.group)
         return draw_folds(sample.target, n_folds, stratify, seed, groups), groups
-    repeats = find_repeats(sample, seed, stratify)
+    repeats = rows.repeats(seed, stratify)
     if repeats is None:
         return draw_folds(sample.target, n_folds, stratify, seed), None
     if repeats.row is not None:

@@ -16,14 +16,16 @@ sorted for each fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
+from hedgerow.boosting.loop.driver import PreparedRows, ScoredPart
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
@@ -34,9 +36,9 @@ from hedgerow.boosting.row_data.statistics import (
     encode,
 )
 from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.binning.bins import BinSpec, joined_bins, sampled_rows
-from hedgerow.data.inputs import Inputs
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -66,29 +68,6 @@ Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
 """Function that weights the training and test rows of a fold."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FoldData:
-    """One fold in the form for a fit.
-
-    Attributes
-    ----------
-    train, test : Sample
-        One row for each input row; tables may be without columns.
-    encoded : Sample
-        The training rows with target statistics and copies.
-    params : BoostParams
-        With per-column settings mapped to the inputs.
-    """
-
-    train: Sample
-    test: Sample
-    encoded: Sample
-    seen: TrainingData
-    unseen: TrainingData
-    inputs: Inputs | None
-    params: BoostParams
-
-
 class FoldRows:
     """All rows, with preparations that all folds share.
 
@@ -110,6 +89,8 @@ class FoldRows:
     params : BoostParams
     """
 
+    spaces = None  # folds may grow at the same time
+
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
     ) -> None:
@@ -123,7 +104,7 @@ class FoldRows:
         self._numbers: FloatArray | None = None
         self._sums = SumsPool()
         self._kept: BinSpec | None = None
-        self._kept_folds: dict[int, tuple[Fold, Weigh | None, FoldData]] = {}
+        self._kept_folds: dict[int, tuple[Fold, Weigh | None, PreparedRows]] = {}
         if not self._statistics and params.tree_method == "hist":
             encoded = self._crossed = encode(self.sample, None, objective, params, n_threads)
             own = constraints_of_inputs(params, encoded.inputs)
@@ -142,41 +123,42 @@ class FoldRows:
         other.params = params
         return other
 
-    def whole(self) -> TrainingData | None:
+    def whole(self) -> PreparedRows | None:
         """Return all rows in the form for a fit, if it is shared by all folds."""
-        if self.matrix is None:
+        if self.matrix is None or self._crossed is None:
             return None
-        return _data(self.sample, self.matrix, self._numbers)
+        data = _data(self.sample, self.matrix, self._numbers)
+        return PreparedRows(self.sample, self.sample, data, inputs=self._crossed.inputs)
 
-    def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
+    def make(self, folds: Sequence[Fold]) -> None:
+        """Make what all folds need: nothing more."""
+
+    def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> PreparedRows:
         """Return the rows of one fold; those of small tables are kept for further calls."""
         kept = self._kept_folds.get(id(fold))
         if kept is not None and kept[0] is fold and kept[1] is weigh:
-            data = kept[2]
-        else:
-            data = self._make_fold(fold, weigh, n_threads)
-            if data.seen.matrix.n_rows * data.seen.matrix.n_features < _KEPT_CELLS:
-                self._kept_folds[id(fold)] = (fold, weigh, data)
-        return replace(data, params=constraints_of_inputs(self.params, data.inputs))
+            return kept[2]
+        found = self._make_fold(fold, weigh, n_threads)
+        if found.seen.matrix.n_rows * found.seen.matrix.n_features < _KEPT_CELLS:
+            self._kept_folds[id(fold)] = (fold, weigh, found)
+        return found
 
-    def _make_fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> FoldData:
-        train = _weighted(self._part(fold.train), fold.train_weight)
-        test = _weighted(self._part(fold.test), fold.test_weight)
-        if weigh is not None:
-            train, test = weigh(train, test)
-        train = replace(train, weight=_unless_all_one(train.weight))
-        test = replace(test, weight=_unless_all_one(test.weight))
+    def _make_fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> PreparedRows:
+        sample = self.sample
+        if self.matrix is not None:  # which has the values
+            table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
+            sample = replace(sample, table=table)
+        train, test = weighted_parts(sample, fold, weigh)
+        parts = (ScoredPart(ONLY, test, columns=slice(0, test.n_rows)),)
         if self.matrix is not None:
             assert self._crossed is not None
-            inputs = self._crossed.inputs
-            own = constraints_of_inputs(self.params, inputs)
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
             seen = replace(seen, sums=self._sums)
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
             if self.matrix.n_lost > 0:  # conflicts in bundles lost some values
                 rows = self._crossed.train.table.take(fold.test)
             unseen = _data(test, rows, self._take_numbers(fold.test))
-            return FoldData(train, test, train, seen, unseen, inputs, own)
+            return PreparedRows(train, train, seen, (unseen,), parts, self._crossed.inputs)
         encoded = encode(train, test, self._objective, self.params, n_threads)
         params = constraints_of_inputs(self.params, encoded.inputs)
         spec = None
@@ -184,22 +166,15 @@ class FoldRows:
             spec = _with_statistics(self._kept, encoded, params, n_threads)
         seen, others, _ = prepare_rows(encoded, params, n_threads, spec)
         assert others is not None
-        return FoldData(train, test, encoded.train, seen, others, encoded.inputs, params)
+        return PreparedRows(train, encoded.train, seen, (others,), parts, encoded.inputs)
 
-    def take(self, rows: IntArray) -> Sample:
-        """Return some of the rows, with their values."""
-        return self.sample.take(rows)
+    def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
+        """Decide whether rows with the same values are copies or observations."""
+        return find_repeats(self.sample, seed, is_classes)
 
     def _take_numbers(self, rows: IntArray) -> FloatArray | None:
         # Fortran order, for which the kernels are compiled; indexing in brackets would change it.
         return None if self._numbers is None else np.take(self._numbers.T, rows, axis=1).T
-
-    def _part(self, rows: IntArray) -> Sample:
-        """Return some of the rows, without values if the matrix has them."""
-        if self.matrix is None:
-            return self.sample.take(rows)
-        bare = Table(np.empty((self.sample.n_rows, 0)), self.sample.table.schema)
-        return replace(self.sample, table=bare).take(rows)
 
 
 def form_of(params: BoostParams) -> list[Any]:
@@ -207,12 +182,23 @@ def form_of(params: BoostParams) -> list[Any]:
     return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
 
 
-def _weighted(sample: Sample, weight: FloatArray | None) -> Sample:
-    return sample if weight is None else replace(sample, weight=weight)
+def weighted_parts(sample: Sample, fold: Fold, weigh: Weigh | None = None) -> tuple[Sample, Sample]:
+    """Return the training rows and the test rows of a fold, with their weights."""
+    train, test = (
+        part if weight is None else replace(part, weight=weight)
+        for part, weight in (
+            (sample.take(fold.train), fold.train_weight),
+            (sample.take(fold.test), fold.test_weight),
+        )
+    )
+    if weigh is not None:
+        train, test = weigh(train, test)
+    return _unless_all_one(train), _unless_all_one(test)
 
 
-def _unless_all_one(weight: AnyArray | None) -> AnyArray | None:
-    return None if weight is None or bool((weight == 1.0).all()) else weight
+def _unless_all_one(part: Sample) -> Sample:
+    ones = part.weight is not None and bool((part.weight == 1.0).all())
+    return replace(part, weight=None) if ones else part
 
 
 def _data(

@@ -13,7 +13,7 @@ from hedgerow.errors import printable
 
 if TYPE_CHECKING:
     from hedgerow.cli.engine import SavedModel
-    from hedgerow.data.sources import Part
+    from hedgerow.data.sources.base import Part
 
 _USUAL = {
     "two classes": ["accuracy", "loss", "auc"],
@@ -115,7 +115,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
     from hedgerow.cli.reading.way import choose_way
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
 
     model = engine.open_model(options.model)
     booster = model.booster
@@ -176,7 +176,7 @@ def _report(options: argparse.Namespace) -> None:
     from hedgerow.atomic import write_atomically
     from hedgerow.cli import engine
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
     from hedgerow.report import find, model_page
 
     model = engine.open_model(options.model)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hedgerow.cli import engine
     from hedgerow.cli.reading.tables import NamedColumns
     from hedgerow.cli.reading.way import Way
-    from hedgerow.data.sources import Roles, Source
+    from hedgerow.data.sources.base import Roles
+    from hedgerow.data.sources.opening import Source
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -141,8 +142,8 @@ def _train(options: argparse.Namespace) -> None:
     from hedgerow.boosting.row_data.row_values import given_values
     from hedgerow.cli import engine
     from hedgerow.cli.reading.way import choose_way
-    from hedgerow.data.sources import open_files
     from hedgerow.data.sources.base import header_hint, make_roles
+    from hedgerow.data.sources.opening import open_files
     from hedgerow.data.sources.paths import find_files
 
     if find_files(options.data)[0].format == "libsvm":
@@ -268,7 +269,7 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
     """Return the validation rows, with the columns and types of the training rows."""
     from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
 
     parts = open_parts([options.valid], types_known=True)
     if options.target is None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import PlainOrEncoded, Ticks
-from hedgerow.data.reading.columns import plain_numbers, with_missing
+from hedgerow.data.categories.columns import text_column
+from hedgerow.data.reading.columns import ReadColumn, plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, brief
 
@@ -107,20 +107,21 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
     return {name: _objects([row[name] for row in rows]) for name in names}
 
 
-def read_column(column: AnyArray, name: str) -> PlainOrEncoded:
+def read_column(column: AnyArray, name: str) -> ReadColumn:
     """Read a one-dimensional array of any type."""
-    if column.dtype.kind in "UT":
-        column = column.astype(object)
-    if column.dtype == object:
-        return read_objects(column, name)
+    kind, size, type_name = column.dtype.kind, column.dtype.itemsize, str(column.dtype)
+    if kind in "UTO":
+        found = read_objects(column.astype(object, copy=False), name)
+        if kind != "O" and not found.is_text:  # no values, which does not show that it is text
+            found = text_column([], np.full(len(column), -1))
+        found.type_name = type_name
+        return found
     values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
     if isinstance(column, np.ma.MaskedArray):
         values = with_missing(values, np.ma.getmaskarray(column))
-    return typed_ticks(values, column.dtype)
-
-
-def typed_ticks(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray | Ticks:
-    """Return plain values as dates or durations if they had such a type of NumPy."""
-    if dtype.kind not in "Mm":
-        return values
-    return Ticks(values, "dates" if dtype.kind == "M" else "durations")
+    if kind in "Mm":
+        return ReadColumn(
+            values, None, "dates" if kind == "M" else "durations", type_name=type_name
+        )
+    is_small = kind == "b" or (kind in "iu" and size < 8)
+    return ReadColumn(values, is_small=is_small, type_name=type_name)

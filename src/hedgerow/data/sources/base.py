@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from hedgerow.argument_types import listed
 from hedgerow.data.categories.columns import CategoricalFeatures
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 
 

@@ -17,12 +17,12 @@ affect levels and cuts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, read_only
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import integer_mass_at
 from hedgerow.data.binning.cut_sample import (
     SAMPLE_ROWS,
@@ -37,26 +37,36 @@ from hedgerow.data.binning.cut_sample import (
 )
 from hedgerow.data.binning.few_values import ColumnValues, EntryValues
 from hedgerow.data.categories.columns import (
-    Encoded,
     chosen_columns,
     code_column,
     nearly_numbers,
-    plain_of,
     warn_of_categories,
 )
 from hedgerow.data.categories.levels import MISSING_CODE, MOST_LEVELS
 from hedgerow.data.external.memory import give_back_memory, shown_bytes
-from hedgerow.data.reading.columns import plain_numbers, text_message
+from hedgerow.data.reading.columns import (
+    ReadColumn,
+    floats_of_column,
+    plain_numbers,
+    stack,
+    stack_one,
+    text_message,
+)
 from hedgerow.data.reading.table import Table, check_names
-from hedgerow.data.schema import Column, Schema, unnamed_schema
+from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
-from hedgerow.data.sources.columns import ReadColumn, floats_of
 from hedgerow.data.sources.facts import ColumnFacts
 from hedgerow.data.sources.level_counts import LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
-from hedgerow.data.sources.stacking import Stacked, stack_one
-from hedgerow.data.sparse import AnyTable, SparseTable, check_width, mark_zeros, read_any
+from hedgerow.data.sparse import (
+    AnyTable,
+    SparseTable,
+    check_width,
+    entries_of,
+    mark_zeros,
+    read_any,
+)
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.kernels.tables.sparse import Entries
 
@@ -97,10 +107,8 @@ class Survey:
 
     Parameters
     ----------
-    requested : ReadRequest
     seed : int
         Seed of the fit.
-    memory_limit : int
     largest_weight : float, optional
         Largest weight of all training rows; None if all weights are 1.
     """
@@ -222,14 +230,11 @@ class Survey:
         facts.add(column, where)
         if len(facts.sorts) > n_sorts:
             facts.check(label, chosen)
-        by_value = isinstance(column.values, Encoded) if chosen is None else chosen
+        by_value = column.is_category if chosen is None else chosen
         if by_value:
-            return self.levels[j].add(column.values, mass), True
-        plain = plain_of(
-            column.values,
-            text_message(label, column.type_name, named=self.requested.categorical is not None),
-        )
-        return plain, False
+            return self.levels[j].add(column, mass), True
+        is_named = self.requested.categorical is not None
+        return column.plain(text_message(label, column.type_name, named=is_named)), False
 
     def _numbers_of(
         self, j: int, column: ReadColumn, part: AnyArray, is_coded: bool
@@ -253,11 +258,11 @@ class Survey:
             table = table.copy()
             table.sum_duplicates()
         small = table.data.dtype.kind in "iub" and table.data.dtype.itemsize < 8
-        exact = "any" if small else "wide" if table.data.dtype.kind in "iu" else "float"
         if len(table.data):
-            values = table.data.astype(np.int64) if exact == "wide" else table.data
+            wide = table.data.dtype.kind in "iu" and not small
+            values = table.data.astype(np.int64) if wide else table.data
             name = str(table.data.dtype)
-            self.facts[0].add(ReadColumn(values, "numbers", exact, False, name), where)  # type: ignore[arg-type]
+            self.facts[0].add(ReadColumn(values, is_small=small, type_name=name), where)
         check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         n_rows, n_columns = table.shape
@@ -334,7 +339,7 @@ class Survey:
             "named": self.named,
             "types_known": self.types_known,
             "sparse": self.is_sparse,
-            "facts": [facts.to_json() for facts in self.facts],
+            "facts": [asdict(facts) for facts in self.facts],
             "levels": [levels.values() for levels in self.levels],
             "few": [None if parts is None else len(parts) for parts in few],
             "pairs": [is_full, len(pairs)],
@@ -354,7 +359,7 @@ class Survey:
             return survey
         survey.begin(value["names"], value["named"], value["types_known"], value["sparse"])
         survey.names = tuple(value["names"])
-        survey.facts = [ColumnFacts.from_json(record) for record in value["facts"]]
+        survey.facts = [ColumnFacts(**record) for record in value["facts"]]
         queue = iter(arrays)
         for levels, values in zip(survey.levels, value["levels"], strict=True):
             levels.merge(values, next(queue))
@@ -392,18 +397,18 @@ class Survey:
         mass = float_masses(np.concatenate([block.mass for block in blocks]))
         if self.is_sparse:
             return self._finish_sparse(blocks, mass, n_rows)
-        found, stacked = [], Stacked(len(self._labels()))
+        found: list[Column] = []
+        columns: list[AnyArray] = []
         level_mass: dict[int, FloatArray] = {}
         for j, name in enumerate(self._labels()):
             column, values = self._finish_column(j, name, blocks, most_levels, level_mass)
             found.append(column)
-            stacked.add(values, column.kind)
-            del values
+            columns.append(values)
             if j % _COLUMNS_TO_TRIM == 0:
                 give_back_memory()  # the small arrays of blocks leave holes
-        schema = self._schema(found)
+        schema = new_schema(found, self.named, self.requested.unknown)
         zero_missing = self.requested.zero_missing
-        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), zero_missing)
+        table = mark_zeros(Table(stack(columns, schema.kinds), schema), zero_missing)
         few = {}
         for j, held in enumerate(self.values):
             each = held.finish(found[j].kind, table.values.dtype, zero_missing)
@@ -411,16 +416,6 @@ class Survey:
                 few[j] = each
         sample = CutSample(table, None, mass, few, level_mass)
         return Found(table.schema, sample, n_rows, self.types_known)
-
-    def _schema(self, found: Sequence[Column]) -> Schema:
-        """Return the schema that :func:`hedgerow.data.read_table` would make."""
-        kinds = [column.kind for column in found]
-        if "category" in kinds:
-            return Schema(tuple(found), self.named, self.requested.unknown)
-        schema = Schema(tuple(found), named=self.named)
-        if not self.named and len(set(kinds)) == 1 and not schema.has_temporal:
-            return unnamed_schema(len(found), kinds[0])
-        return schema
 
     def _finish_column(
         self,
@@ -439,7 +434,7 @@ class Survey:
             # Without values, numbers of levels cannot be told from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
             if self.types_known and kind == "float":
-                plain = [floats_of(part) for part in plain]
+                plain = [floats_of_column(part, "int") for part in plain]
             return Column(name, kind, temporal=temporal), stack_one(plain, kind)
         if self._is_chosen(j) is None:
             self._warn_of_odd_text(j, name)
@@ -486,7 +481,4 @@ def _entries_of(table: Any) -> Entries:
         value = value.astype(np.int64, copy=False)
     else:
         value = plain_numbers(value[:, None], ("X",))[:, 0]
-    floats = value.dtype.kind == "f"
-    lowest = value.dtype.type(-np.inf) if floats else np.int64(MISSING_KEY + 1)
-    start, column = table.indptr.astype(np.int64), table.indices.astype(np.int32)
-    return Entries(read_only(start), read_only(column), read_only(value), lowest)
+    return entries_of(table.indptr.astype(np.int64), table.indices.astype(np.int32), value)

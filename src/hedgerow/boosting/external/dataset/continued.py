@@ -13,8 +13,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.loop.setup.strategy import resolve_strategy
+from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.loop.setup.training_matrix import of_a_kind
 from hedgerow.boosting.resume.continuing import (
     Start,
@@ -26,13 +25,10 @@ from hedgerow.boosting.resume.continuing import (
 from hedgerow.data import AnyTable, SparseTable, Table, recode
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
-from hedgerow.data.schema import Schema, check_same_names, with_more_levels
-from hedgerow.data.sources import ReadRequest
+from hedgerow.data.schema import check_same_names, with_more_levels
+from hedgerow.data.sources.base import ReadRequest
 from hedgerow.errors import AllRowsNeededError
-from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.model.forest import Forest
-from hedgerow.objectives import Objective
-from hedgerow.params import BoostParams
 
 
 def as_in_model(table: AnyTable, start: Start, requested: ReadRequest) -> AnyTable:
@@ -68,16 +64,6 @@ def sample_in_model(sample: CutSample, start: Start, requested: ReadRequest) -> 
     return replace(sample, table=table, level_mass=masses)
 
 
-def resolved_to_continue(
-    params: BoostParams, objective: Objective, schema: Schema, start: Start | None
-) -> BoostParams:
-    """Resolve parameters as :func:`hedgerow.boosting.loop.setup.resolved.resolved`, for a model."""
-    params = resolve_constraints(resolve(params, objective), schema, objective)
-    if start is not None:
-        params = start.with_strategy(params, objective)
-    return resolve_strategy(params, objective)
-
-
 def bins_to_continue(spec: BinSpec, plan: StorePlan) -> tuple[BinSpec, Forest | None]:
     """Return bins that keep those of the model apart, and its forest in terms of these bins."""
     start, objective = plan.start, plan.objective
@@ -85,7 +71,7 @@ def bins_to_continue(spec: BinSpec, plan: StorePlan) -> tuple[BinSpec, Forest | 
         return spec, None
     assert objective is not None
     spec = keep_bins(spec, start.model)
-    params = resolved_to_continue(plan.params, objective, spec.schema, start)
+    params = resolved(plan.params, objective, spec.schema, start)
     return spec, of_a_kind(in_bins_of(spec, start.model), params)
 
 

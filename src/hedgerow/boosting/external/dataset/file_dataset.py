@@ -29,6 +29,7 @@ from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.dataset.row_facts import RowFacts
 from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
+from hedgerow.boosting.loop.driver import NewRows
 from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.row_data.row_values import RowValues
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
@@ -39,13 +40,10 @@ from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.data.sources import (
-    BatchReader,
-    Found,
-    Survey,
-    keep_as_text,
-)
-from hedgerow.data.sparse import AnyTable
+from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.opening import keep_as_text
+from hedgerow.data.sources.survey import Found, Survey
+from hedgerow.data.sparse import AnyTable, numbers_of
 from hedgerow.errors import DataError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
 from hedgerow.params import BoostParams
@@ -329,10 +327,8 @@ class FileDataset(SourceRows):
             read_again=lambda: self._as_new(binning, plan),
         )  # fmt: skip
 
-    def _as_new(
-        self, binning: RowBinning, plan: StorePlan
-    ) -> Iterator[tuple[AnyTable, FloatArray | None]]:
+    def _as_new(self, binning: RowBinning, plan: StorePlan) -> NewRows:
         """Yield the training rows as trees see other rows, with their offsets."""
         for table, rows, _ in self.tables(binning.schema, plan):
             if rows.n_rows > 0:
-                yield binning.inputs(table, rows, None)[0], rows.offset
+                yield numbers_of(binning.inputs(table, rows, None)[0]), rows.offset

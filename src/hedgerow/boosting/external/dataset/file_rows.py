@@ -16,9 +16,10 @@ from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.row_values import Reading, RowValue
-from hedgerow.data.sources import Batch, Part, Roles, Source
-from hedgerow.data.sources.base import check_same_columns, no_column
-from hedgerow.data.sources.columns import ReadColumn, vector_of
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
+from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError

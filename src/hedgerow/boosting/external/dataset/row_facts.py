@@ -12,7 +12,7 @@ from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.row_data.row_values import FURTHER, RowValue, RowValues
 from hedgerow.comm.base import Communicator, count_rows
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hedgerow.boosting.loop.setup.strategy import resolve_strategy
 from hedgerow.data.schema import Schema
@@ -11,6 +12,9 @@ from hedgerow.growing.core.setup import limit_in_grower, newton_limit
 from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.resume.continuing import Start
 
 _CELLS_PER_THREAD = 8_000
 """Bins (rows x features) that justify one more thread if threads divide the columns."""
@@ -53,12 +57,16 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 
-def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+def resolved(
+    params: BoostParams, objective: Objective, schema: Schema, start: Start | None = None
+) -> BoostParams:
     """Resolve all parameters for the grower: no column names, no ``"auto"``.
 
-    Resolving twice changes nothing.
+    Resolving twice changes nothing.  ``start``: a model to continue.
     """
     params = resolve_constraints(resolve(params, objective), schema, objective)
+    if start is not None:
+        params = start.with_strategy(params, objective)
     return resolve_strategy(params, objective)
 
 
