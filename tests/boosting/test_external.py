@@ -61,7 +61,7 @@ def make(objective: str, n: int, seed: int, weight: bool, offset: bool) -> Sampl
     data = rows(objective, n, seed, weight=weight, offset=offset)
     dataset = InMemory(**data)
     table = dataset.table()
-    sample = dataset.sample(table, dataset.target(n), 3 if objective == "softmax" else 1)
+    sample = dataset.sample(table, dataset.targets(n).values, 3 if objective == "softmax" else 1)
     return sample.without_zero_weights()
 
 

@@ -255,7 +255,7 @@ def train_on_ranks(n_ranks: int, mode: str, settings: dict, rows: Rows, folder) 
     work = TrainWork(loss, boost_params(known), StoppingParams(), mode=mode, memory_limit=10**8)
     X, y, weight = rows.table[rows.features], rows.table.y.to_numpy(), rows.table.w.to_numpy()
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
-    parts = [Partition(X[i:j], y[i:j], weight[i:j]) for i, j in pairwise(ends)]
+    parts = [Partition(X[i:j], y[i:j], {"weight": weight[i:j]}) for i, j in pairwise(ends)]
 
     def one(ranks) -> bytes:
         own = range(ranks.rank, len(parts)) if ranks.rank == n_ranks - 1 else [ranks.rank]

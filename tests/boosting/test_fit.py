@@ -9,8 +9,9 @@ import pytest
 
 from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import (
     VALIDATION_STREAM,
@@ -35,7 +36,7 @@ OBJECTIVE = make_objective("squared_error")
 def sample(n_rows: int = 200, seed: int = 0, weight=None, signal: float = 1.0) -> Sample:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4))
-    return Sample(read_table(X), signal * X[:, 0] + rng.normal(size=n_rows), weight)
+    return Sample(read_table(X), signal * X[:, 0] + rng.normal(size=n_rows), weight=weight)
 
 
 def raw_scores(model, values):
@@ -347,7 +348,7 @@ def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
 def test_trees_learn_what_the_offset_lacks() -> None:
     rows = sample(n_rows=400)
     offset = 100.0 * rows.table.values[:, 1]
-    shifted = Sample(rows.table, rows.target + offset, None, offset[None])
+    shifted = Sample(rows.table, rows.target + offset, offset=offset[None])
     raw = raw_scores(fit(shifted, OBJECTIVE, PARAMS), rows.table.values)[0]
     with_offset = np.mean((shifted.target - offset - raw) ** 2)
     assert with_offset < 0.9 * rows.target.var()

@@ -58,7 +58,7 @@ def in_memory(
     """Return the same data from a table in memory."""
     settings = BoostParams(**params)
     table = data.table(zero_missing=settings.zero_as_missing)
-    sample = data.sample(table, data.target(table.n_rows), 1).without_zero_weights()
+    sample = data.sample(table, data.targets(table.n_rows).values, 1).without_zero_weights()
     aside = None
     if fraction is not None:
         kept, out = split_rows(sample.target, fraction, False, settings.seed)

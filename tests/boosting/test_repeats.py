@@ -24,7 +24,9 @@ PLAIN = plain_values() | {"early_stopping": False}
 
 def sample_of(x: Any, y: Any, weight: Any = None) -> Sample:
     weights = None if weight is None else np.array(weight, dtype=float)
-    return Sample(read_any(np.array(x, dtype=float)[:, None]), np.array(y, dtype=float), weights)
+    return Sample(
+        read_any(np.array(x, dtype=float)[:, None]), np.array(y, dtype=float), weight=weights
+    )
 
 
 def are_observations(*columns: Any, is_classes: bool = True) -> bool:

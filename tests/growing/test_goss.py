@@ -442,7 +442,7 @@ def test_category_columns(monkeypatch, sampling) -> None:
     off = StoppingParams(early_stopping=False)
     models = [
         fit(
-            Sample(table, y, None, None), make_objective("squared_error"), params,
+            Sample(table, y), make_objective("squared_error"), params,
             FitOptions(off, n_jobs=n),
         )
         for n in (1, 2)

@@ -13,7 +13,7 @@ import pytest
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.boosting.external.dataset import resident
-from hedgerow.boosting.external.external_sample import ExternalSample
+from hedgerow.boosting.external.external_sample import ExternalSample, beside_vectors
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Table
 from hedgerow.data.binning.matrix import BinnedMatrix
@@ -115,7 +115,7 @@ def in_chunks(
         RowVectors(sample.target, sample.weight, sample.offset),
         first_row,
         sample.offset is not None,
-        sample.query,
+        beside_vectors(sample),
         read_again=lambda: iter([(sample.table, sample.offset)]),
     )
 

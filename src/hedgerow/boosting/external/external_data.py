@@ -21,12 +21,13 @@ from hedgerow.boosting.external.external_sample import (
     ExternalSample,
     StorePlan,
     ValidRows,
+    beside_vectors,
     named_valid,
     reads_batches,
 )
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.queries import DividedQueries, groups_aside
+from hedgerow.boosting.external.queries import DividedValues, chosen_by
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.fit import fit
@@ -37,10 +38,8 @@ from hedgerow.boosting.loop.setup.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import warn_of_single_rows
+from hedgerow.boosting.row_data.queries import check_values, rows_aside
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.hold_out import HoldOut
@@ -170,18 +169,15 @@ def fit_data(
     sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:
         loss = _as_continued(data, loss, start)
-    plan, divided = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
+    plan = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
     stopping, objective = options.stopping, plan.objective
     assert objective is not None
     if params.tree_method != "hist":
         n_tested = stopping.folds[1] if plan.by_folds else 0
-        with sorted_rows(data, objective, plan, sets, divided, n_tested) as (seen, unseen):
+        with sorted_rows(data, objective, plan, sets, n_tested) as (seen, unseen):
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
-        if divided is not None:
-            train, held_out = divided.added_to(train, None if sets else validation.get(ONLY))
-            validation |= {} if held_out is None else {ONLY: held_out}
 
         choose_rounds = None
         if plan.by_folds:
@@ -225,8 +221,8 @@ def _plan_of(
     options: FitOptions,
     has_validation: bool,
     on_cluster: bool,
-) -> tuple[StorePlan, DividedQueries | None]:
-    """Survey the targets; return the plan of the rows, and the queries of a ranking."""
+) -> StorePlan:
+    """Survey the targets; return the plan of the rows."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     others, sets_aside = data.communicator, stopping.sets_rows_aside and not has_validation
     fraction = stopping.validation_fraction
@@ -238,28 +234,19 @@ def _plan_of(
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
-    check_positions(data.positions, objective, params)
-    divided, set_aside = None, None
-    if data.group is not None:
-        check_groups(
-            data.group, has_validation=has_validation, is_ranking=data.has_queries,
-            stopping=stopping, others=others,
-        )  # fmt: skip
-        if sets_aside:
-            target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-            set_aside = groups_aside(
-                data.group, target, fraction, loss.stratifies, params.seed, others
-            )
-    elif data.query is not None:
-        if not on_cluster:
-            warn_of_single_rows(data.query)
-        divided = DividedQueries.of(
-            data.query, fraction if sets_aside else None, params.seed, others, data.positions
-        )
-        set_aside = divided.set_aside
-    elif sets_aside:
-        set_aside = _rows_aside(data, loss, fraction, params.seed)
-    plan = StorePlan(
+    values = data.surveyed_values
+    set_aside: Choose | None = None
+    check_values(
+        values, None, objective, params, stopping, has_validation=has_validation, others=others
+    )
+    if sets_aside:
+        target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
+        aside = rows_aside(values, target, fraction, loss.stratifies, params.seed, others)
+        if aside is None:
+            set_aside = _rows_aside(data, loss, fraction, params.seed)
+        else:
+            set_aside = chosen_by(aside, others)
+    return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
         set_aside,
@@ -269,7 +256,6 @@ def _plan_of(
         by_folds=stopping.by_folds,
         times=data.times,
     )
-    return plan, divided
 
 
 def _rows_aside(data: FileDataset, loss: LossSpec, fraction: float, seed: int) -> Choose:
@@ -290,9 +276,12 @@ def _binned(
     """Return training rows, and validation rows by name; ``stack`` closes them."""
     train, aside = data.stored(plan)
     stack.callback(train.store.close)
-    validation = {} if aside is None else {ONLY: aside}
+    divided = DividedValues.of(data, plan.set_aside)
+    train = replace(train, values=divided.of_training.repeated(train.n_copies))
+    validation = {}
     if aside is not None:
         stack.callback(aside.store.close)
+        validation[ONLY] = replace(aside, values=divided.of_held_out)
     for name, rows in valid.items():
         validation[name] = given = _validation(rows, train, replace(plan, set_aside=None))
         stack.callback(given.store.close)
@@ -306,7 +295,7 @@ def _validation(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Ext
     if reads_batches(valid):
         valid.match_targets(plan.objective, plan.times)
         sample = valid.stored_like(trained, plan)
-        return replace(sample, query=valid.query)
+        return replace(sample, values=valid.surveyed_values)
     return _of_table(valid, trained, plan)
 
 
@@ -334,6 +323,6 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     numbers = numbers_for(plan.params, sample.table)
     vectors = RowVectors(sample.target, sample.weight, offset)
     return ExternalSample(
-        MemoryStore(matrix, numbers), vectors, 0, offset is not None, sample.query, trained.first,
-        trained.encoding,
+        MemoryStore(matrix, numbers), vectors, 0, offset is not None, beside_vectors(sample),
+        trained.first, trained.encoding,
     )  # fmt: skip

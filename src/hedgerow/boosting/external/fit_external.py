@@ -101,11 +101,11 @@ def _plan_of(
         start.check(objective, params, train.schema)
     metrics = make_metrics(options.eval_metric, objective)
     refuse_groups(metrics)
-    check_queries_given(objective, train.query is not None)
+    check_queries_given(objective, train.values.query is not None)
     if scored_as(objective) == "ranking":
         if params.oob_score or stopping.by_out_of_bag:
             raise rows_of_queries()
-        if any(rows.query is None for rows in sets.values()):
+        if any(rows.values.query is None for rows in sets.values()):
             raise without_queries(objective, "qid of the validation rows")
     n_rows = check_targets(train, objective, ranks.others, learned=True) // train.n_copies
     for sample in sets.values():

@@ -31,7 +31,7 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.folds import DRAW_BYTES
-from hedgerow.boosting.external.queries import DividedQueries
+from hedgerow.boosting.external.queries import DividedValues
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -70,7 +70,6 @@ def sorted_rows(
     objective: Objective,
     plan: StorePlan,
     valid: Mapping[str, Dataset],
-    divided: DividedQueries | None = None,
     n_folds: int = 0,
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Yield training rows and validation rows, in files, during a fit that sorts their columns."""
@@ -81,10 +80,12 @@ def sorted_rows(
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        if divided is not None:
-            train, aside = divided.added_to_samples(train, aside)
-        if n_folds > 0:
-            train = replace(train, group=data.group)
+        divided = DividedValues.of(data, plan.set_aside)
+        train = train.with_values(divided.of_training)
+        if aside is not None:
+            aside = aside.with_values(divided.of_held_out)
+        if n_folds == 0:  # groups divide rows only once
+            train = replace(train, group=None)
         yield train, stacked(given) if given else aside
 
 
@@ -137,8 +138,8 @@ class _RowFiles:
         return Sample(
             MappedTable(values, schema, space=self._space, folder=self._folder),
             target,
-            weight if len(weight) else None,
-            np.ascontiguousarray(offset.T) if len(offset) else None,
+            weight=weight if len(weight) else None,
+            offset=np.ascontiguousarray(offset.T) if len(offset) else None,
         )
 
 
@@ -222,7 +223,7 @@ def _validation(
     files = _RowFiles(space, stack)
     for table, rows, _ in valid.tables(schema, given, is_strict=True):
         files.append(table, rows)
-    return replace(files.finish(schema), query=valid.query)
+    return files.finish(schema).with_values(valid.surveyed_values)
 
 
 def _ignored(target: FloatArray) -> None:

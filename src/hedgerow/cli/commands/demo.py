@@ -219,7 +219,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         )
     source = open_files(
         [options.data],
-        make_roles(options.target, None, None, options.drop, None),
+        make_roles(options.target, options.drop),
         types_known=True,
     )
     names = list(source.roles.features_of(tables.names_of(source.parts), source.name))

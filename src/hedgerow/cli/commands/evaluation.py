@@ -158,10 +158,9 @@ def _rows_in_files(options: argparse.Namespace, booster: Any, limit: int) -> Any
     known = booster.model.schema.named and options.target is not None
     roles = make_roles(
         options.target,
-        options.weight,
-        booster.offset_columns or None,
         (),
         booster.feature_names if known else None,
+        {"weight": options.weight, "offset": booster.offset_columns or None},
     )
     return from_files(options.data, roles, memory_limit=limit, types_known=True)
 

@@ -79,4 +79,4 @@ def scores_before(
     first: Forest, table: AnyTable, target: FloatArray, offset: FloatArray | None, n_threads: int
 ) -> FloatArray:
     """Return the raw scores of rows by the model to continue, with their offsets."""
-    return start_scores(first, Sample(table, target, None, offset), n_threads)
+    return start_scores(first, Sample(table, target, offset=offset), n_threads)

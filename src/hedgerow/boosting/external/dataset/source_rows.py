@@ -99,6 +99,7 @@ class SourceRows(Dataset):
         zero_missing: bool = False,
         *,
         more_levels: bool = False,
+        reader: str = "Booster",
     ) -> Any:
         """Raise ``DataError``: rows in files are not a table in memory."""
         raise DataError(
@@ -192,7 +193,7 @@ class SourceRows(Dataset):
     @property
     def has_queries(self) -> bool:
         """Whether the rows have queries, for rankings."""
-        return self.source.roles.qid is not None
+        return "qid" in self.source.roles.of_rows
 
     @property
     def n_targets(self) -> int:
