@@ -15,7 +15,6 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
-    load,
     train,
 )
 from hedgerow.cli.main import main
@@ -26,7 +25,9 @@ from hedgerow.errors import (
     ParameterError,
     StorageError,
 )
+from hedgerow.io import model_from_bytes
 from hedgerow.model.forest import NODE_FIELDS
+from tests.helpers.features import parts_of
 
 RNG = np.random.default_rng(0)
 N = 1200
@@ -39,7 +40,6 @@ X = {
 SIGNAL = X["size"] + (X["town"] < "e") + RNG.normal(size=N)
 NUMBERS = np.column_stack([X["size"], X["age"]])
 SPARSE = csr_array(np.where(NUMBERS > 0.5, NUMBERS, 0.0))
-OFFSET = RNG.normal(size=N)
 TARGETS = {
     "squared_error": SIGNAL,
     "absolute_error": SIGNAL,
@@ -58,69 +58,12 @@ def assert_same_forest(one, other) -> None:
     assert (a.vectors is None) == (b.vectors is None)
     if a.vectors is not None:
         assert a.vectors.tobytes() == b.vectors.tobytes()
+    if a.slopes is not None:
+        assert all(x.tobytes() == y.tobytes() for x, y in zip(a.slopes, b.slopes, strict=True))
     if a.categories is not None:
         for name in ("sets", "level_bin", "level_start"):
             assert getattr(a.categories, name).tobytes() == getattr(b.categories, name).tobytes()
     assert one.model.schema == other.model.schema
-
-
-@pytest.mark.parametrize("objective", list(TARGETS))
-@pytest.mark.parametrize("sampled", [False, True])
-def test_some_rounds_and_then_more_are_all_at_once(objective, sampled) -> None:
-    params = {**BASE, "objective": objective}
-    if sampled:
-        params |= {"subsample": 0.6, "colsample_bytree": 0.7, "random_state": 3}
-    data = Dataset(X, TARGETS[objective])
-    whole = train({**params, "n_estimators": 12}, data)
-    some = train({**params, "n_estimators": 5}, data)
-    more = train({**params, "n_estimators": 7}, data, init_model=some)
-    assert_same_forest(whole, more)
-    assert more.model.training["init_rounds"] == 5
-    assert some.num_rounds == 5
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"tree_method": "exact"},
-        {"tree_method": "approx"},
-        {"sampling": "goss"},
-        {"sampling": "mvs", "subsample": 0.5},
-        {"max_bins": 7},
-    ],
-)
-def test_other_ways_of_growing(params) -> None:
-    data = Dataset(NUMBERS, SIGNAL, RNG.integers(0, 3, N), OFFSET)
-    whole = train({**BASE, **params, "n_estimators": 8}, data)
-    some = train({**BASE, **params, "n_estimators": 3}, data)
-    assert_same_forest(whole, train({**BASE, **params, "n_estimators": 5}, data, init_model=some))
-
-
-TWO = np.column_stack([SIGNAL, SIGNAL**2])
-NINE = np.digitize(SIGNAL, np.linspace(-2.0, 3.0, 8))
-SHARED = {
-    "targets": (TWO, {}),
-    "absolute error": (TWO, {"objective": "absolute_error"}),
-    "labels": (TWO > 0.5, {"objective": "logistic"}),
-    "classes": (NINE, {"objective": "softmax", "multi_strategy": "multi_output_tree"}),
-}
-
-
-@pytest.mark.parametrize("given", SHARED)
-@pytest.mark.parametrize("table", [X, NUMBERS, SPARSE], ids=["categories", "numbers", "sparse"])
-def test_trees_with_vectors_are_gone_on_from(given, table, tmp_path) -> None:
-    y, params = SHARED[given]
-    params = {**BASE, "subsample": 0.7, **params}
-    data = Dataset(table, y)
-    whole = train({**params, "n_estimators": 7}, data)
-    train({**params, "n_estimators": 3}, data).save(tmp_path / "some.hedgerow")
-    some = load(tmp_path / "some.hedgerow")
-    params |= {"multi_strategy": "auto"}
-    more = train({**params, "n_estimators": 4}, data, init_model=some)
-    assert_same_forest(whole, more)
-    assert more.num_rounds == 7
-    np.testing.assert_array_equal(more.predict(table), whole.predict(table))
-    np.testing.assert_array_equal(more.predict(table, n_rounds=3), some.predict(table))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +93,46 @@ def test_vectors_do_not_follow_trees_of_one_output() -> None:
         train({**BASE, "multi_strategy": "multi_output_tree"}, data, init_model=some)
     more = train({**BASE, "n_estimators": 2}, data, init_model=some)
     assert_same_forest(train({**alone, "n_estimators": 5}, data), more)
+
+
+WHOLE = """
+plain
+median + sample
+mape + depth-wise
+huber + small steps
+high + sample + columns of nodes
+classes + few bins
+amounts + weights
+categories + GOSS
+boosted forests
+exact + sample + weights
+approx + MVS
+lines + symmetric
+ranking
+labels
+two targets + median + sample
+two targets + lines
+two targets + sparse columns
+vectors + classes + categories
+vectors + symmetric + classes
+"""
+
+
+@pytest.mark.parametrize("feature", WHOLE.split("\n")[1:-1])
+def test_some_rounds_and_then_more_are_all_at_once(feature: str) -> None:
+    params, rows = parts_of(feature)
+    data = rows.in_memory()
+    whole = train({**params, "n_estimators": 7}, data)
+    some = Booster(model_from_bytes(train({**params, "n_estimators": 3}, data).to_bytes())[0])
+    more = train({**params, "n_estimators": 4, "multi_strategy": "auto"}, data, init_model=some)
+    assert_same_forest(whole, more)
+    assert (more.model.training["init_rounds"], some.num_rounds, more.num_rounds) == (3, 3, 7)
+    stages = list(more.staged_raw_scores(data.X))
+    np.testing.assert_array_equal(stages[2], some.raw_scores(data.X))
+    np.testing.assert_array_equal(stages[-1], whole.raw_scores(data.X))
+
+
+TWO = np.column_stack([SIGNAL, SIGNAL**2])
 
 
 def test_fifty_and_fifty(tmp_path) -> None:

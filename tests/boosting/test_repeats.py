@@ -297,14 +297,14 @@ def check_against_plain_rounds(seed: int, n_rows: int) -> None:
 sizes = st.sampled_from([60, 150, 400, 1000])
 
 
-@settings(max_examples=examples(6), deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.integers(0, 2**20), sizes)
 def test_defaults_are_not_behind_plain_rounds(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**20), sizes | st.just(2500))
 def test_defaults_are_not_behind_plain_rounds_on_many_tables(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)

@@ -292,12 +292,6 @@ def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:
     assert not same_forest(fitted(**settings, learning_rate=halving).booster_, plain.booster_)
 
 
-@pytest.mark.parametrize("settings", [{}, {"objective": "absolute_error"}, {"boosting": "dart"}])
-def test_rates_of_rows_in_batches_are_those_in_memory(settings) -> None:
-    params = {**SMALL, **settings, "learning_rate": StepDecay(0.5, 0.5, every=3)}
-    assert same_forest(train(params, batches()), train(params, Dataset(X, Y)))
-
-
 def test_several_outputs_share_the_rate_of_a_round() -> None:
     settings = {**SMALL, "objective": "softmax"}
     plain = HedgerowClassifier(**settings, learning_rate=0.2).fit(X, CLASS)

@@ -155,20 +155,6 @@ def test_other_ways_of_boosting(params) -> None:
         assert (model.oob_improvement_[:5] > 0).all()
 
 
-@pytest.mark.parametrize("boosting", ["dart", "rf"])
-def test_rescaled_trees_with_vectors(boosting) -> None:
-    """The training scores equal the model's, although new trees rescale the old ones."""
-    params = {"boosting": boosting, "n_estimators": 12, "seed": 5, "multi_strategy": ALL}
-    params |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
-    data = Dataset(X, Y)
-    model = train(params, data, data)
-    assert model.num_trees == 12
-    history = model.model.training["history"]["train"]["loss"]
-    loss = 0.5 * ((Y - model.predict(X)) ** 2).mean()
-    assert history[-1] == pytest.approx(loss, rel=1e-9)
-    assert model.to_bytes() == train({**params, "n_jobs": 3}, data, data).to_bytes()
-
-
 def test_validation_scores_are_means_over_targets() -> None:
     X_val, Y_val = make_rows(300, 9)
     names = ["rmse", "mae", "r2", "loss"]

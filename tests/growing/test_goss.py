@@ -355,43 +355,11 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
 # -- modes -------------------------------------------------------------------------------
 
 
-MODES = (
-    {},
-    {"boosting": "dart", "drop_rate": 0.3, "skip_drop": 0.2},
-    {"boosting": "rf", "learning_rate": 1.0},
-    {"leaf_estimation": "gradient"},
-    {"leaf_estimation": "line_search"},
-    {"leaf_estimation": "line_search", "boosting": "rf"},
-    {"max_delta_step": 0.2, "reg_alpha": 0.3, "grow_policy": "depthwise"},
-)
 SAMPLINGS = {
     "goss": GOSS,
     "goss, few": {**GOSS, "goss_top_rate": 0.05, "goss_other_rate": 0.05},
     "mvs": MVS,
 }
-
-
-def boosted(X, y, n_classes, n_threads=1, **params):
-    name = {0: "squared_error", 2: "logistic"}.get(n_classes, "softmax")
-    objective = make_objective(name, max(1, n_classes) if name == "softmax" else 1)
-    data = TrainingData(engine.binned(X), y)
-    chosen = {"min_samples_leaf": 3, "n_estimators": 8, "max_leaves": 6, **params}
-    with contextlib.closing(
-        engine.rounds(data, objective, BoostParams(**chosen), data, n_threads)
-    ) as states:
-        *_, last = states
-        return last
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
-def test_scores_of_the_fit_are_those_of_the_model(mode, sampling, n_classes) -> None:
-    X, y = table(400, n_classes=n_classes)
-    state = boosted(X, y, n_classes, **mode, **sampling)
-    raw = engine.Predictor(state.freeze(), ["float"] * X.shape[1]).raw_scores(X)
-    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])

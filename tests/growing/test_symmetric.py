@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import Fit
@@ -496,26 +495,6 @@ def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
 # -- the whole way ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    X, y = data(600, 5, missing=0.1)
-    model = HedgerowClassifier(grow_policy="symmetric", max_depth=3, n_estimators=10)
-    return model.fit(X, y > 0), X, y > 0
-
-
-def test_model_is_saved_explained_and_shown(fitted, tmp_path) -> None:
-    model, X, _ = fitted
-    path = tmp_path / "model.hedgerow"
-    model.booster_.save(path)
-    again = load(path)
-    assert again.predict(X, kind="raw").tobytes() == model.booster_.predict(X, kind="raw").tobytes()
-    assert "gain=" in again.to_text(tree=0)
-    assert len(again.to_frame()) == len(again.model.forest.feature)
-    assert again.to_rules(tree=0)
-    assert (model.feature_importances_ >= 0).all()
-    assert model.feature_importances_.sum() == pytest.approx(1.0)
-
-
 def test_size_is_six_levels_unless_given() -> None:
     X, y = wide_open()
     model = HedgerowRegressor(
@@ -560,22 +539,3 @@ def test_vectors_are_grown_on_request(tmp_path) -> None:
     np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
     plain = HedgerowRegressor(**few).fit(X, several)  # "auto": a tree for each target
     assert plain.booster_.model.forest.vectors is None
-
-
-def test_a_real_table(shared_data, monkeypatch) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    frame = pd.read_parquet(shared_data("california") / "data.parquet")[:6000]
-    y = frame.pop("median_house_value").to_numpy(dtype=float)
-    params = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}
-    half = np.arange(len(y)) % 2 == 0
-    one = content(frame[half], y[half], **params)
-    assert content(frame[half], y[half], n_jobs=2, **params) == one
-    model = model_from_bytes(one)[0]
-    predicted = Booster(model).predict(frame[~half])
-    assert r2_score(y[~half], predicted) > 0.8
-    forest = model.forest
-    # Of a set of categories each node has a copy, with a number of its own.
-    cuts = np.column_stack([forest.feature, np.where(forest.has_sets, 0, forest.threshold)])
-    for first, stop in pairwise(forest.tree_start):
-        inner = forest.feature[first:stop] >= 0
-        assert len(np.unique(cuts[first:stop][inner], axis=0)) <= 6
