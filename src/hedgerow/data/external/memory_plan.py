@@ -36,8 +36,8 @@ MOST_JOINED_ROWS = (1 << 30) - 1
 """Most rows of a single chunk: their places are 32-bit integers."""
 
 _VECTORS, _BY_OUTPUT = 24, 24
-"""Bytes a row of the arrays of all rows: target, weight, place in the order of the rows and the next
-order; and for each output raw score, probability and offset."""
+"""Bytes a row of the arrays of all rows: target, weight, two places in the order of the rows; and
+for each output raw score, probability and offset."""
 
 _AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
 """Bytes a row of what a fit computes of all rows at once: places in another order, derivatives of a
