@@ -362,7 +362,7 @@ def test_schedules_fall_and_stay_above_zero(start, factor, length, number) -> No
         now, later = schedule(number), schedule(number + 1)
         assert 0.0 < later <= now <= start or now == later == pytest.approx(1e-4)
         assert schedule_of_record(schedule_record(schedule)) == schedule
-        assert BoostParams(learning_rate=schedule).at_round(number).learning_rate == now
+        assert BoostParams(learning_rate=schedule).rate_of_trees(number) == now
     assert CosineDecay(start, factor * start, length)(length - 1) == factor * start
 
 
