@@ -120,7 +120,6 @@ class BinSpec:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.cut_start) - 1
 
     @property
@@ -145,7 +144,6 @@ class BinSpec:
 
     @once
     def is_category(self) -> BoolArray:
-        """Mask of the category features."""
         return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 
     @once

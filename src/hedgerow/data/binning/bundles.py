@@ -112,7 +112,6 @@ class Layout:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the matrix."""
         return len(self.n_cells)
 
     @property

@@ -83,7 +83,6 @@ class BinnedMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return self.spec.n_features
 
     @property
@@ -98,7 +97,6 @@ class BinnedMatrix:
 
     @property
     def n_tiles(self) -> int:
-        """Number of tiles in ``by_row``."""
         return int(self.by_row.shape[0])
 
     @property

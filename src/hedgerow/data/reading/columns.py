@@ -90,7 +90,6 @@ class ReadColumn:
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are text."""
         return not isinstance(self.values, np.ndarray)
 
     @property
