@@ -295,7 +295,7 @@ class PartitionPart:
             name = getattr(self._roles, role)
             if name is not None:
                 values = np.asarray(one_axis(getattr(self._partition, part), role))
-                aside[name] = ReadColumn(values, sort=None, type_name=str(values.dtype))
+                aside[name] = ReadColumn(values, sort=None, dtype=values.dtype)
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return

@@ -74,8 +74,8 @@ class ReadColumn:
         and integers of up to 32 bits.
     is_category : bool, default=False
         Whether the type is one of categories: text, or a dictionary.
-    type_name : str
-        Name of the type in the table, for messages.
+    dtype : object
+        Type in the table, for messages.
     """
 
     values: AnyArray | Texts
@@ -83,7 +83,7 @@ class ReadColumn:
     sort: Sort | None = "numbers"
     is_small: bool = False
     is_category: bool = False
-    type_name: str = ""
+    dtype: object = ""
 
     def __len__(self) -> int:
         return len(self.values if self.codes is None else self.codes)
@@ -96,7 +96,7 @@ class ReadColumn:
     def temporal(self) -> Temporal | None:
         """What the values are, if they are microseconds."""
         sort = self.sort
-        return None if sort is None or sort == "numbers" or sort == "text" else sort
+        return None if sort == "numbers" or sort == "text" else sort
 
     def spread(self, codes: IntArray) -> IntArray:
         """Return the code of each row from the codes of the values."""

@@ -58,7 +58,7 @@ class ColumnFacts:
         n_missing = int(np.count_nonzero(missing))
         self.has_missing |= n_missing > 0
         filled = n_missing < len(missing)
-        at = (where, column.type_name)
+        at = (where, str(column.dtype))
         sort: str | None = column.sort
         if column.is_category and sort not in (None, "text"):
             sort = _CATEGORIES + sort

@@ -130,7 +130,7 @@ class _Surveyed:
             self.facts.check(self.label, self.chosen)
         if column.is_category if self.chosen is None else self.chosen:
             return self.levels.add(column, mass), True
-        return column.plain(text_message(self.label, column.type_name, named=is_named)), False
+        return column.plain(text_message(self.label, column.dtype, named=is_named)), False
 
     def numbers_of(self, column: ReadColumn, part: AnyArray, is_coded: bool) -> AnyArray | None:
         """Return the part of a column of numbers; None for categories, which are no content.
@@ -271,8 +271,7 @@ class Survey:
         if len(table.data):
             wide = table.data.dtype.kind in "iu" and not small
             values = table.data.astype(np.int64) if wide else table.data
-            name = str(table.data.dtype)
-            self.entry_facts.add(ReadColumn(values, is_small=small, type_name=name), where)
+            self.entry_facts.add(ReadColumn(values, is_small=small, dtype=table.data.dtype), where)
         check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         n_rows, n_columns = table.shape
