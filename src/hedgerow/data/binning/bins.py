@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray, missing_of
+from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import (
     MOST_CATEGORY_BINS,
     SAMPLE_ROWS,
@@ -50,6 +50,7 @@ from hedgerow.data.binning.forced_bins import (
     sort_column,
 )
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
+from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable

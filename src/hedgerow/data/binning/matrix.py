@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, aligned_empty, aligned_zeros, lowest_of
+from hedgerow.arrays import BinArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.missing import lowest_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError

@@ -14,7 +14,8 @@ from typing import get_args
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, is_missing
+from hedgerow.arrays import AnyArray
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
