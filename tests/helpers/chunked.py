@@ -16,7 +16,7 @@ from hedgerow.boosting.loop.sample import Positions, Sample, with_own_levels
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.comm.base import Alone
-from hedgerow.data import Table, bin_table, fit_bins
+from hedgerow.data import Table, bin_table, fit_bins, numbers_of
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
@@ -136,7 +136,7 @@ class TableData(FileDataset):
             raw = scores_before(first, sample.table, sample.target, given, 1)
             sample = replace(sample, offset=raw)
         found = in_chunks(matrix, sample, self.size)
-        return replace(found, first=first, read_again=lambda: iter([(sample.table, given)]))
+        return replace(found, first=first, read_again=lambda: iter([(numbers_of(sample.table), given)]))
 
 
 def in_chunks(
