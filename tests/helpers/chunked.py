@@ -105,10 +105,9 @@ class TableData(FileDataset):
 
     def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
         train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
-        if plan.set_aside is not None:
-            chosen = np.concatenate(list(self._chosen(plan, train.target)))
-            aside = train.take(np.flatnonzero(chosen))
-            train = train.take(np.flatnonzero(~chosen))
+        if plan.aside is not None:
+            aside = train.take(np.flatnonzero(plan.aside))
+            train = train.take(np.flatnonzero(~plan.aside))
         if plan.start is None:
             train, aside = with_own_levels(train, aside, lenient=True)
         else:
@@ -125,10 +124,6 @@ class TableData(FileDataset):
             None if aside is None else self.chunked(aside, spec, False, first),
         )
 
-    def _chosen(self, plan: StorePlan, target: np.ndarray) -> Iterator[np.ndarray]:
-        for start in range(0, len(target), self.size):
-            yield plan.set_aside(start, target[start : start + self.size])
-
     def chunked(self, sample: Sample, spec, columns: bool, first=None) -> ExternalSample:
         matrix = bin_table(sample.table, spec, columns=columns)
         given = sample.offset
@@ -136,7 +131,9 @@ class TableData(FileDataset):
             raw = scores_before(first, sample.table, sample.target, given, 1)
             sample = replace(sample, offset=raw)
         found = in_chunks(matrix, sample, self.size)
-        return replace(found, first=first, read_again=lambda: iter([(numbers_of(sample.table), given)]))
+        return replace(
+            found, first=first, read_again=lambda: iter([(numbers_of(sample.table), given)])
+        )
 
 
 def in_chunks(

@@ -17,7 +17,6 @@ from hedgerow.boosting.external.dataset.continued import scores_before
 from hedgerow.boosting.external.dataset.encoded import EncodedRows
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import (
-    Choose,
     ExternalSample,
     StorePlan,
     ValidRows,
@@ -26,7 +25,6 @@ from hedgerow.boosting.external.external_sample import (
 )
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.queries import DividedQueries, groups_aside
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.fit import fit
@@ -40,10 +38,10 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
 from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import warn_of_single_rows
+from hedgerow.boosting.row_data.queries import held_out, warn_of_single_rows
+from hedgerow.boosting.row_data.statistics import repeated_queries
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
-from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
@@ -171,19 +169,24 @@ def fit_data(
     sets = {name: _for_one_use(rows) for name, rows in named_valid(valid).items()}
     if start is not None:
         loss = _as_continued(data, loss, start)
-    plan, divided = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
+    plan = _plan_of(data, loss, params, options, bool(sets), ranks is not None)
     stopping, objective = options.stopping, plan.objective
     assert objective is not None
     if params.tree_method != "hist":
         n_tested = stopping.folds[1] if plan.by_folds else 0
-        with sorted_rows(data, objective, plan, sets, divided, n_tested) as (seen, unseen):
+        with sorted_rows(data, objective, plan, sets, n_tested) as (seen, unseen):
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
-        if divided is not None:
-            train, held_out = divided.added_to(train, None if sets else validation.get(ONLY))
-            validation |= {} if held_out is None else {ONLY: held_out}
-
+        query, position, of_aside = data.ranking_of(plan.aside)
+        if query is not None:
+            n_copies = train.n_copies
+            query, position = (
+                repeated_queries(query, n_copies), position and position.repeated(n_copies),
+            )  # fmt: skip
+            train = replace(train, query=query, position=position)
+        if of_aside is not None:
+            validation[ONLY] = replace(validation[ONLY], query=of_aside)
         choose_rounds = None
         if plan.by_folds:
             choose_rounds = partial(choose_rounds_in_chunks, train, data, plan)
@@ -226,11 +229,10 @@ def _plan_of(
     options: FitOptions,
     has_validation: bool,
     on_cluster: bool,
-) -> tuple[StorePlan, DividedQueries | None]:
-    """Survey the targets; return the plan of the rows, and the queries of a ranking."""
+) -> StorePlan:
+    """Survey the targets; return the plan of the rows."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     others, sets_aside = data.communicator, stopping.sets_rows_aside and not has_validation
-    fraction = stopping.validation_fraction
     data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, sets_aside)
@@ -240,46 +242,30 @@ def _plan_of(
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
     check_positions(data.positions, objective, params)
-    divided, set_aside = None, None
     if data.group is not None:
         check_groups(
             data.group, has_validation=has_validation, is_ranking=data.has_queries,
             stopping=stopping, others=others,
         )  # fmt: skip
-        if sets_aside:
-            target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-            set_aside = groups_aside(
-                data.group, target, fraction, loss.stratifies, params.seed, others
-            )
-    elif data.query is not None:
-        if not on_cluster:
-            warn_of_single_rows(data.query)
-        divided = DividedQueries.of(
-            data.query, fraction if sets_aside else None, params.seed, others, data.positions
-        )
-        set_aside = divided.set_aside
-    elif sets_aside:
-        set_aside = _rows_aside(data, loss, fraction, params.seed)
-    plan = StorePlan(
+    elif data.query is not None and not on_cluster:
+        warn_of_single_rows(data.query)
+    aside = None
+    if sets_aside:
+        target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
+        aside = held_out(
+            target, data.query, data.group, stopping.validation_fraction, loss.stratifies,
+            params.seed, others,
+        )  # fmt: skip
+    return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
-        set_aside,
+        aside,
         n_threads=n_threads,
         objective=objective,
         start=options.start,
         by_folds=stopping.by_folds,
         times=data.times,
     )
-    return plan, divided
-
-
-def _rows_aside(data: FileDataset, loss: LossSpec, fraction: float, seed: int) -> Choose:
-    """Return a function that chooses the rows to hold out."""
-    before, _ = count_rows(data.n_counted, data.communicator)
-    hold_out = HoldOut(fraction, loss.stratifies, seed, before)
-    for target in data.surveyed_targets():
-        hold_out.add(target)
-    return hold_out.finish(data.communicator)
 
 
 def _binned(
@@ -295,7 +281,7 @@ def _binned(
     if aside is not None:
         stack.callback(aside.store.close)
     for name, rows in valid.items():
-        validation[name] = given = _validation(rows, train, replace(plan, set_aside=None))
+        validation[name] = given = _validation(rows, train, replace(plan, aside=None))
         stack.callback(given.store.close)
         if train.first is None:
             check_both_offset(train.has_offset, given.has_offset)

@@ -31,7 +31,6 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.folds import DRAW_BYTES
-from hedgerow.boosting.external.queries import DividedQueries
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -70,7 +69,6 @@ def sorted_rows(
     objective: Objective,
     plan: StorePlan,
     valid: Mapping[str, Dataset],
-    divided: DividedQueries | None = None,
     n_folds: int = 0,
 ) -> Iterator[tuple[Sample, Sample | None]]:
     """Yield training rows and validation rows, in files, during a fit that sorts their columns."""
@@ -81,8 +79,10 @@ def sorted_rows(
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        if divided is not None:
-            train, aside = divided.added_to_samples(train, aside)
+        query, position, of_aside = data.ranking_of(plan.aside)
+        train = replace(train, query=query, position=position)
+        if aside is not None:
+            aside = replace(aside, query=of_aside)
         if n_folds > 0:
             train = replace(train, group=data.group)
         yield train, stacked(given) if given else aside
@@ -216,7 +216,7 @@ def _validation(
         return valid.sample(seen, target, objective.n_outputs)
     valid.match_targets(objective, plan.times)
     check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
-    given = replace(plan, set_aside=None)
+    given = replace(plan, aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)
     space = stack.enter_context(closing(RowSpace(valid.cache_dir, valid.memory_limit)))
     files = _RowFiles(space, stack)

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, distinct, real_numbers
+from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.factorize import number_values
-from hedgerow.boosting.row_data.groups import check_groups, split_groups
-from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
+from hedgerow.boosting.row_data.groups import GroupKeys, check_groups, rows_of_groups_aside
+from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.base import Alone
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 from hedgerow.metrics import scored_as, task_of
@@ -194,14 +194,29 @@ def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and held-out rows: by query for rankings, else by group or row."""
-    fraction = stopping.validation_fraction
-    if train.query is None:
-        stratify = task_of(objective) != "regression" and train.target.ndim == 1
-        if train.group is not None:
-            return split_groups(train.group, train.target, fraction, stratify, seed)
-        return split_rows(train.target, fraction, stratify, seed)
-    aside = queries_aside(train.query, fraction, seed, Alone())
-    return np.flatnonzero(~aside), np.flatnonzero(aside)
+    stratify = task_of(objective) != "regression" and train.target.ndim == 1
+    chosen = held_out(
+        train.target, train.query, train.group, stopping.validation_fraction, stratify, seed
+    )
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def held_out(
+    target: FloatArray,
+    query: IntArray | None,
+    group: GroupKeys | None,
+    fraction: float,
+    stratify: bool,
+    seed: int,
+    others: Communicator | None = None,
+) -> BoolArray:
+    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
+    others = others or Alone()
+    if query is not None:
+        return queries_aside(query, fraction, seed, others)
+    if group is not None:
+        return rows_of_groups_aside(group, target, fraction, stratify, seed, others)
+    return rows_aside(target, fraction, stratify, seed, others)
 
 
 def with_queries(

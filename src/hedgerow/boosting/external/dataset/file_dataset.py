@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from hedgerow.arrays import FloatArray, IntArray
+import numpy as np
+
+from hedgerow.arrays import BoolArray, FloatArray, IntArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.continued import bins_to_continue, sample_in_model
@@ -138,7 +140,7 @@ class FileDataset(SourceRows):
     def _count(self, plan: StorePlan) -> None:
         """Survey the rows, unless that has been done."""
         if self._counted is None:
-            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+            self.survey(lambda target: None, plan.params, plan.aside is not None)
 
     def _binning(self, plan: StorePlan, stack: ExitStack) -> tuple[RowBinning, int, int]:
         """Return how rows are binned, and the training rows on earlier ranks and on all ranks.
@@ -181,7 +183,7 @@ class FileDataset(SourceRows):
 
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
         """Run pass one over the training rows; also return their number on earlier ranks."""
-        if self._survey is not None and plan.set_aside is None:
+        if self._survey is not None and plan.aside is None:
             survey, first = self._survey, 0
         else:
             assert self._counted is not None
@@ -227,11 +229,11 @@ class FileDataset(SourceRows):
     ) -> Iterator[tuple[Rows, Rows]]:
         """Yield training rows and held-out rows of each batch; weights of 1 are no weights."""
         assert self._counted is not None
-        row = count_rows(self._counted.n_rows, self.communicator)[0]
+        row = 0
         for rows in self._reader.read(n_outputs=n_outputs):
             if self._counted.weights is None:
                 rows = replace(rows, weight=None)
-            chosen = plan.chosen(row, rows.target)
+            chosen = plan.held_out(row, row + rows.n_rows)
             yield rows.where(~chosen), rows.where(chosen)
             row += len(chosen)
 
@@ -279,6 +281,16 @@ class FileDataset(SourceRows):
         """Position of each row of positive weight, after the survey; None without."""
         return None if self._counted is None else self._counted.position
 
+    def ranking_of(
+        self, aside: BoolArray | None
+    ) -> tuple[IntArray | None, Positions | None, IntArray | None]:
+        """Return query and position of the training rows, and the query of held-out rows."""
+        query, position = self.query, self.positions
+        if query is None or aside is None:
+            return query, position, None
+        kept = np.flatnonzero(~aside)
+        return query[kept], position and position.take(kept), query[aside]
+
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
         names = self._reader.features()
@@ -302,7 +314,7 @@ class FileDataset(SourceRows):
                 ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs, n_vectors=plan.n_vectors)
             )
             aside = None
-            if plan.set_aside is not None:
+            if plan.aside is not None:
                 room = int(_VALIDATION_SHARE * self.memory_limit)
                 sink = ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs)
                 aside = stack.enter_context(sink)
