@@ -17,7 +17,7 @@ from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.validation.hold_out import HoldOut
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import way as cli_way
 from hedgerow.comm.threads import run_ranks
@@ -338,9 +338,9 @@ def test_ranks_with_files_of_their_own(
     ]
     given = [paths[:1], [], paths[1:]]
     settings = BoostParams()
-    hold_out = HoldOut(fraction or 0.1, False, settings.seed)
-    hold_out.add(rows["y"].to_numpy())
-    chosen = None if fraction is None else hold_out.finish()
+    chosen = None
+    if fraction is not None:
+        chosen = rows_aside(rows["y"].to_numpy(), fraction, False, settings.seed)
 
     def stored_by(n_ranks: int, parts: list[list[Path]]) -> list[Any]:
         def run(communicator: Any) -> Any:
@@ -354,7 +354,11 @@ def test_ranks_with_files_of_their_own(
                 cache_dir=[str(tmp_path)],
                 communicator=communicator,
             )
-            found = data.stored(StorePlan(settings, set_aside=chosen))
+            place = slice(None)
+            if n_ranks > 1:
+                place = (slice(300), slice(300, 300), slice(300, None))[communicator.rank]
+            own_aside = None if chosen is None else chosen[place]
+            found = data.stored(StorePlan(settings, aside=own_aside))
             try:
                 return [
                     None if sample is None else (sample.first_row, *bins_of(sample))

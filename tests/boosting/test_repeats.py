@@ -14,9 +14,12 @@ from hedgerow.boosting.automatic.recipe import plain_values
 from hedgerow.boosting.automatic.repeats import find_repeats
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation import cross_stopping
+from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_any
 from hedgerow.errors import DataError
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
 from tests.helpers.examples import examples
 
 PLAIN = plain_values() | {"early_stopping": False}
@@ -35,7 +38,9 @@ def are_observations(*columns: Any, is_classes: bool = True) -> bool:
 
 
 def divided(sample: Sample, n_folds: int = 5, is_classes: bool = True) -> list[Fold]:
-    return cross_stopping._divided(sample, n_folds, is_classes, 0)[0]
+    squares = make_objective("squared_error")
+    rows = FoldRows(sample, squares, BoostParams(), 1)
+    return cross_stopping.divided(rows, n_folds, is_classes, 0)[0]
 
 
 # -- copies or observations ----------------------------------------------------
