@@ -90,7 +90,7 @@ class LevelTree(ChunkTree):
             options=nodes.options,
             vectors=None,
             sorted_columns=None,
-            level=None,
+            level=self._level,
             gpu=None,
         )
         return number
@@ -126,7 +126,7 @@ class LevelTree(ChunkTree):
         return self.nodes.arrays.batch[self._n_divided : stop]
 
     def _search_root(self, is_searched: bool) -> None:
-        level_stages.begin_levels(self._state, self._level)
+        level_stages.begin_levels(self._state)
         self._n_divided = int(self.nodes.scalars[layout.IS_N_JOBS])
         self._search_levels()
 
@@ -137,7 +137,7 @@ class LevelTree(ChunkTree):
             self._choose()
             if self._level.choice[layout.FOUND_FEATURE] >= 0:
                 self._measure()
-            level_stages.divide_nodes(self._state, self._level, self.vectors)
+            level_stages.divide_nodes(self._state, self.vectors)
             self._n_divided = 0
             if len(self._parents()) > 0:
                 break
@@ -147,10 +147,8 @@ class LevelTree(ChunkTree):
 
     def _choose(self) -> None:
         """Find the best cut in the block of columns, then of all ranks."""
-        self._team.run(
-            level_stages.search_chunk_level, self._state, self._level, self._block, self.vectors
-        )
-        found, nodes, vectors = self._search_space.found[None], self.nodes, self.vectors
+        self._team.run(level_stages.search_chunk_level, self._state, self._block, self.vectors)
+        found, vectors = self._search_space.found[None], self.vectors
         splits = np.zeros((1, 1, *found.shape[2:]), dtype=np.int64)
         stages.best_of_threads(_BOTH, found, splits)
         best = np.concatenate((splits, np.zeros_like(splits[..., :1])), axis=-1)
@@ -160,10 +158,7 @@ class LevelTree(ChunkTree):
         best = self._exchange.splits(best)[0]
         if vectors is not None:
             vectors.trial.parent[:, 0] = best[..., -1].view(np.float64).max()
-        choose_cut(
-            nodes.settings, nodes.rules, nodes.arrays, nodes.scalars,
-            np.ascontiguousarray(best[..., :-1]), self._level, nodes.options.constraints, vectors,
-        )  # fmt: skip
+        choose_cut(self._state, np.ascontiguousarray(best[..., :-1]), vectors)
 
     def _measure(self) -> None:
         """Share the left sums of the cut in each node, measured by the rank that has its column."""
@@ -172,7 +167,7 @@ class LevelTree(ChunkTree):
         last = n_columns * (np.arange(size) + 1) // size
         owner = int(np.searchsorted(last, place, side="right"))
         if owner == self._exchange.rank:
-            level_stages.measure_kept(self._state, self._level, self.vectors)
+            level_stages.measure_kept(self._state, self.vectors)
         nodes = level.nodes[: level.counts[N_NODES]]
         table = self.nodes.table
         left = table[nodes[:, None], _LEFT_SUMS]
