@@ -14,8 +14,9 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from hedgerow.argument_types import path_text
 from hedgerow.errors import ParameterError, StorageError
@@ -40,9 +41,20 @@ def write_atomically(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, follow_links: bool = True
 ) -> None:
     """Replace the content of ``path`` by the concatenation of ``parts``."""
+    with open_atomically(path, follow_links=follow_links) as file:
+        for part in parts:
+            _write_all(file.fileno(), memoryview(part))
+
+
+@contextlib.contextmanager
+def open_atomically(
+    path: str | os.PathLike[str], *, follow_links: bool = True
+) -> Iterator[BinaryIO]:
+    """Open a new file for writing, which replaces ``path`` at the end of the block."""
     shown = path_text(path)
     try:
-        _replace(os.path.realpath(shown) if follow_links else os.path.abspath(shown), parts)
+        with _replacing(os.path.realpath(shown) if follow_links else os.path.abspath(shown)) as f:
+            yield f
     except StorageError:  # from reading the file that provides the content
         raise
     except OSError as error:
@@ -53,7 +65,8 @@ def write_atomically(
         raise
 
 
-def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
+@contextlib.contextmanager
+def _replacing(target: str) -> Iterator[BinaryIO]:
     folder, name = os.path.split(target)
     old_mode = _mode_of(target)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
@@ -63,8 +76,8 @@ def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
             if old_mode is not None and hasattr(os, "fchmod"):
                 with contextlib.suppress(PermissionError):  # file systems without modes
                     os.fchmod(file.fileno(), old_mode)
-            for part in parts:
-                _write_all(file.fileno(), memoryview(part))
+            yield file
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:

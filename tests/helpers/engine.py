@@ -20,6 +20,7 @@ from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, _bins, _tile_cells
 from hedgerow.growing.core.setup import Fit, list_columns
+from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.stages.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.kernels.histograms.histogram import (
     HistogramSums,
@@ -32,23 +33,24 @@ from hedgerow.kernels.histograms.histogram import (
 from hedgerow.kernels.histograms.pairs import SPACING
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_search import find_set
 from hedgerow.kernels.splits.category_split import (
     CATEGORY_SCRATCH,
     SCRATCH_SIZE,
     CategoryRules,
+    SetColumn,
     complete_set,
-    find_set,
 )
-from hedgerow.kernels.splits.constrained_gains import LeafBounds
+from hedgerow.kernels.splits.monotone import searched_node, split_gain
+from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
+    NodeHistogram,
     NodeSums,
     SplitRules,
     Units,
+    Within,
     complete_split,
-    limits_of,
-    search_columns,
-    split_gain,
 )
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
@@ -212,13 +214,23 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         np.array(n, np.int32).reshape(-1),
     )
     sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
-    limits, counts = limits_of(sums, unit, engine_rules), np.asarray(n_bins, np.int32)
-    best = NO_SPLIT
-    for first in range(0, len(n_bins), WIDTH):
-        features = np.minimum(np.arange(first, first + WIDTH), len(n_bins) - 1)
-        best = search_columns(wide, features * stride, features, counts, stride, limits, best)
-    best = complete_split(wide, np.int64(0), counts, stride, sums, unit, best)
-    return best, split_gain(best.score, sums, unit, engine_rules)
+    constraints = make_constraints(BoostParams(), len(n_bins), np.zeros(0), 1)
+    histogram = NodeHistogram(wide, np.int64(0), np.int64(stride), np.asarray(n_bins, np.int32))
+    found = search_histogram(histogram, 0, sums, unit, engine_rules, constraints)
+    left = NodeSums(found.g_left, found.h_left, found.n_left)
+    gain = split_gain(constraints, np.int64(0), found.score, left, sums, unit, engine_rules)
+    return found, gain
+
+
+def search_histogram(histogram, number, sums, units, rules, constraints):
+    """Return the best split of node ``number`` in its histogram, under these constraints."""
+    node = searched_node(constraints, np.int64(number), sums, units, rules)
+    best, last = NO_SPLIT, len(histogram.n_bins) - 1
+    for first in range(0, last + 1, WIDTH):
+        features = np.minimum(np.arange(first, first + WIDTH), last)
+        lanes = ColumnLanes(features, features * histogram.stride)
+        best = search_columns(histogram, lanes, node, constraints, best)
+    return complete_split(histogram, sums, units, best)
 
 
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=None):
@@ -240,14 +252,15 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0), bounds=N
     # The smallest number, so that later cells are not read.
     filled = stride if len(used) == 0 else int(used[-1]) + 1
     filled = stride if filled >= stride - 1 else filled
-    low, high = bounds or (-np.inf, np.inf)
-    score, first, last = find_set(
-        wide, 0, filled, stride, sums, Units(*units), split_rules(rules), chosen, places, -1,
-        LeafBounds(np.int64(bounds is None), low, high, 0.0, 0.0),
-    )  # fmt: skip
+    free = make_constraints(BoostParams(), 1, np.zeros(0), 1)
+    searched = searched_node(free, np.int64(0), sums, Units(*units), split_rules(rules))
+    if bounds is not None:
+        searched = searched._replace(leaves=Within(*map(float, bounds), 0.0, 0.0))
+    column = SetColumn(np.int64(0), np.int64(filled), np.int64(stride))
+    score, first, last = find_set(wide, column, chosen, places, -1, searched, None)
     if first == last:
         return -1.0, None
-    return score, complete_set(filled, stride, sums, places, (first, last))
+    return score, complete_set(column, sums.n, places, (first, last))
 
 
 # -- partition ------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from hedgerow.kernels.cart.impurity import (
     logarithm,
     x_log_x,
 )
-from hedgerow.kernels.cart.limits import Limits
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from tests.reference import naive_cart
 
@@ -114,7 +113,7 @@ def nodes(draw):
     return np.array(values), np.array(target), weight, draw(st.integers(1, 3))
 
 
-NO_LIMITS = Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
+NO_LIMITS = cart.Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
 
 
 def scan(criterion, values, target, weight, least, n_classes=0, categorical=False):
@@ -138,22 +137,17 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
     assert missing == np.isnan(values).sum()
     column = cart.Column(cells, np.int64(0), np.int64(n - missing), np.int64(missing))
     limits = cart.Least(np.int64(least), 0.0)
+    aim = cart.Aim(rows, limits, totals, np.int64(criterion), np.int64(n_classes))
     if categorical:
-        column = order_column(column, rows, limits, criterion, n_classes, scratch)
+        column = order_column(column, aim, scratch)
     best, found = -np.inf, None
     for side in range(2 if missing else 1):
         if criterion == ABSOLUTE_ERROR:
-            score, cut = cart_deviations.scan_deviations(
-                column, rows, limits, side, totals, best, y[order], scratch
-            )
+            score, cut = cart_deviations.scan_deviations(column, aim, side, best, y[order], scratch)
         elif n_classes > 2 or criterion == ENTROPY:
-            score, cut = cart.scan_counts(
-                column, rows, limits, side, totals, best, criterion, n_classes, scratch.counts
-            )
+            score, cut = cart.scan_counts(column, aim, side, best, scratch.counts)
         else:
-            score, cut = cart.scan_shares(
-                column, rows, limits, side, totals, best, criterion, NO_LIMITS
-            )
+            score, cut = cart.scan_shares(column, aim, side, best, NO_LIMITS)
         if cut >= 0:
             flags = np.zeros(n, dtype=np.uint8)
             cart.raise_flags(column, cut, side, flags)

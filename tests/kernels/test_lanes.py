@@ -77,6 +77,31 @@ def test_operators_are_those_of_numbers(at, seed) -> None:
     np.testing.assert_array_equal(out, [x + y, x - y, x * y, quotient, larger])
 
 
+@kernel
+def mixed(a, b, at, number, out):
+    x = load_turned(a, at, 0)[0]
+    f, half = to_float(x), to_float(x) * 0.5
+    kept = choose(f > number, f, number)
+    found = number - f, f / 2, kept, choose(number > 0.0, half, 0.0), to_float(3 + x)
+    for i in range(5):
+        for j in range(WIDTH):
+            out[i, j] = lane_of(found[i], j)
+    # Of numbers alone.
+    out[5, 0] = choose(number > 0.0, number, -number) + to_float(b[0])
+
+
+@given(at=places, number=st.sampled_from([-1.5, 0.0, 2.0]), seed=st.integers(0, 2**32 - 1))
+def test_a_number_stands_in_every_lane(at, number, seed) -> None:
+    a, b = np.random.default_rng(seed).integers(-3, 4, (2, 70))
+    out = np.zeros((6, WIDTH))
+    mixed(a, b, at, number, out)
+    x = a[at].astype(float)
+    half = 0.5 * x if number > 0 else 0 * x
+    expected = [number - x, x / 2, np.maximum(x, number), half, x + 3]
+    np.testing.assert_array_equal(out[:5], expected)
+    assert out[5, 0] == abs(number) + b[0]
+
+
 @intrinsic
 def convert_by_halves(typingctx, lanes):
     """Convert like ``to_float`` does on processors without an instruction for it."""

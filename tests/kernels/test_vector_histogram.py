@@ -24,8 +24,8 @@ from hedgerow.kernels.splits.vector_split import (
     FILLED_SIZE,
     LANE_ROWS,
     VectorNode,
+    fill_lanes,
     search_column,
-    start_search,
     sum_totals,
 )
 from tests.helpers.examples import examples
@@ -190,21 +190,19 @@ def test_the_best_cut_is_that_of_trying_all(
         units[:, 1] = 1.0
     size = -(-n_outputs // 8) * 8
     node = VectorNode(
+        case.sums, np.int64(0), np.int64(STRIDE), np.asarray(case.n_bins, np.int32), rules,
         np.int64(0), np.int64(len(rows)), np.zeros((n_outputs, 2), np.int64), units,
         Units(8.0, 1.0 if constant else 8.0), np.full(LANE_ROWS * size, np.nan), np.int64(size),
         np.zeros(FILLED_SIZE, np.int64), np.full((2, FILLED_SIZE * 8), np.nan),
-        np.int64(0), np.float64(0.0), np.int64(0),
+        np.float64(0.0), np.int64(0),
     )  # fmt: skip
-    sum_totals(case.sums, np.int64(0), np.int64(case.n_bins[0]), np.int64(STRIDE), node)
+    sum_totals(node, np.int64(0))
     np.testing.assert_array_equal(node.totals[:, 0], case.g[rows].sum(axis=0))
     np.testing.assert_array_equal(node.totals[:, 1], case.h[rows].sum(axis=0))
-    limits = start_search(node, rules)
+    limits = fill_lanes(node)
     scale = node.largest.g * (node.largest.g / node.largest.h)
     for feature in range(N_FEATURES):
-        n_bins = np.int64(case.n_bins[feature])
-        best = search_column(
-            case.sums, np.int64(feature), n_bins, np.int64(STRIDE), node, limits, 0.0, NO_SPLIT
-        )
+        best = search_column(node, np.int64(feature), limits, 0.0, NO_SPLIT)
         found = {cut: s for cut, s in naive_cuts(case, rows, feature, units, rules).items()
                  if s >= 0.0}  # fmt: skip
         if not found:

@@ -19,9 +19,7 @@ from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.isotonic import common_bound, order_leaves
 from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.kernels.splits.monotone import bounds_of, search_constrained
-from hedgerow.kernels.splits.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
+from hedgerow.kernels.splits.split import NodeHistogram, NodeSums, Units
 from hedgerow.kernels.tables.keys import keys_of_floats
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import CategoryTables, Forest
@@ -159,16 +157,10 @@ def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
     constraints.bounds[1] = *bounds, 0.0, 1.0
     wide = HistogramSums(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
     sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
-    engine_rules = engine.split_rules(rules)
-    limits = limits_of(sums, units, engine_rules)
-    at_node = bounds_of(constraints, 1, sums, units, engine_rules)
     counts = np.asarray(n_bins, np.int32)
-    best = NO_SPLIT
-    for first in range(0, n_features, WIDTH):
-        features = np.minimum(np.arange(first, first + WIDTH), n_features - 1)
-        lanes = (features * STRIDE, features)
-        best = search_constrained(wide, lanes, counts, STRIDE, limits, at_node, constraints, best)
-    best = complete_split(wide, np.int64(0), counts, STRIDE, sums, units, best)
+    histogram = NodeHistogram(wide, np.int64(0), np.int64(STRIDE), counts)
+    engine_rules = engine.split_rules(rules)
+    best = engine.search_histogram(histogram, 1, sums, units, engine_rules, constraints)
     return best, best.score
 
 

@@ -31,10 +31,8 @@ from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.kernels.primitives.hashing import CONTENT_STREAM, hash_range
 from hedgerow.kernels.tables.contents import (
-    hash_float_entries,
-    hash_floats,
-    hash_key_entries,
-    hash_keys,
+    hash_entries,
+    hash_values,
     mix_hashes,
 )
 from hedgerow.kernels.tables.sparse import Entries
@@ -145,12 +143,10 @@ def add_columns(
 ) -> None:
     """Add columns of a dense table to the hashes of its rows."""
     wide = np.broadcast_to(values, (2, *values.shape))
+    kinds = is_int if values.dtype == np.int64 else None
 
     def add(start: int, stop: int) -> None:
-        if values.dtype == np.int64:
-            hash_keys(wide, factors, is_int, absent, hashes, start, stop)
-        else:
-            hash_floats(wide, factors, absent, hashes, start, stop)
+        hash_values(wide, factors, kinds, absent, hashes, start, stop)
 
     run_blocks(add, len(values), n_threads, _ROWS_PER_THREAD)
 
@@ -164,12 +160,10 @@ def add_entries(
     n_threads: int = 1,
 ) -> None:
     """Add the entries of sparse rows to their hashes."""
+    kinds = is_int if entries.value.dtype == np.int64 else None
 
     def add(start: int, stop: int) -> None:
-        if entries.value.dtype == np.int64:
-            hash_key_entries(entries, factors, is_int, absent, hashes, start, stop)
-        else:
-            hash_float_entries(entries, factors, absent, hashes, start, stop)
+        hash_entries(entries, factors, kinds, absent, hashes, start, stop)
 
     run_blocks(add, len(hashes), n_threads, _ROWS_PER_THREAD)
 

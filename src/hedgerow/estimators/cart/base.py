@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,36 +12,38 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.row_data.checks import check_weight
+from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
-from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.errors import ModelFormatError, ParameterError, brief, did_you_mean
 from hedgerow.estimators.arguments import NamedArguments
-from hedgerow.estimators.cart.files import CartFiles
 from hedgerow.estimators.cart.split_table import split_table
 from hedgerow.estimators.cart.training import (
     CRITERIA,
     UNLIMITED,
-    CartParams,
     CartSample,
     pruning_states,
     train_tree,
 )
-from hedgerow.estimators.cart.views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import TreeExplanations
+from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.estimators.snapshots import of_one_fit
+from hedgerow.growing.cart.state import CartRules
 from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.views import Inspected
+from hedgerow.io.training_record import is_count
 from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.kernels.cart.search import Least
 from hedgerow.model.cart_forest import forest_of
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.model import Model
@@ -49,7 +52,10 @@ from hedgerow.plot.views import InspectionPictures
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from scipy.sparse import csr_matrix
+
+    from hedgerow.plot import Division, Labelled
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
@@ -62,9 +68,7 @@ _RANGES = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CartEstimator(
-    CartViews, CartFiles, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures
-):
+class CartEstimator(TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree = field(init=False)
@@ -113,8 +117,8 @@ class CartEstimator(
 
     # -- parameters ----------------------------------------------------------
 
-    def _params(self, table: Table, n_classes: int) -> CartParams:
-        """Validate the parameters and resolve them for a table."""
+    def _check_choices(self) -> None:
+        """Raise ``ParameterError`` for values that no table allows."""
         if not is_one_of(self.criterion, self._criteria):
             hint = did_you_mean(self.criterion, self._criteria)
             raise ParameterError(
@@ -128,23 +132,33 @@ class CartEstimator(
         for name, allowed in _RANGES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {brief(getattr(self, name))}.")
+
+    def _rules(self, table: Table, sample: CartSample, n_classes: int) -> CartRules:
+        """Validate the parameters and resolve them; ``sample`` are the rows of positive weight."""
+        self._check_choices()
         least_leaf = self._rows("min_samples_leaf", 1, table.n_rows)
         least_split = max(2, self._rows("min_samples_split", 2, table.n_rows))
-        depth = self._limit("max_depth", 1)
-        return CartParams(
-            criterion=self.criterion,
-            n_classes=n_classes,
-            max_depth=UNLIMITED if depth is None else depth,
-            max_leaf_nodes=self._limit("max_leaf_nodes", 2),
-            min_samples_split=max(least_split, 2 * least_leaf),
-            min_samples_leaf=least_leaf,
-            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
-            min_impurity_decrease=float(self.min_impurity_decrease),
-            ccp_alpha=float(self.ccp_alpha),
-            max_features=self._n_features(table.n_features),
-            seed=seed_of(self.random_state),
-            draws=self.splitter == "random",
-            sign=self._signs(table.schema, n_classes),
+        depth, most_leaves = self._limit("max_depth", 1), self._limit("max_leaf_nodes", 2)
+        weight = sample.weight
+        total = float(sample.table.n_rows) if weight is None else float(weight.sum())
+        lightest = np.float64(float(self.min_weight_fraction_leaf) * total)
+        return CartRules(
+            criterion=np.int64(CRITERIA[self.criterion]),
+            n_classes=np.int64(n_classes),
+            max_depth=np.int64(depth or UNLIMITED),
+            max_leaf_nodes=np.int64(most_leaves or UNLIMITED),
+            best_first=np.int64(most_leaves is not None),
+            min_samples_split=np.int64(max(least_split, 2 * least_leaf)),
+            min_weight_leaf=lightest,
+            min_impurity_decrease=np.float64(self.min_impurity_decrease),
+            max_features=np.int64(self._n_features(table.n_features)),
+            seed=np.uint64(seed_of(self.random_state)),
+            large=np.int64(0),
+            n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
+            n_columns=np.int64(sample.n_columns),
+            is_random=np.int64(self.splitter == "random"),
+            is_monotone=np.int64(0),
+            least=Least(np.int64(least_leaf), lightest),
         )
 
     def _signs(self, schema: Schema, n_classes: int) -> IntArray | None:
@@ -236,16 +250,17 @@ class CartEstimator(
 
     def _adopt(self, sample: CartSample, n_classes: int, **more: Any) -> Self:
         """Train a tree, and set all fitted attributes in one assignment."""
-        schema = sample.table.schema
-        params = self._params(sample.table, n_classes)
-        n_threads = resolve_threads(self.n_jobs)
-        categorical = self._categorical(schema)
-        self._check_together(sample, params, categorical)
-        tree = train_tree(sample, params, categorical, n_threads)
+        schema, kept_rows = sample.table.schema, sample.without_zero_weights()
+        rules = self._rules(sample.table, kept_rows, n_classes)
+        sign, n_threads = self._signs(schema, n_classes), resolve_threads(self.n_jobs)
+        categorical, alpha = self._categorical(schema), float(self.ccp_alpha)
+        self._check_together(sample, sign, categorical)
+        rules = rules._replace(is_monotone=np.int64(sign is not None))
+        tree = train_tree(kept_rows, rules, sign, categorical, alpha, n_threads)
         fitted: dict[str, Any] = {
             "tree_": tree,
             "n_features_in_": schema.n_features,
-            "max_features_": params.max_features,
+            "max_features_": int(rules.max_features),
             "n_outputs_": sample.n_columns,
             **more,
         }
@@ -256,10 +271,10 @@ class CartEstimator(
         return self
 
     def _check_together(
-        self, sample: CartSample, params: CartParams, categorical: AnyArray
+        self, sample: CartSample, sign: IntArray | None, categorical: AnyArray
     ) -> None:
         """Raise ``ParameterError`` for parameters that exclude each other."""
-        if params.sign is not None and (params.sign[categorical == 1] != 0).any():
+        if sign is not None and (sign[categorical == 1] != 0).any():
             raise ParameterError(
                 "monotonic_cst names a categorical column, whose categories have no order: leave "
                 "the column out of monotonic_cst."
@@ -273,7 +288,7 @@ class CartEstimator(
                 f"columns: use {usual!r}."
             )
         for name, used in (
-            ("monotonic_cst", params.sign is not None),
+            ("monotonic_cst", sign is not None),
             ("categorical_features", bool(categorical.any())),
         ):
             if used:
@@ -449,6 +464,163 @@ class CartEstimator(
         """Return the row weights, multiplied by class weights if there are any."""
         return check_weight(weight, n_rows)
 
+    # -- views ---------------------------------------------------------------
+
+    @of_one_fit
+    def to_text(self, max_depth: int | None = None) -> str:
+        """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
+
+        A leaf of a classifier shows its most frequent class and the fraction of this class.
+        """
+        from hedgerow.plot import tree_text
+
+        return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+
+    @of_one_fit
+    def to_rules(self) -> list[str]:
+        """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
+
+        ``or missing`` marks a condition that missing values meet, ``or other`` one that
+        categories without training rows meet.
+        """
+        from hedgerow.plot import tree_rules
+
+        return tree_rules(self._drawing(), schema=self.tree_.schema)
+
+    @of_one_fit
+    def to_dot(self, max_depth: int | None = None) -> str:
+        """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
+        from hedgerow.plot import tree_dot
+
+        return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+
+    @of_one_fit
+    def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
+        """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
+        from hedgerow.plot import plot_tree
+
+        return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
+
+    def _drawing(self) -> Labelled:
+        """Return the tree with texts for its leaves and its categorical splits."""
+        from hedgerow.plot import Labelled
+
+        check_is_fitted(self, "tree_")
+        tree = self.tree_
+        forest = tree.copies([tree.value.shape[1] - 1])
+        return Labelled(forest, self._leaf_words(), _divisions(tree))
+
+    def _leaf_words(self) -> list[str] | None:
+        """Return the prediction of each node as text; None for a single number."""
+        if self.n_outputs_ == 1:
+            return None
+        return [", ".join(f"{value:.5g}" for value in row) for row in self.tree_.value]
+
+    # -- files ---------------------------------------------------------------
+
+    @of_one_fit
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a file, which is safe to load (docs/trees.md).
+
+        Parameters
+        ----------
+        path : str or path-like
+            An existing file is replaced atomically.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        DataTypeError
+            If a file cannot hold a parameter (a RandomState, for example).
+        OSError
+            If the file cannot be written.  An existing file then stays intact.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from hedgerow import CARTRegressor
+        >>> model = CARTRegressor(max_depth=1).fit([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "tree.hedgerow")
+        ...     model.save(path)
+        ...     CARTRegressor.load(path).predict([[5.0]]).tolist()
+        [3.0]
+        """
+        from hedgerow.io.cart_file import save_tree
+
+        check_is_fitted(self, "tree_")
+        save_tree(self.tree_, path, self._to_record())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator written by :meth:`save`; untrusted files are safe to load.
+
+        Raises
+        ------
+        ModelFormatError
+            If the file is damaged, or does not hold an estimator of this class.
+        OSError
+            If the file cannot be read.
+        """
+        from hedgerow.io.cart_file import load_tree
+
+        tree, record = load_tree(path)
+        try:
+            return cls._from_record(tree, record)
+        except ModelFormatError as error:
+            raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+    def _to_record(self) -> dict[str, Any]:
+        params = {k: to_json(k, v) for k, v in self.get_params(deep=False).items()}
+        record = {
+            "class": type(self).__name__,
+            "params": params,
+            "max_features": int(self.max_features_),
+            "n_outputs": int(self.n_outputs_),
+        }
+        classes = vars(self).get("classes_")
+        if classes is not None:
+            listed = classes if self.n_outputs_ > 1 else [classes]
+            record["classes"] = [labels_to_record(each) for each in listed]
+        return record
+
+    @classmethod
+    def _from_record(cls, tree: CartTree, record: Mapping[str, Any]) -> Self:
+        params = params_of_record(cls, record, "tree")
+        n_outputs, max_features = record.get("n_outputs"), record.get("max_features")
+        if not (is_count(n_outputs) and is_count(max_features) and n_outputs and max_features):
+            raise ModelFormatError(
+                "the record of the estimator lacks n_outputs or max_features, which must be "
+                "positive integers."
+            )
+        found = cls(**params)
+        found.tree_, found.n_features_in_ = tree, tree.n_features
+        found.n_outputs_, found.max_features_ = n_outputs, max_features
+        if tree.schema.named:
+            found.feature_names_in_ = np.array(tree.schema.names, dtype=object)
+        found._adopt_classes(record.get("classes"))
+        return found
+
+    def _adopt_classes(self, records: Any) -> None:
+        """Set the classes from a file's record, checked against the values of the tree."""
+        n_values = self.tree_.value.shape[1]
+        if not isinstance(self, ClassifierMixin):
+            if records is not None or n_values != self.n_outputs_:
+                raise ModelFormatError("the values of the nodes do not fit the outputs.")
+            return
+        if not isinstance(records, list) or len(records) != self.n_outputs_:
+            raise ModelFormatError(
+                f"the record of the estimator must list the classes of {self.n_outputs_} outputs."
+            )
+        counts = [_count_of(record) for record in records]
+        if sum(counts) != n_values:
+            raise ModelFormatError("the values of the nodes do not fit the classes.")
+        classes = [labels_from_record(r, n) for r, n in zip(records, counts, strict=True)]
+        one = self.n_outputs_ == 1
+        self.classes_: Any = classes[0] if one else classes
+        self.n_classes_: Any = counts[0] if one else counts
+
 
 def columns_of(y: Any) -> list[AnyArray] | None:
     """Return the columns of a table of targets; None if y is a single target."""
@@ -465,3 +637,32 @@ def dense_table(table: AnyTable) -> Table:
     if not isinstance(table, SparseTable):
         return table
     return Table(table.dense(np.arange(table.n_features)), table.schema)
+
+
+def _divisions(tree: CartTree) -> dict[int, Division]:
+    """Return the categorical splits; categories without training rows go to the larger child."""
+    from hedgerow.plot import Division
+
+    nodes = np.flatnonzero(tree.is_categorical)
+    sides = {node: tree.categories(node) for node in nodes.tolist()}
+    divisions: dict[int, Division] = {}
+    for feature in distinct(tree.feature[nodes]).tolist():
+        here = nodes[tree.feature[nodes] == feature].tolist()
+        levels = distinct(np.concatenate([side for node in here for side in sides[node]]))
+        for node in here:
+            left, right = tree.children_left[node], tree.children_right[node]
+            larger_left = bool(tree.n_node_samples[left] > tree.n_node_samples[right])
+            listed, others = sides[node][0], sides[node][1]
+            goes_left = ~np.isin(levels, others) if larger_left else np.isin(levels, listed)
+            divisions[node] = Division(
+                levels.tolist(), goes_left, "left" if larger_left else "right"
+            )
+    return divisions
+
+
+def _count_of(record: Any) -> int:
+    """Return the number of labels in a record."""
+    values = record.get("values") if isinstance(record, Mapping) else None
+    if not isinstance(values, list) or not values:
+        raise ModelFormatError("the record of the classes is malformed.")
+    return len(values)

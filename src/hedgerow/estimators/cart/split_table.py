@@ -42,7 +42,10 @@ def split_table(
     outer: bool,
 ) -> SplitTable:
     """Return the columns of :meth:`hedgerow.estimators.cart.base.CartEstimator.split_table`."""
-    here = np.isin(reached, _leaves_below(tree, node))
+    below = np.arange(tree.node_count) == node
+    for at in np.flatnonzero(tree.feature >= 0):  # parents come first
+        below[[tree.children_left[at], tree.children_right[at]]] |= below[at]
+    here = below[reached]
     if sample.weight is not None:
         here &= sample.weight > 0.0
     rows = np.flatnonzero(here)
@@ -54,13 +57,9 @@ def split_table(
     impurity = float(prefixes(rows)[-1]) / total
     result: SplitTable = {name: [] for name in _COLUMNS}
 
-    def add(
-        feature: str, kind: str, cut: float, missing_left: int, side: tuple[int, float]
-    ) -> None:
-        n_left, score = side
-        values = (
-            feature, kind, cut, missing_left, n_left, len(rows) - n_left, score, impurity - score,
-        )  # fmt: skip
+    def add(*cut: Any) -> None:
+        *named, n_left, score = cut
+        values = (*named, n_left, len(rows) - n_left, score, impurity - score)
         for name, value in zip(_COLUMNS, values, strict=True):
             result[name].append(value)
 
@@ -73,11 +72,11 @@ def split_table(
                 left, right = rows[keys == key], rows[keys != key]
                 if len(right) > 0:
                     score = (prefixes(left)[-1] + prefixes(right)[-1]) / total
-                    add(column.name, "==", as_number(key), 0, (len(left), float(score)))
+                    add(column.name, "==", as_number(key), 0, len(left), float(score))
             continue
         for key, missing_left, n_left, score in _cuts(keys, rows, prefixes, column.kind, outer):
             cut = np.inf if key == ABOVE_ALL else -np.inf if key == MISSING_KEY else as_number(key)
-            add(column.name, "<=", cut, missing_left, (n_left, score / total))
+            add(column.name, "<=", cut, missing_left, n_left, score / total)
     return result
 
 
@@ -154,14 +153,3 @@ def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatA
     if criterion == POISSON:
         return of_deviances
     return of_squares if criterion == SQUARED_ERROR else of_deviations
-
-
-def _leaves_below(tree: CartTree, node: int) -> IntArray:
-    leaves, todo = [], [node]
-    while todo:
-        at = todo.pop()
-        if tree.feature[at] < 0:
-            leaves.append(at)
-        else:
-            todo += (int(tree.children_left[at]), int(tree.children_right[at]))
-    return np.array(leaves, dtype=np.int64)

@@ -35,30 +35,6 @@ UNLIMITED = 2**31
 """Value of ``max_depth`` and ``max_leaf_nodes`` that means no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class CartParams:
-    """Parameters of a tree, validated and resolved.
-
-    ``min_samples_split`` and ``min_samples_leaf`` are numbers of rows, ``max_features`` is a
-    number of features, and ``n_classes`` is 0 in regression.  ``draws``: whether thresholds
-    are drawn at random.  ``sign``: 1 and -1 for monotone features, 0 for others.
-    """
-
-    criterion: str
-    n_classes: int
-    max_depth: int
-    max_leaf_nodes: int | None
-    min_samples_split: int
-    min_samples_leaf: int
-    min_weight_fraction_leaf: float
-    min_impurity_decrease: float
-    ccp_alpha: float
-    max_features: int
-    seed: int
-    draws: bool = False
-    sign: IntArray | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CartSample:
     """Rows of a fit.
@@ -85,45 +61,29 @@ class CartSample:
 
 
 def train_tree(
-    sample: CartSample, params: CartParams, categorical: AnyArray, n_threads: int
+    sample: CartSample,
+    rules: CartRules,
+    sign: IntArray | None,
+    categorical: AnyArray,
+    ccp_alpha: float,
+    n_threads: int,
 ) -> CartTree:
-    """Grow a tree and prune it."""
-    sample = sample.without_zero_weights()
-    table, weight = sample.table, sample.weight
-    mass, scale = masses(weight)
-    total = float(table.n_rows) if weight is None else float(weight.sum())
-    lightest = params.min_weight_fraction_leaf * total
-    rules = CartRules(
-        criterion=np.int64(CRITERIA[params.criterion]),
-        n_classes=np.int64(params.n_classes),
-        max_depth=np.int64(params.max_depth),
-        max_leaf_nodes=np.int64(params.max_leaf_nodes or UNLIMITED),
-        best_first=np.int64(params.max_leaf_nodes is not None),
-        min_samples_split=np.int64(params.min_samples_split),
-        min_weight_leaf=np.float64(lightest),
-        min_impurity_decrease=np.float64(params.min_impurity_decrease),
-        max_features=np.int64(params.max_features),
-        seed=np.uint64(params.seed),
-        large=np.int64(0),
-        n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
-        n_columns=np.int64(sample.n_columns),
-        is_random=np.int64(params.draws),
-        is_monotone=np.int64(params.sign is not None),
-        least=Least(np.int64(params.min_samples_leaf), np.float64(lightest * scale)),
-    )
+    """Grow a tree on rows of positive weight, and prune it."""
+    mass, scale = masses(sample.weight)
+    rules = rules._replace(least=Least(rules.least.rows, np.float64(rules.least.mass * scale)))
     none = np.empty(0)
-    is_classes = params.n_classes > 0
+    is_classes = rules.n_classes > 0
     samples = Samples(
         sample.target.astype(np.uint32) if is_classes else np.empty(0, dtype=np.uint32),
         none if is_classes else np.ascontiguousarray(sample.target.T).reshape(-1),
-        none if weight is None else weight,
+        none if sample.weight is None else sample.weight,
     )
-    data = sort_table(table, categorical, n_threads, params.sign, draws=params.draws)
+    data = sort_table(sample.table, categorical, n_threads, sign, draws=rules.is_random == 1)
     ranks = {int(j): rank_rows(data, int(j)) for j in np.flatnonzero(categorical)}
     grown = grow_tree(samples, mass, data, rules, n_threads)
-    tree = _make_tree(grown, sample, samples, data, ranks, params)
-    if params.ccp_alpha > 0.0:
-        tree = tree.pruned(pruning_states(tree, params.ccp_alpha)[2])
+    tree = _make_tree(grown, sample, samples, data, ranks, rules)
+    if ccp_alpha > 0.0:
+        tree = tree.pruned(pruning_states(tree, ccp_alpha)[2])
     return tree
 
 
@@ -163,13 +123,13 @@ def _make_tree(
     samples: Samples,
     data: SortedTable,
     ranks: dict[int, IntArray],
-    params: CartParams,
+    rules: CartRules,
 ) -> CartTree:
     start, category, category_left = _categories(grown, data, ranks)
-    if params.n_classes == 2 and params.sign is not None:  # keeps monotone values exact
+    if rules.n_classes == 2 and rules.is_monotone == 1:  # keeps monotone values exact
         value = np.stack((1.0 - grown.value, grown.value), axis=1)
-    elif params.n_classes > 0:
-        value = _class_shares(grown, samples, params.n_classes)
+    elif rules.n_classes > 0:
+        value = _class_shares(grown, samples, int(rules.n_classes))
     elif sample.target.ndim == 2:
         value = _means(grown, sample.target, samples.weight)
     else:

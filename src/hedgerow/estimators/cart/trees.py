@@ -336,9 +336,7 @@ class CARTRegressor(CheckedScores, RegressorMixin, CartEstimator):
     array([1., 5.])
     """
 
-    _criteria: ClassVar[tuple[str, ...]] = (
-        *("squared_error", "friedman_mse", "absolute_error", "poisson"),
-    )
+    _criteria: ClassVar = ("squared_error", "friedman_mse", "absolute_error", "poisson")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

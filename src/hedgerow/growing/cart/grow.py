@@ -18,6 +18,9 @@ columns    cells of all features (:mod:`hedgerow.kernels.cart.search`), sorted o
     examine:  prepare (sums, shares, features) -> search columns -> settle
               (flags, rows divided, children with their impurities) -> frontier
 
+A node owns ``rows[start : start + count]``, ids ascending.  When its split is settled these are
+divided (left rows first), so that in the end the rows of every node stand side by side.
+
 The loop is compiled.  Before it searches or divides the columns of a large node
 it returns, so that the caller may do that on several threads, and goes on where
 it was.  The result does not depend on who did it.
@@ -29,14 +32,11 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.cart.nodes import (
-    add_node,
-    commit_node,
-    is_constant,
-    is_terminal,
-    limits_of,
-    node_column,
-    prepare_node,
+from hedgerow.growing.cart.measures import (
+    measure_classes,
+    measure_several,
+    measure_targets,
+    sum_node,
 )
 from hedgerow.growing.cart.state import (
     AT_CHOSEN,
@@ -48,31 +48,48 @@ from hedgerow.growing.cart.state import (
     AT_PHASE,
     AT_SIBLING,
     NODE_COUNT,
+    NODE_DEPTH,
     NODE_EXPANDED,
+    NODE_FEATURE,
+    NODE_FIRST_RIGHT,
+    NODE_LAST_LEFT,
     NODE_LEFT,
+    NODE_MISSING_LEFT,
+    NODE_N_LEFT,
+    NODE_PURE,
     NODE_START,
     NUMBER_DECREASE,
-    CartRules,
+    NUMBER_DRAWN,
+    NUMBER_HIGH,
+    NUMBER_IMPURITY,
+    NUMBER_LOW,
+    NUMBER_VALUE,
+    NUMBER_WEIGHT,
     Columns,
-    Found,
-    Samples,
+    Growth,
     Tree,
-    Work,
 )
 from hedgerow.kernels.cart.category_order import order_column
 from hedgerow.kernels.cart.deviations import scan_deviations, score_deviations
 from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, ENTROPY
-from hedgerow.kernels.cart.limits import Limits
 from hedgerow.kernels.cart.search import (
+    Aim,
     Column,
+    Limits,
     Scratch,
     divide_cells,
+    drawn_threshold,
+    find_missing,
+    first_above,
+    raise_flags,
     rank_of,
     scan_counts,
     scan_shares,
+    scan_targets,
+    score_cut,
 )
-from hedgerow.kernels.cart.targets import drawn_threshold, first_above, scan_targets, score_cut
 from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import by_reference
 
 CART_CUT_STREAM = 14 << 40
 """Random numbers by which thresholds are drawn (:mod:`hedgerow.kernels.primitives.hashing`)."""
@@ -83,52 +100,218 @@ node at hand; make room for more nodes.  And what the compiled code is to do."""
 
 _PLANT, _CHOOSE, _DIVIDED, _EXAMINE, _SEARCHED = range(5)
 
+CART_FEATURE_STREAM = 6 << 40
+"""Random numbers that choose the features of a node (:func:`hash64`)."""
+
+_EPSILON = 2.220446049250313e-16
+
 
 @kernel(inner=True)
-def search_columns(
-    columns: Columns,
-    rules: CartRules,
-    work: Work,
-    scratch: Scratch,
-    tree: Tree,
-    node: int,
-    found: Found,
-    first: int,
-    last: int,
-) -> None:
+def node_column(columns: Columns, table: IntArray, node: int, feature: int) -> Column:
+    """Return the cells of a feature in a node."""
+    start = feature * columns.n_rows + table[node, NODE_START]
+    count = table[node, NODE_COUNT]
+    n_missing = find_missing(columns.cells, start, count)
+    return Column(columns.cells, start, count - n_missing, n_missing)
+
+
+@kernel(inner=True)
+def is_terminal(growth: Growth, node: int) -> bool:
+    """Return whether a node stays a leaf for any features."""
+    row, rules = growth.tree.table[node], growth.rules
+    return (
+        row[NODE_PURE] == 1
+        or row[NODE_DEPTH] >= rules.max_depth
+        or row[NODE_COUNT] < rules.min_samples_split
+        or row[NODE_COUNT] < 2 * rules.least.rows
+        or growth.tree.numbers[node, NUMBER_WEIGHT] < 2.0 * rules.min_weight_leaf
+    )
+
+
+@kernel(inner=True)
+def add_node(growth: Growth, start: int, count: int, depth: int, low: float, high: float) -> int:
+    """Append a leaf with a mean from ``low`` to ``high`` to the table; return its number."""
+    tree, rules, progress = growth.tree, growth.rules, growth.progress
+    node = progress[AT_NODES]
+    progress[AT_NODES] = node + 1
+    tree.table[node, :] = 0
+    tree.numbers[node, :] = 0.0
+    tree.table[node, NODE_START] = start
+    tree.table[node, NODE_COUNT] = count
+    tree.table[node, NODE_DEPTH] = depth
+    tree.table[node, NODE_FEATURE] = -1
+    tree.table[node, NODE_EXPANDED] = -1
+    tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH] = low, high
+    if rules.n_classes > 0:
+        measure_classes(growth, node)
+    elif rules.n_targets > 1:
+        measure_several(growth, node)
+    else:
+        measure_targets(growth, node)
+    return node
+
+
+@kernel(inner=True)
+def aim_of(growth: Growth) -> Aim:
+    """Return what the scans of the node at hand read and look for."""
+    rules, work = growth.rules, growth.work
+    return Aim(work.read, rules.least, work.totals, rules.criterion, rules.n_classes)
+
+
+@kernel(inner=True)
+def limits_of(growth: Growth, node: int, feature: int) -> Limits:
+    """Return the limits on the sides of a node's split, in units of the shares."""
+    # A split of another feature may have means outside of the bounds; its children's values are
+    # then put at them.
+    sign, totals, numbers = growth.columns.sign, growth.work.totals, growth.tree.numbers
+    if growth.rules.is_monotone == 0 or sign[feature] == 0:
+        return Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
+    centre, scale = totals[-2], totals[-1]
+    low = (numbers[node, NUMBER_LOW] - centre) * scale
+    high = (numbers[node, NUMBER_HIGH] - centre) * scale
+    return Limits(np.int64(1), sign[feature], low, high)
+
+
+@kernel(inner=True)
+def is_constant(columns: Columns, table: IntArray, node: int, feature: int) -> bool:
+    """Return whether a feature has one value in a node, or none."""
+    first = feature * columns.n_rows + table[node, NODE_START]
+    last = first + table[node, NODE_COUNT] - 1
+    return rank_of(columns.cells[first]) == rank_of(columns.cells[last])
+
+
+@kernel(inner=True)
+def choose_features(growth: Growth, node: int) -> int:
+    """Write the features that a node may be split by, ascending; return their number."""
+    columns, rules, table = growth.columns, growth.rules, growth.tree.table
+    n_features, chosen = columns.n_features, growth.work.chosen
+    for j in range(n_features):
+        chosen[j] = j
+    n_chosen = np.int64(0)
+    # Features are drawn until ``max_features`` have been, and one of them at least is not constant.
+    for drawn in range(n_features):
+        if drawn >= rules.max_features and n_chosen > 0:
+            break
+        if rules.max_features < n_features:
+            bits = hash64(rules.seed, CART_FEATURE_STREAM, node * n_features + drawn)
+            other = drawn + np.int64(bits % np.uint64(n_features - drawn))
+            chosen[drawn], chosen[other] = chosen[other], chosen[drawn]
+        feature = chosen[drawn]
+        if not is_constant(columns, table, node, feature):
+            at = n_chosen  # insert among those chosen before, which are ascending
+            chosen[drawn] = chosen[n_chosen]
+            while at > 0 and chosen[at - 1] > feature:
+                chosen[at] = chosen[at - 1]
+                at -= 1
+            chosen[at] = feature
+            n_chosen += 1
+    return n_chosen
+
+
+@kernel(inner=True)
+def prepare_node(growth: Growth, node: int) -> int:
+    """Get a node ready for the search; the number of features to be searched."""
+    if is_terminal(growth, node):
+        return np.int64(0)
+    n_chosen = choose_features(growth, node)
+    if n_chosen > 0:
+        sum_node(growth, node)
+    return n_chosen
+
+
+@kernel(inner=True)
+def record_cut(growth: Growth, scratch: Scratch, node: int, best: int) -> int:
+    """Write the best cut into the table and raise the flags; the number of left rows."""
+    columns, found, tree = growth.columns, growth.found, growth.tree
+    row, feature = tree.table[node], growth.work.chosen[best]
+    column = node_column(columns, tree.table, node, feature)
+    n_first, side = found.n_first[best], found.missing_left[best]
+    tree.numbers[node, NUMBER_DRAWN] = found.drawn[best]
+    row[NODE_FEATURE], row[NODE_MISSING_LEFT] = feature, side
+    row[NODE_LAST_LEFT] = row[NODE_FIRST_RIGHT] = -1
+    if columns.categorical[feature] == 1:
+        column = order_column(column, aim_of(growth), scratch)
+    else:
+        row[NODE_LAST_LEFT] = rank_of(column.cells[column.start + n_first - 1])
+        if n_first < column.n_present:
+            row[NODE_FIRST_RIGHT] = rank_of(column.cells[column.start + n_first])
+    raise_flags(column, n_first, side, growth.work.flags)
+    row[NODE_N_LEFT] = n_first + (column.n_missing if side == 1 else 0)
+    return row[NODE_N_LEFT]
+
+
+@kernel(inner=True)
+def bound_children(tree: Tree, left: int, right: int, sign: int) -> None:
+    """Bound the values below two ordered nodes by the midpoint of their means."""
+    numbers = tree.numbers
+    middle = 0.5 * numbers[left, NUMBER_VALUE] + 0.5 * numbers[right, NUMBER_VALUE]
+    lower, upper = (left, right) if sign > 0 else (right, left)
+    if sign != 0:
+        numbers[lower, NUMBER_HIGH] = numbers[upper, NUMBER_LOW] = middle
+        # Means that differ by less than rounding may be in the wrong order.
+        numbers[lower, NUMBER_VALUE] = min(numbers[lower, NUMBER_VALUE], middle)
+        numbers[upper, NUMBER_VALUE] = max(numbers[upper, NUMBER_VALUE], middle)
+
+
+@kernel(inner=True)
+def commit_node(growth: Growth, scratch: Scratch) -> bool:
+    """Take the best cut of all, make the children; whether the split is worth making."""
+    work, tree, found, progress = growth.work, growth.tree, growth.found, growth.progress
+    node, best = progress[AT_NODE], np.int64(-1)
+    for i in range(progress[AT_CHOSEN]):
+        if found.n_first[i] >= 0 and (best < 0 or found.score[i] > found.score[best]):
+            best = i
+    if best < 0:
+        return False
+    n_left = record_cut(growth, scratch, node, best)
+    start, count = tree.table[node, NODE_START], tree.table[node, NODE_COUNT]
+    divide_cells(work.rows, start, start + count, work.flags, work.spare)
+    if len(work.by_target) > 0:
+        divide_cells(work.by_target, start, start + count, work.flags, work.spare)
+    depth = tree.table[node, NODE_DEPTH] + 1
+    low, high = tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH]
+    left = add_node(growth, start, n_left, depth, low, high)
+    right = add_node(growth, start + n_left, count - n_left, depth, low, high)
+    if growth.rules.is_monotone == 1:
+        bound_children(tree, left, right, growth.columns.sign[work.chosen[best]])
+    weight, impurity = tree.numbers[:, NUMBER_WEIGHT], tree.numbers[:, NUMBER_IMPURITY]
+    decrease = (weight[node] / weight[0]) * (
+        impurity[node]
+        - weight[right] / weight[node] * impurity[right]
+        - weight[left] / weight[node] * impurity[left]
+    )
+    if decrease + _EPSILON < growth.rules.min_impurity_decrease:
+        progress[AT_NODES] = left
+        return False
+    tree.numbers[node, NUMBER_DECREASE] = decrease
+    tree.table[node, NODE_LEFT] = left
+    return True
+
+
+@kernel(inner=True)
+def search_columns(growth: Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
     """Find the best cut of the node's features ``first .. last``, among all or drawn cuts."""
+    rules, work, found, aim = growth.rules, growth.work, growth.found, aim_of(growth)
     for i in range(first, last):
         feature = work.chosen[i]
-        column = node_column(columns, tree.table, node, feature)
-        limits = limits_of(columns, rules, work, tree, node, feature)
+        column = node_column(growth.columns, growth.tree.table, node, feature)
+        limits = limits_of(growth, node, feature)
         found.drawn[i] = np.nan
-        if columns.categorical[feature] == 1:
-            column = order_column(
-                column, work.read, rules.least, rules.criterion, rules.n_classes, scratch
-            )
+        if growth.columns.categorical[feature] == 1:
+            column = order_column(column, aim, scratch)
         elif rules.is_random == 1:
-            draw_cut(columns, rules, work, scratch, node, found, i, column, limits)
+            draw_cut(growth, scratch, node, i, column, limits)
             continue
         best, n_first, best_side = -np.inf, np.int64(-1), np.int64(0)
         for side in range(2 if column.n_missing > 0 else 1):
             if rules.criterion == ABSOLUTE_ERROR:
-                score, cut = scan_deviations(
-                    column, work.read, rules.least, side, work.totals, best, work.heights, scratch
-                )
+                score, cut = scan_deviations(column, aim, side, best, work.heights, scratch)
             elif rules.n_targets > 1:
-                score, cut = scan_targets(
-                    column, work.read, rules.least, side, work.totals, best, scratch.counts
-                )
+                score, cut = scan_targets(column, aim, side, best, scratch.counts)
             elif rules.n_classes > 2 or rules.criterion == ENTROPY:
-                score, cut = scan_counts(
-                    column, work.read, rules.least, side, work.totals, best,
-                    rules.criterion, rules.n_classes, scratch.counts,
-                )  # fmt: skip
+                score, cut = scan_counts(column, aim, side, best, scratch.counts)
             else:
-                score, cut = scan_shares(
-                    column, work.read, rules.least, side, work.totals, best, rules.criterion,
-                    limits,
-                )  # fmt: skip
+                score, cut = scan_shares(column, aim, side, best, limits)
             if cut >= 0:
                 best, n_first, best_side = score, cut, np.int64(side)
         if column.n_missing == 0 and n_first >= 0:
@@ -139,11 +322,11 @@ def search_columns(
 
 @kernel(inner=True)
 def draw_cut(
-    columns: Columns, rules: CartRules, work: Work, scratch: Scratch, node: int, found: Found,
-    i: int, column: Column, limits: Limits,
-) -> None:  # fmt: skip
+    growth: Growth, scratch: Scratch, node: int, i: int, column: Column, limits: Limits
+) -> None:
     """One cut of a feature, at a threshold drawn between its lowest and highest value."""
     # Missing values go to a side that is drawn (Geurts, Ernst and Wehenkel 2006).
+    columns, rules, work, found = growth.columns, growth.rules, growth.work, growth.found
     feature, start = work.chosen[i], column.start
     stop = start + column.n_present
     values = columns.value[columns.value_start[feature] : columns.value_start[feature + 1]]
@@ -158,15 +341,11 @@ def draw_cut(
     n_first = first_above(column.cells, start, stop, values, threshold) - start
     if n_first == column.n_present:  # one value, and missing ones
         threshold, side = np.nan, np.int64(0)
+    aim, n_targets = aim_of(growth), rules.n_targets
     if rules.criterion == ABSOLUTE_ERROR:
-        score = score_deviations(
-            column, work.read, rules.least, n_first, side, work.heights, scratch
-        )
+        score = score_deviations(column, aim, n_first, side, work.heights, scratch)
     else:
-        score = score_cut(
-            column, work.read, rules.least, n_first, side, work.totals, rules.criterion,
-            rules.n_classes, rules.n_targets, limits, scratch,
-        )  # fmt: skip
+        score = score_cut(column, aim, n_first, side, n_targets, limits, scratch.counts)
     if score == -np.inf:
         return
     if column.n_missing == 0:
@@ -176,24 +355,17 @@ def draw_cut(
 
 
 @kernel(inner=True)
-def divide_columns(
-    columns: Columns,
-    work: Work,
-    scratch: Scratch,
-    table: IntArray,
-    node: int,
-    first: int,
-    last: int,
-) -> None:
+def divide_columns(growth: Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
     """Divide the node's cells of features ``first .. last`` by the flags."""
-    count = table[node, NODE_COUNT]
+    columns, table = growth.columns, growth.tree.table
     for feature in range(first, last):
         # A feature that is constant here is constant in all nodes below: nobody will read its rows
         # again, and any cells of the node show that it is.
         if is_constant(columns, table, node, feature):
             continue
         start = feature * columns.n_rows + table[node, NODE_START]
-        divide_cells(columns.cells, start, start + count, work.flags, scratch.cells)
+        stop = start + table[node, NODE_COUNT]
+        divide_cells(columns.cells, start, stop, growth.work.flags, scratch.cells)
 
 
 @kernel(inner=True)
@@ -238,96 +410,69 @@ def pop_node(tree: Tree, progress: IntArray, best_first: int) -> int:
 
 
 @kernel(inner=True)
-def expand_node(rules: CartRules, tree: Tree, progress: IntArray, node: int) -> bool:
+def expand_node(growth: Growth, node: int) -> bool:
     """Make the split of a node; whether one of its children may be split in turn."""
-    tree.table[node, NODE_EXPANDED] = progress[AT_EXPANSIONS]
+    table, progress = growth.tree.table, growth.progress
+    table[node, NODE_EXPANDED] = progress[AT_EXPANSIONS]
     progress[AT_EXPANSIONS] += 1
     progress[AT_LEAVES] += 1
-    if progress[AT_LEAVES] >= rules.max_leaf_nodes:
+    if progress[AT_LEAVES] >= growth.rules.max_leaf_nodes:
         return False
-    left = tree.table[node, NODE_LEFT]
-    return not (is_terminal(rules, tree, left) and is_terminal(rules, tree, left + 1))
+    left = table[node, NODE_LEFT]
+    return not (is_terminal(growth, left) and is_terminal(growth, left + 1))
 
 
 @kernel(inner=True)
-def plant(samples: Samples, rules: CartRules, work: Work, tree: Tree, progress: IntArray) -> None:
-    """Make the root, the node to be examined first."""
-    progress[AT_NODE] = add_node(
-        samples, rules, work, tree, progress, 0, len(work.rows), 0, -np.inf, np.inf
-    )
-    progress[AT_SIBLING] = -1
-    progress[AT_LEAVES] = 1
-    progress[AT_PHASE] = _EXAMINE
-
-
-@kernel(inner=True)
-def grow(
-    samples: Samples,
-    columns: Columns,
-    rules: CartRules,
-    work: Work,
-    scratch: Scratch,
-    tree: Tree,
-    progress: IntArray,
-    found: Found,
-) -> int:
+def grow(growth: Growth, scratch: Scratch) -> int:
     """Go on growing until the tree is done, or something is asked of the caller."""
-    table, best_first = tree.table, rules.best_first
+    tree, rules, progress = growth.tree, growth.rules, growth.progress
+    table, n_features = tree.table, growth.columns.n_features
     while True:
         phase, node = progress[AT_PHASE], progress[AT_NODE]
         if phase == _PLANT:
-            plant(samples, rules, work, tree, progress)
+            n_rows = len(growth.work.rows)
+            progress[AT_NODE] = add_node(growth, 0, n_rows, 0, -np.inf, np.inf)
+            progress[AT_SIBLING], progress[AT_LEAVES] = -1, 1
+            progress[AT_PHASE] = _EXAMINE
         elif phase == _CHOOSE:
             if progress[AT_FRONTIER] == 0 or progress[AT_LEAVES] >= rules.max_leaf_nodes:
                 return DONE
             if progress[AT_NODES] + 4 > table.shape[0]:
                 return ROOM
-            node = pop_node(tree, progress, best_first)
-            if not expand_node(rules, tree, progress, node):
+            node = pop_node(tree, progress, rules.best_first)
+            if not expand_node(growth, node):
                 continue
             progress[AT_PHASE], progress[AT_NODE] = _DIVIDED, node
             if table[node, NODE_COUNT] >= rules.large:
                 return DIVIDE
-            divide_columns(columns, work, scratch, table, node, 0, columns.n_features)
+            divide_columns(growth, scratch, node, 0, n_features)
         elif phase == _DIVIDED:
             progress[AT_NODE] = table[node, NODE_LEFT]
             progress[AT_SIBLING] = table[node, NODE_LEFT] + 1
             progress[AT_PHASE] = _EXAMINE
         elif phase == _EXAMINE:
-            n_chosen = prepare_node(samples, columns, rules, work, tree, node)
+            n_chosen = prepare_node(growth, node)
             progress[AT_CHOSEN] = n_chosen
             progress[AT_PHASE] = _SEARCHED
             if n_chosen > 0 and table[node, NODE_COUNT] >= rules.large:
                 return SEARCH
-            search_columns(columns, rules, work, scratch, tree, node, found, 0, n_chosen)
+            search_columns(growth, scratch, node, 0, n_chosen)
         else:
-            if commit_node(samples, columns, rules, work, scratch, tree, progress, found):
-                push_node(tree, progress, best_first, node)
+            if commit_node(growth, scratch):
+                push_node(tree, progress, rules.best_first, node)
             progress[AT_NODE], progress[AT_SIBLING] = progress[AT_SIBLING], -1
             progress[AT_PHASE] = _EXAMINE if progress[AT_NODE] >= 0 else _CHOOSE
 
 
 @kernel
-def run(
-    samples: Samples,
-    columns: Columns,
-    rules: CartRules,
-    work: Work,
-    scratch: Scratch,
-    tree: Tree,
-    progress: IntArray,
-    found: Found,
-    task: int,
-    first: int,
-    last: int,
-) -> int:
+def run(growth: Growth, scratch: Scratch, task: int, first: int, last: int) -> int:
     """Grow, or search or divide the columns ``first .. last`` of the node at hand."""
     # One entry for all, so that the code below it is compiled once.  ``progress`` starts as zeros.
-    node = progress[AT_NODE]
+    node, shared = growth.progress[AT_NODE], by_reference(growth)
     if task == SEARCH:
-        search_columns(columns, rules, work, scratch, tree, node, found, first, last)
+        search_columns(shared, scratch, node, first, last)
     elif task == DIVIDE:
-        divide_columns(columns, work, scratch, tree.table, node, first, last)
+        divide_columns(shared, scratch, node, first, last)
     else:
-        return grow(samples, columns, rules, work, scratch, tree, progress, found)
+        return grow(shared, scratch)
     return task

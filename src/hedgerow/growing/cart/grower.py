@@ -7,7 +7,6 @@ first, or, best first, in the order in which they were made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from hedgerow.growing.cart.state import (
     NUMBERS,
     CartRules,
     Found,
+    Growth,
     Samples,
     Tree,
     Work,
@@ -55,20 +55,11 @@ _NEVER = np.int64(2**62)
 class GrownNodes:
     """Nodes of a tree, numbered, and the rows by node.
 
-    Attributes
-    ----------
-    feature, left, right : int64
-        -1 in a leaf.
-    last_left, first_right : int64
-        Ranks of the values around the cut; -1 where there is none.
-    missing_left : int64
-    weight, impurity, value : float64
-        ``value`` of regression with one target, and the share of the second of two classes.
-    drawn : float64
-        Threshold of a cut that was drawn; NaN of others.
-    start, count : int64
-        Rows of a node: ``rows[start : start + count]``.
-    rows : uint32
+    feature, left, right    -1 in a leaf
+    last_left, first_right  ranks of the values around the cut; -1 where there is none
+    value                   of one target, or the share of the second of two classes
+    drawn                   threshold of a cut that was drawn; NaN of others
+    start, count            rows of a node: ``rows[start : start + count]``
     """
 
     feature: IntArray
@@ -96,39 +87,39 @@ def grow_tree(
     if n_threads > 1 and n_features > 1:
         large = np.int64(max(2, 2 * _CELLS_PER_THREAD // n_features))
     rules = rules._replace(large=large)
-    work = _make_work(samples, mass, rules, n_rows, n_features)
     found = Found(
         np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64),
         np.empty(n_features),
     )  # fmt: skip
+    growth = Growth(
+        samples, columns, rules, _make_work(samples, mass, rules, n_rows, n_features),
+        _make_tree(1024, None), np.zeros(AT_FIELDS, dtype=np.int64), found,
+    )  # fmt: skip
     most_categories = max(
         (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
     )
-    spare = [_make_scratch(rules, n_rows, most_categories)]
-    tree = _make_tree(1024, None)
-    progress = np.zeros(AT_FIELDS, dtype=np.int64)
-    own = spare.pop()
+    own, spare = _make_scratch(rules, n_rows, most_categories), []
     while True:
-        now = (tree, progress, found)
-        request = run(samples, columns, rules, work, own, *now, GROW, 0, 0)
+        request = run(growth, own, GROW, 0, 0)
         if request == DONE:
             break
         if request == ROOM:
-            tree = _make_tree(2 * len(tree.table), tree)
+            growth = growth._replace(tree=_make_tree(2 * len(growth.tree.table), growth.tree))
             continue
 
-        def step(first: int, last: int, now: Any = now, request: int = request) -> None:
+        def step(first: int, last: int, now: Growth = growth, request: int = request) -> None:
             try:
                 buffers = spare.pop()
             except IndexError:  # none is free
                 buffers = _make_scratch(rules, n_rows, most_categories)
-            run(samples, columns, rules, work, buffers, *now, request, first, last)
+            run(now, buffers, request, first, last)
             spare.append(buffers)
 
-        n_items = int(progress[AT_CHOSEN]) if request == SEARCH else n_features
-        smallest = max(1, _CELLS_PER_THREAD // int(tree.table[progress[AT_NODE], NODE_COUNT]))
+        at = growth.progress[AT_NODE]
+        n_items = int(growth.progress[AT_CHOSEN]) if request == SEARCH else n_features
+        smallest = max(1, _CELLS_PER_THREAD // int(growth.tree.table[at, NODE_COUNT]))
         run_blocks(step, n_items, n_threads, smallest)
-    return _number_nodes(tree, progress, work, rules)
+    return _number_nodes(growth)
 
 
 def _make_work(
@@ -201,11 +192,11 @@ def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int
     return count
 
 
-def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) -> GrownNodes:
-    table = tree.table[: progress[AT_NODES]]
+def _number_nodes(growth: Growth) -> GrownNodes:
+    tree, table = growth.tree, growth.tree.table[: growth.progress[AT_NODES]]
     number = np.full(len(table), -1, dtype=np.int64)
     inner = np.flatnonzero(table[:, NODE_EXPANDED] >= 0)
-    if rules.best_first:
+    if growth.rules.best_first:
         number[0] = 0
         made = 2 * table[inner, NODE_EXPANDED]
         number[table[inner, NODE_LEFT]] = made + 1
@@ -234,5 +225,5 @@ def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) 
         drawn=np.where(is_inner, numbers[:, NUMBER_DRAWN], np.nan),
         start=rows[:, NODE_START].copy(),
         count=rows[:, NODE_COUNT].copy(),
-        rows=work.rows,
+        rows=growth.work.rows,
     )

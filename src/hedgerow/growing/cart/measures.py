@@ -24,9 +24,8 @@ from hedgerow.growing.cart.state import (
     NUMBER_LOW,
     NUMBER_VALUE,
     NUMBER_WEIGHT,
-    CartRules,
+    Growth,
     Samples,
-    Tree,
     Work,
 )
 from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
@@ -39,8 +38,9 @@ def weight_of(weight: FloatArray, row: int) -> float:
 
 
 @kernel(inner=True)
-def measure_classes(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
+def measure_classes(growth: Growth, node: int) -> None:
     """Compute weight, impurity and purity of a node in classification."""
+    samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start, counts = tree.table[node, NODE_START], work.counts
     counts[:] = 0.0
     total = 0.0
@@ -82,8 +82,9 @@ def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
 
 
 @kernel(inner=True)
-def measure_targets(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
+def measure_targets(growth: Growth, node: int) -> None:
     """Compute weight, value, impurity and purity of a node in regression."""
+    samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     lowest = highest = base = samples.target[work.rows[start]]
@@ -116,8 +117,9 @@ def measure_targets(samples: Samples, rules: CartRules, work: Work, tree: Tree, 
 
 
 @kernel(inner=True)
-def measure_several(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
+def measure_several(growth: Growth, node: int) -> None:
     """Compute weight, impurity and purity of a node with several targets."""
+    samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     n_rows, first = len(work.rows), work.rows[start]
@@ -155,12 +157,11 @@ def on_grid(x: float, magic: float) -> float:
 
 
 @kernel(inner=True)
-def share_targets(
-    samples: Samples, rules: CartRules, work: Work, start: int, stop: int, mass: float
-) -> tuple[float, float]:
+def share_targets(growth: Growth, start: int, stop: int, mass: float) -> tuple[float, float]:
     """Write shares of the rows of a node; return their centre and scale."""
     # Of several targets each has a centre of its own, and all have one scale, that of the widest.
     # The deviance of Poisson needs sums of the targets as they are: its centre is 0.
+    samples, rules, work = growth.samples, growth.rules, growth.work
     read, n_rows = work.read, len(work.rows)
     width, centre = 0.0, 0.0
     for t in range(rules.n_targets):
@@ -212,8 +213,9 @@ def place_targets(
 
 
 @kernel(inner=True)
-def sum_node(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: int) -> None:
+def sum_node(growth: Growth, node: int) -> None:
     """Compute totals of a node; in regression also shares, and places for the absolute error."""
+    samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
     start = tree.table[node, NODE_START]
     stop = start + tree.table[node, NODE_COUNT]
     totals, read = work.totals, work.read
@@ -228,7 +230,7 @@ def sum_node(samples: Samples, rules: CartRules, work: Work, tree: Tree, node: i
         totals[1] = totals[3]
     totals[-2], totals[-1] = 0.0, 1.0
     if rules.n_classes == 0:
-        centre, scale = share_targets(samples, rules, work, start, stop, totals[0])
+        centre, scale = share_targets(growth, start, stop, totals[0])
         totals[-2], totals[-1] = centre, scale
         if rules.criterion == ABSOLUTE_ERROR:
             place_targets(samples, work, start, stop, centre, scale)

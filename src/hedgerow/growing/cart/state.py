@@ -80,14 +80,9 @@ class CartRules(NamedTuple):
 class Samples(NamedTuple):
     """Targets and weights of the rows.
 
-    Attributes
-    ----------
-    code : uint32
-        Class; empty in regression.
-    target : float64
-        Empty in classification; several targets one behind the other.
-    weight : float64
-        Empty if all are 1.
+    code    uint32: class; empty in regression
+    target  float64: empty in classification; several targets one behind the other
+    weight  float64: empty if all are 1
     """
 
     code: AnyArray
@@ -98,16 +93,12 @@ class Samples(NamedTuple):
 class Columns(NamedTuple):
     """Cells of all features, one feature after another, and what the features are.
 
-    Attributes
-    ----------
-    cells : uint64
-    n_rows, n_features : int64
-    categorical : uint8, one per feature
-    sign : int64, one per feature
-        1: predictions never fall as it grows; -1: they never rise; 0: anything.
-    value : float64
-        The different values of all features; empty where no cut is drawn.
-    value_start : int64, one per feature and one more
+    cells        uint64
+    categorical  uint8, one per feature
+    sign         int64, one per feature: 1 if predictions never fall as it grows, -1 if they never
+                 rise, else 0
+    value        float64: the different values of all features; empty where no cut is drawn
+    value_start  int64, one per feature and one more
     """
 
     cells: AnyArray
@@ -122,24 +113,17 @@ class Columns(NamedTuple):
 class Work(NamedTuple):
     """Arrays that growth writes to.
 
-    Attributes
-    ----------
-    rows, by_target : uint32
-        Row ids, node by node: ascending, and in the order of the target (empty
-        except for the absolute error).
-    spare : uint32
-        For their division.
-    flags : uint8, one per row
-    read : Rows
-        What the criteria read, by row.
-    heights : float64
-        Centred targets of the node at hand, ascending; like ``by_target``.
-    totals : float64, shape (4 + n_classes + n_targets,)
-        Mass, sum of shares and class masses of the node at hand; of several targets mass
-        and sums of shares.  The last two: centre and scale of the shares.
-    counts : float64, shape (n_classes,)
-    chosen : int64, one per feature
-        First the features that the node at hand is to be split by.
+    rows, by_target  uint32: row ids, node by node: ascending, and in the order of the target
+                     (empty except for the absolute error)
+    spare            uint32: for their division
+    flags            uint8, one per row
+    read             what the criteria read, by row
+    heights          float64: centred targets of the node at hand, ascending; like ``by_target``
+    totals           float64 (4 + n_classes + n_targets,): mass, sum of shares and class masses of
+                     the node at hand; of several targets mass and sums of shares.  The last two:
+                     centre and scale of the shares
+    counts           float64 (n_classes,)
+    chosen           int64, one per feature: first those that the node at hand is to be split by
     """
 
     rows: AnyArray
@@ -168,3 +152,15 @@ class Found(NamedTuple):
     n_first: IntArray
     missing_left: IntArray
     drawn: FloatArray
+
+
+class Growth(NamedTuple):
+    """A growing tree; kernels are handed its address."""
+
+    samples: Samples
+    columns: Columns
+    rules: CartRules
+    work: Work
+    tree: Tree
+    progress: IntArray
+    found: Found

@@ -144,7 +144,7 @@ def open_tree(thread: int, state: State) -> tuple[int, int]:
         if is_sorted:
             set_root(tree, state.threads.leaf_sums, scalars)
         if state.level.used == 1:
-            start_levels(state.level, options.constraints)
+            start_levels(state)
     if is_sorted:
         return share_entries(thread, state.team, state.sorted_columns, scalars[IS_N_COLUMNS])
     return share(scalars[IS_N_COLUMNS], thread, state.team.n_threads)
@@ -158,7 +158,7 @@ def allow_batch(state: State) -> None:
     if state.level.used == 0:
         allow_children(settings, allowed, tree.table, tree.batch[0], scalars, options)
     else:
-        open_level(settings, allowed, state.level, tree, scalars, options.constraints)
+        open_level(state)
 
 
 @kernel(inline=True, inner=True)
@@ -197,7 +197,7 @@ def next_batch(state: State) -> None:
     if state.level.used == 0:
         advance(settings, rules, tree, scalars, state.search.found, options, vectors)
     else:
-        divide_level(settings, rules, tree, scalars, state.level, options, vectors)
+        divide_level(state, vectors)
 
 
 @kernel(inline=True, inner=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, RowArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import member, note_split
 from hedgerow.growing.core.stages.gradients import units_of
@@ -33,39 +33,13 @@ from hedgerow.kernels.presorted.exact import (
 from hedgerow.kernels.primitives.barrier import barrier
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.splits.monotone import (
-    Bounds,
     ConstrainedColumn,
     Constraints,
-    bounds_of,
+    SearchedNode,
     factor_of,
+    searched_node,
 )
-from hedgerow.kernels.splits.split import (
-    Limits,
-    NodeSums,
-    Units,
-    comparable,
-    limits_of,
-)
-
-
-@kernel(inner=True)
-def search_bounded(
-    entries: RowArray,
-    place: tuple[int, int],
-    quantized: np.ndarray,
-    cuts: CutBuffer,
-    node: tuple[NodeSums, Limits, Bounds],
-    column: int,
-    best: ExactSplit,
-    constraints: Constraints | None,
-) -> ExactSplit:
-    """Return the better of ``best`` and the best cut of a column whose gains are constrained."""
-    if constraints is None:
-        return best
-    sums, limits, bounds = node
-    factor = factor_of(constraints, column, bounds)
-    wanted = ConstrainedColumn(constraints.sign[column], factor, place[1] - place[0], bounds)
-    return search_list(entries, place, quantized, cuts, sums, limits, column, best, wanted)
+from hedgerow.kernels.splits.split import NodeSums, Units, comparable
 
 
 @kernel(inner=True)
@@ -96,16 +70,16 @@ def search_columns(
     span: tuple[int, int],
     state: State,
     place: tuple[int, int, int],
-    aim: tuple[NodeSums, Limits, Bounds],
+    aim: SearchedNode,
     constraints: Constraints,
     sorted_columns: Sorted,
 ) -> ExactSplit:
     """Return the best cut of a node in columns ``span``."""
-    # ``place`` is the child (0, 1), the number and the slot; ``aim`` its sums and what limits its
-    # cuts.
+    # ``place`` is the child (0, 1), the number and the slot.
     child, node, slot = place
     lists, choice = sorted_columns.lists, sorted_columns.choice
-    quantized, buffers, (sums, limits, _) = state.rows.quantized, lists.cuts, aim
+    quantized, buffers = state.rows.quantized, lists.cuts
+    sums, limits = aim.sums, aim.limits
     source, scratch = lists.work, lists.scratch[thread]
     if reads_entries(node, state.settings, choice):
         source = lists.entries
@@ -123,7 +97,11 @@ def search_columns(
         if constraints.scored == 0:
             best = search_list(entries, at, quantized, cuts, sums, limits, column, best, None)
         else:
-            best = search_bounded(entries, at, quantized, cuts, aim, column, best, constraints)
+            wanted = ConstrainedColumn(
+                constraints.sign[column], factor_of(constraints, column, aim.asked), stop - start,
+                aim.within, aim.asked,
+            )  # fmt: skip
+            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, wanted)
     return best
 
 
@@ -157,8 +135,7 @@ def search_list_node(
     found, lists = state.search.found[thread, child], sorted_columns.lists
     units = units_of(state.scalars, state.settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    bounds = bounds_of(constraints, node, sums, units, state.rules)
-    aim = (sums, limits_of(sums, units, state.rules), bounds)
+    aim = searched_node(constraints, node, sums, units, state.rules)
     best = search_columns(thread, span, state, place, aim, constraints, sorted_columns)
     note_best(found, best, lists, slot, row[NODE_COUNT], units)
 

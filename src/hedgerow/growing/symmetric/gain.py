@@ -18,11 +18,10 @@ from hedgerow.growing.core.state import (
     NODE_H_LEFT,
     NODE_N_LEFT,
 )
-from hedgerow.kernels.splits.category_split import score_within
-from hedgerow.kernels.splits.constrained_gains import leaf_bounds, restricted_score
+from hedgerow.kernels.splits.category_split import penalised, score_within
 from hedgerow.kernels.splits.growth import ordered_factor
-from hedgerow.kernels.splits.monotone import Constraints, bounds_of, side_weight
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units, limits_of
+from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
+from hedgerow.kernels.splits.split import NodeSums, Side, SplitRules, Units, value_within
 
 
 class Price(NamedTuple):
@@ -52,28 +51,18 @@ def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) 
 
 @kernel(inner=True)
 def keeps_order(
-    node: NodeSums,
-    left: tuple[int, int, int],
-    units: Units,
-    rules: SplitRules,
-    number: int,
-    choice: IntArray,
-    constraints: Constraints,
+    node: SearchedNode, left: NodeSums, choice: IntArray, constraints: Constraints
 ) -> bool:
-    """Return whether the sides of a cut of node ``number`` are in the column's order."""
+    """Return whether the sides of a cut of a node are in the column's order."""
     if constraints.scored == 0:
         return True
     feature = choice[FOUND_FEATURE]
     if constraints.sign[feature] == 0.0 or choice[FOUND_BIN] == constraints.last_bin[feature]:
         return True
-    limits, bounds = (
-        limits_of(node, units, rules),
-        bounds_of(constraints, number, node, units, rules),
-    )
-    g, h = float(left[0]), float(left[1])
-    below = side_weight(g, h + limits.penalty, left[2], limits, bounds)
-    right = (limits.g - g, limits.h - h + limits.penalty)
-    above = side_weight(right[0], right[1], limits.n - left[2], limits, bounds)
+    limits, g, h = node.limits, float(left.g), float(left.h)
+    below = value_within(Side(g, h + limits.penalty, left.n), limits, node.within)
+    rest = Side(limits.g - g, limits.h - h + limits.penalty, limits.n - left.n)
+    above = value_within(rest, limits, node.within)
     return constraints.sign[feature] * (above - below) >= 0.0
 
 
@@ -89,28 +78,23 @@ def gain_of_node(
 ) -> tuple[bool, float]:
     """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
     # ``penalty`` as of :func:`split_penalty`.
-    node = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    g, h, n = row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT]
-    least = rules.min_child_weight
-    if penalty < 0.0:
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    left = NodeSums(row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT])
+    node, of_set = searched_node(constraints, number, sums, units, rules), rules
+    if penalty >= 0.0:
+        of_set = penalised(rules, penalty)
+    else:
         # As several columns at a time are compared: in units.
-        limits = limits_of(node, units, rules)
-        lightest = min(float(h), float(node.h - h))
-        if min(n, node.n - n) < limits.fewest or lightest < limits.lightest:
+        limits, lightest = node.limits, min(float(left.h), float(sums.h - left.h))
+        if min(left.n, sums.n - left.n) < limits.fewest or lightest < limits.lightest:
             return False, 0.0
-        if not keeps_order(node, (g, h, n), units, rules, number, choice, constraints):
+        if not keeps_order(node, left, choice, constraints):
             return False, 0.0
-        penalty, least = 0.0, 0.0
-    harder = SplitRules(
-        rules.min_samples_leaf,
-        least,
-        rules.reg_lambda + penalty,
-        rules.reg_alpha,
-        rules.gamma,
-        rules.max_delta_step,
-    )
-    within = leaf_bounds(constraints, number, node, units, rules)
-    score = score_within(NodeSums(g, h, n), node, units, (harder, rules), within)
+        of_set = SplitRules(
+            rules.min_samples_leaf, 0.0, rules.reg_lambda, rules.reg_alpha, rules.gamma,
+            rules.max_delta_step,
+        )  # fmt: skip
+    score = score_within(left, node, of_set)
     if score == -np.inf:
         return False, 0.0
-    return True, 0.5 * (score - restricted_score(node, units, rules, within))
+    return True, 0.5 * (score - own_score(node))

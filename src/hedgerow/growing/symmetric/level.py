@@ -12,8 +12,6 @@ Only thread 0 runs these functions, between two barriers.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hedgerow.arrays import IntArray
@@ -56,11 +54,9 @@ from hedgerow.growing.core.state import (
     NODE_N_LEFT,
     NODE_SLOT,
     NUMBER_GAIN,
-    Bundles,
     Level,
-    Options,
     Sets,
-    Settings,
+    State,
     Tree,
     Vectors,
 )
@@ -69,10 +65,10 @@ from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.kernels.simd.lanes import WIDTH
+from hedgerow.kernels.splits.category_split import SetColumn
 from hedgerow.kernels.splits.growth import FORCED_LEFT
-from hedgerow.kernels.splits.monotone import Constraints
-from hedgerow.kernels.splits.split import SplitRules, Units, node_score
-from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, SetSums, write_groups
+from hedgerow.kernels.splits.split import ROUNDING, SplitRules, Units, accepted_gain, node_score
+from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, LevelSets, write_groups
 
 # Cells of ``counts``.
 (
@@ -104,10 +100,11 @@ OF_ALL, OF_FORCED = range(2)
 
 
 @kernel(inner=True)
-def start_levels(level: Level, constraints: Constraints) -> None:
+def start_levels(state: State) -> None:
     """Start a tree without levels."""
-    level.counts[LEVEL] = 0
-    level.counts[FORCED_CUT] = 0 if len(constraints.growth.forced) > 0 else -1
+    counts, forced = state.level.counts, state.options.constraints.growth.forced
+    counts[LEVEL] = 0
+    counts[FORCED_CUT] = 0 if len(forced) > 0 else -1
 
 
 @kernel(inner=True)
@@ -132,11 +129,10 @@ def child_at(job: IntArray, side: int) -> int:
 
 
 @kernel(inner=True)
-def open_level(
-    settings: Settings, allowed: np.ndarray, level: Level, tree: Tree, scalars: IntArray,
-    constraints: Constraints,
-) -> None:  # fmt: skip
+def open_level(state: State) -> None:
     """List the nodes of the level and draw its columns, as ``colsample_bynode`` asks."""
+    settings, allowed, level = state.settings, state.search.allowed, state.level
+    tree, scalars, constraints = state.tree, state.scalars, state.options.constraints
     list_nodes(level, tree, scalars[IS_N_JOBS])
     if takes_all(settings, allowed, scalars, constraints):
         return
@@ -166,65 +162,62 @@ def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> fl
 
 
 @kernel(inner=True)
-def choose_cut(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    found: IntArray,
-    level: Level,
-    constraints: Constraints,
-    vectors: Vectors | None,
-) -> None:
+def choose_cut(state: State, found: IntArray, vectors: Vectors) -> None:
     """Take the cut that is given to the level, or else the best one, or finish the tree."""
+    level = state.level
     forced = level.counts[FORCED_CUT]
     level.counts[FORCED_CUT] = -1
     if forced >= 0:
-        take_best(settings, rules, tree, scalars, found, OF_FORCED, level, constraints, vectors)
+        take_best(state, found, OF_FORCED, vectors)
         if level.choice[FOUND_FEATURE] >= 0:
-            level.counts[FORCED_CUT] = constraints.growth.forced[forced, FORCED_LEFT]
+            given = state.options.constraints.growth.forced[forced]
+            level.counts[FORCED_CUT] = given[FORCED_LEFT]
             return
-    take_best(settings, rules, tree, scalars, found, OF_ALL, level, constraints, vectors)
+    take_best(state, found, OF_ALL, vectors)
 
 
 @kernel(inner=True)
-def take_best(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    found: IntArray,
-    place: int,
-    level: Level,
-    constraints: Constraints,
-    vectors: Vectors | None,
-) -> None:
+def take_best(state: State, found: IntArray, place: int, vectors: Vectors) -> None:
     """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
-    best, choice = best_thread(found, place), level.choice
+    best, level, constraints = best_thread(found, place), state.level, state.options.constraints
+    choice, scalars = level.choice, state.scalars
     for field in range(FOUND_FIELDS):
         choice[field] = found[best, place, field]
     choice[FOUND_N_LEFT] = 0
-    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    score = float_of_bits(choice[FOUND_SCORE]) * units.scale
-    if vectors is None or vectors.used == 0:
-        own, price = level_score(tree, units, rules, level), rules.gamma
+    units = units_of(scalars, state.settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    score, price = float_of_bits(choice[FOUND_SCORE]) * units.scale, price_of(state.rules, vectors)
+    if vectors.used == 0:
+        own = level_score(state.tree, units, state.rules, level)
     else:
-        own, price = vectors.trial.parent[best, 0], price_of_vectors(rules, vectors)
-    gain = 0.5 * score - price
+        own = vectors.trial.parent[best, 0]
+    factor = 1.0
     if constraints.scored == 1 and score > 0.0:  # it has paid its price
-        gain = 0.5 * score
         factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
         score = score / factor + 2.0 * price
-    # As for single nodes: a gain within rounding is no gain.
-    noise = 1e-10 * own
-    if score <= noise or not gain > 0.0 or not math.isfinite(gain):
+    # The scores of the nodes have been subtracted from it.
+    if accepted_gain(score, 0.0, ROUNDING * own, price, factor) < 0.0:
         choice[FOUND_FEATURE] = -1
 
 
 @kernel(inline=True, inner=True)
-def price_of_vectors(rules: SplitRules, vectors: Vectors) -> float:
-    """Return the price of a split of several outputs: gamma for each."""
+def price_of(rules: SplitRules, vectors: Vectors) -> float:
+    """Return the price of a split: gamma for each output."""
+    if vectors.used == 0:
+        return rules.gamma
     return len(vectors.outputs.scalars) * rules.gamma
+
+
+@kernel(inline=True, inner=True)
+def sets_of(level: Level, number: int) -> LevelSets:
+    """Return the sets of a category column."""
+    sets = level.sets
+    return LevelSets(sets.places[number], sets.info[number], sets.gains[number])
+
+
+@kernel(inline=True, inner=True)
+def set_column(bins: Bins, feature: int, at: int) -> SetColumn:
+    """Return a category column whose histogram begins at ``at``."""
+    return SetColumn(at, filled_cells(bins, feature, False), bins.stride)
 
 
 @kernel(inner=True)
@@ -260,32 +253,19 @@ def sum_left(
 
 
 @kernel(inner=True)
-def write_unseen(bins: Bins, choice: IntArray, sets: Sets) -> None:
-    """Put to a set of categories, which are the choice, those that no row of the tree has."""
-    feature = choice[FOUND_FEATURE]
-    number = set_number(sets, feature)
-    column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
-    places, info = sets.places[number], sets.info[number]
-    write_groups(places, info, choice[FOUND_BIN], column, 0, choice, FOUND_SET)
-
-
-@kernel(inner=True)
-def write_choice(
-    bins: Bins,
-    choice: IntArray,
-    sets: Sets,
-    totals: tuple[int, int, int, int],
-    bundles: Bundles,
-) -> None:
+def write_choice(state: State, totals: tuple[int, int, int, int]) -> None:
     """Write the bins that go left."""
     # ``totals`` are rows of the level: all, those with a value that go left, those without a value,
     # and all that go left.
+    level, bins, choice = state.level, state.bins, state.level.choice
     n_rows, present, n_missing, n_left = totals
     feature, last = choice[FOUND_FEATURE], bins.stride - 1
     larger = np.int64(2 * n_left >= n_rows)
-    if set_number(sets, feature) >= 0:
-        if larger == 1:
-            write_unseen(bins, choice, sets)
+    number = set_number(level.sets, feature)
+    if number >= 0:
+        if larger == 1:  # categories that no row of the tree has go left, too
+            column = set_column(bins, feature, np.int64(0))
+            write_groups(sets_of(level, number), choice[FOUND_BIN], column, 0, choice, FOUND_SET)
         word = np.uint64(choice[FOUND_SET + (last >> 6)])
         choice[FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
         choice[FOUND_BIN] = 0
@@ -293,13 +273,14 @@ def write_choice(
     if n_missing == 0:
         # Where no row is missing, a later one goes with the larger part.
         choice[FOUND_MISSING_LEFT] = larger
+    n_bins = np.int64(bins.n_bins[feature])
     if present == n_rows - n_missing:
         # Where rows have no value, the cut behind the last value sets them apart.
-        choice[FOUND_BIN] = np.int64(bins.n_bins[feature]) - 1
-    column = column_of(bundles, feature)
-    choice[FOUND_COLUMN] = column
-    if feature_alone(bundles, column) < 0:
-        write_cells(choice, bundles, np.int64(bins.n_bins[feature]))
+        choice[FOUND_BIN] = n_bins - 1
+    column_at = column_of(level.bundles, feature)
+    choice[FOUND_COLUMN] = column_at
+    if feature_alone(level.bundles, column_at) < 0:
+        write_cells(choice, level.bundles, n_bins)
         return
     write_range(choice, FOUND_SET, choice[FOUND_BIN])
     if choice[FOUND_MISSING_LEFT] == 1:
@@ -338,17 +319,11 @@ def keep_node(n_slots: int, table: IntArray, node: int, job: IntArray) -> None:
 
 
 @kernel(inline=True, inner=True)
-def divide_level(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    level: Level,
-    options: Options,
-    vectors: Vectors | None,
-) -> None:
+def divide_level(state: State, vectors: Vectors) -> None:
     """Divide the nodes of the level where its cut allows: the batch of the next level."""
-    table, choice, counts, constraints = tree.table, level.choice, level.counts, options.constraints
+    settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
+    level, options, table = state.level, state.options, state.tree.table
+    choice, counts, constraints = level.choice, level.counts, state.options.constraints
     release_unsearched(tree, scalars)
     is_over = scalars[IS_N_SEARCHED] == 0 or choice[FOUND_FEATURE] < 0
     scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] = 0, 0
@@ -360,7 +335,7 @@ def divide_level(
     is_last, n_jobs = counts[LEVEL] >= settings.max_depth, np.int64(0)
     for k in range(counts[N_NODES]):
         node, job = level.nodes[k], tree.batch[n_jobs]
-        if vectors is None or vectors.used == 0:
+        if vectors.used == 0:
             divides, gain = gain_of_node(
                 table[node], units, rules, level.penalty[0], node, choice, constraints
             )

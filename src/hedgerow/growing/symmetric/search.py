@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.stages.bundle_search import (
@@ -22,85 +22,126 @@ from hedgerow.growing.core.stages.bundle_search import (
     scratch_of,
     sums_of_feature,
 )
-from hedgerow.growing.core.state import FOUND_SET, Bundles, Sets
+from hedgerow.growing.core.state import (
+    FOUND_SET,
+    IS_TREE,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    Level,
+    State,
+    Vectors,
+)
 from hedgerow.growing.symmetric.gain import Price, worth_of
 from hedgerow.growing.symmetric.level import (
+    FORCED_CUT,
     GROUP_BINS,
     GROUP_CELLS,
     GROUP_GAINS,
     GROUP_LACKS,
+    LEVEL,
+    OF_ALL,
+    OF_FORCED,
     SEEN_CUTS,
     SEEN_FIRST,
     SEEN_LACKS,
+    price_of,
+    set_column,
     set_number,
+    sets_of,
 )
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
-from hedgerow.kernels.histograms.vector_histogram import Sums
-from hedgerow.kernels.simd.lanes import WIDTH, lane_of
-from hedgerow.kernels.splits.growth import FORCED_BIN, FORCED_FEATURE, draw_of, range_of_cuts
-from hedgerow.kernels.splits.monotone import Constraints, bounds_of
-from hedgerow.kernels.splits.split import Limits, NodeSums, SplitRules, Units, comparable, limits_of
+from hedgerow.growing.vectors.search import prepare_node, sets_of_node
+from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
+from hedgerow.kernels.splits.growth import (
+    FORCED_BIN,
+    FORCED_FEATURE,
+    draw_of,
+    key_of_level,
+    range_of_cuts,
+)
+from hedgerow.kernels.splits.monotone import SearchedNode, own_score, searched_node
+from hedgerow.kernels.splits.split import (
+    Limits,
+    NodeHistogram,
+    NodeSums,
+    Order,
+    Units,
+    comparable,
+)
 from hedgerow.kernels.splits.symmetric_category import (
-    SetSums,
     add_set_gains,
     best_set,
     drawn_set,
-    order_groups,
+    order_level,
     write_groups,
 )
 from hedgerow.kernels.splits.symmetric_split import (
-    add_bounded_columns,
     add_columns,
     best_lanes,
     lanes_at,
     leaf_score,
     size_of_block,
 )
-from hedgerow.kernels.splits.vector_level import NodeSets, add_column_gains
+from hedgerow.kernels.splits.vector_category import NodeSets, counted_node
+from hedgerow.kernels.splits.vector_gains import score_unit
+from hedgerow.kernels.splits.vector_level import add_column_gains
 from hedgerow.kernels.splits.vector_split import VectorNode
 
 
+@kernel(inline=True, inner=True)
+def start_of(level: Level, slot: int) -> int:
+    """Return the first cell of the histogram in a slot."""
+    return level.before + slot * level.slot_size
+
+
+@kernel(inline=True, inner=True)
+def histogram_of(state: State, slot: int) -> NodeHistogram:
+    """Return the histogram in a slot."""
+    level, bins = state.level, state.bins
+    start = start_of(level, slot)
+    return NodeHistogram(state.histograms, start, bins.stride, bins.n_bins)
+
+
+@kernel(inline=True, inner=True)
+def sums_of_node(row: IntArray) -> NodeSums:
+    """Return the sums in the table row of a node."""
+    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+
+
+@kernel(inline=True, inner=True)
+def first_column(span: tuple[int, int], state: State) -> int:
+    """Return the first column of a thread, or -1."""
+    return np.int64(state.columns.feature[span[0]]) if span[1] > span[0] else np.int64(-1)
+
+
 @kernel(inner=True)
-def plan_groups(
-    span: tuple[int, int],
-    bins: Bins,
-    columns: np.ndarray,
-    allowed: np.ndarray,
-    seen: np.ndarray,
-    groups: IntArray,
-    gains: FloatArray,
-    sets: Sets,
-    bundles: Bundles,
-) -> int:
-    """Put the numeric features of a thread in groups, their gains to 0; how many groups."""
-    n_lanes = np.int64(0)
+def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
+    """Put the numeric features of a thread in groups, all gains to 0; return how many groups."""
+    level, allowed = state.level, state.search.allowed[0]
+    groups, gains, sets, n_lanes = level.groups[thread], level.gains[thread], level.sets, 0
     for k in range(span[0], span[1]):
-        first, last = members_of(bundles, np.int64(columns[k]))
+        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(bundles, m)
+            feature = member_at(level.bundles, m)
             if allowed[feature] == 0:
                 continue
             number = set_number(sets, feature)
             if number >= 0:
-                for i in range(sets.gains.shape[1]):
-                    sets.gains[number, i] = 0.0
+                sets.gains[number, :] = 0.0
                 continue
-            add_to_group(groups, n_lanes, feature, bins, seen)
+            add_to_group(level, groups, n_lanes, feature, np.int64(state.bins.n_bins[feature]))
             n_lanes += 1
     n_groups, n_gains = (n_lanes + WIDTH - 1) // WIDTH, np.int64(0)
     for group in range(n_groups):
         at = group * GROUP_CELLS
         groups[at + GROUP_GAINS] = n_gains
         n_gains += 2 * size_of_block(groups[at + GROUP_BINS])
-    for i in range(n_gains):
-        gains[i] = 0.0
+    gains[:n_gains] = 0.0
     return n_groups
 
 
 @kernel(inner=True)
-def add_to_group(
-    groups: IntArray, n_before: int, feature: int, bins: Bins, seen: np.ndarray
-) -> None:
+def add_to_group(level: Level, groups: IntArray, n_before: int, feature: int, n_bins: int) -> None:
     """Add a feature behind ``n_before`` others."""
     at, lane = n_before // WIDTH * GROUP_CELLS, n_before % WIDTH
     if lane == 0:
@@ -109,171 +150,172 @@ def add_to_group(
     # This lane and the ones behind it, which may stay empty.
     for j in range(lane, WIDTH):
         groups[at + j] = feature
-    groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], np.int64(bins.n_bins[feature]))
-    groups[at + GROUP_LACKS] |= np.int64(seen[feature, SEEN_LACKS])
+    groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], n_bins)
+    groups[at + GROUP_LACKS] |= np.int64(level.seen[feature, SEEN_LACKS])
 
 
 @kernel(inner=True)
 def look_at_root(
     thread: int,
     span: tuple[int, int],
-    bins: Bins,
-    columns: np.ndarray,
-    place: tuple[HistogramSums, int],
-    root: NodeSums,
-    units: Units,
-    seen: np.ndarray,
-    sets: Sets,
-    drawn: int,
-    bundles: Bundles,
+    state: State,
+    histogram: NodeHistogram,
+    node: SearchedNode,
     vectors: NodeSets | None,
 ) -> None:
     """Note what the tree's rows have in each column, and the orders of the categories."""
-    # ``vectors`` is the root of several outputs.
-    histograms, scratch = place[0], scratch_of(bundles, thread, bins.stride)
+    level, root, sums = state.level, sums_of_node(state.tree.table[0]), histogram.sums
+    stride, seen = histogram.stride, level.seen
+    scratch = scratch_of(level.bundles, thread, stride)
     for k in range(span[0], span[1]):
-        first, last = members_of(bundles, np.int64(columns[k]))
+        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(bundles, m)
-            at = sums_of_feature(histograms, place[1], feature, bins, root, scratch, bundles)
-            seen[feature, SEEN_LACKS] = 1 if histograms.n[at + bins.stride - 1] > 0 else 0
-            if drawn == 1:
-                n_bins = np.int64(bins.n_bins[feature])
-                from_bin, n_cuts = range_of_cuts(histograms, at, n_bins, bins.stride)
+            feature = member_at(level.bundles, m)
+            at = sums_of_feature(histogram, feature, root, scratch, level.bundles)
+            seen[feature, SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
+            if state.options.constraints.growth.drawn == 1:
+                n_bins = np.int64(histogram.n_bins[feature])
+                from_bin, n_cuts = range_of_cuts(sums, at, n_bins, stride)
                 seen[feature, SEEN_FIRST], seen[feature, SEEN_CUTS] = from_bin, n_cuts
-            number = set_number(sets, feature)
+            number = set_number(level.sets, feature)
             if number >= 0:
-                column = SetSums(at, filled_cells(bins, feature, False), bins.stride)
-                order_groups(
-                    histograms, column, root.n, units, sets.categories.rules, sets.places[number],
-                    sets.info[number], vectors,
-                )  # fmt: skip
+                column, rules = set_column(state.bins, feature, at), level.sets.categories.rules
+                order_level(sums, column, rules, sets_of(level, number), node, vectors)
+
+
+@kernel(inline=True, inner=True)
+def begin_level(
+    thread: int, span: tuple[int, int], state: State, slot: int, units: Units,
+    vectors: Vectors,
+) -> int:  # fmt: skip
+    """Group the thread's columns, set their gains to 0, and return the number of groups."""
+    # In the first level the histogram in ``slot`` is that of the root.
+    if state.level.counts[LEVEL] == 0:
+        root, histogram = np.int64(0), histogram_of(state, slot)
+        if vectors.used == 0:
+            sums, constraints = sums_of_node(state.tree.table[0]), state.options.constraints
+            node = searched_node(constraints, root, sums, units, state.rules)
+            look_at_root(thread, span, state, histogram, node, None)
+        else:
+            several, _, _ = prepare_node(
+                thread, first_column(span, state), state, histogram.start, root, vectors
+            )
+            sets = sets_of_node(thread, several, vectors)
+            look_at_root(thread, span, state, histogram, counted_node(several), sets)
+    return plan_groups(thread, span, state)
 
 
 @kernel(inner=True)
 def find_sums(
     thread: int,
     group: IntArray,
-    bins: Bins,
-    place: tuple[HistogramSums, int],
+    histogram: NodeHistogram,
     node: NodeSums,
     at: IntArray,
-    bundles: Bundles,
+    state: State,
 ) -> None:
     """Find the starts of the sums of a group's features; write out members of bundles."""
-    histograms, slot_start = place
-    if bundles.used == 0:
-        for j in range(WIDTH):
-            at[j] = slot_start + group[j] * bins.stride
-        return
-    scratch = scratch_of(bundles, thread, bins.stride)
+    bundles, stride = state.level.bundles, histogram.stride
+    scratch = scratch_of(bundles, thread, stride)
     for j in range(WIDTH):
         if j > 0 and group[j] == group[j - 1]:
             at[j] = at[j - 1]
             continue
-        to = scratch + j * bins.stride
-        at[j] = sums_of_feature(histograms, slot_start, group[j], bins, node, to, bundles)
-        if at[j] == to:
+        to = scratch + j * stride
+        at[j] = sums_of_feature(histogram, group[j], node, to, bundles)
+        if bundles.used == 1 and at[j] == to:
             # All lanes run up to the last bin of any: behind its own a column is empty.
-            written = (np.int64(bins.n_bins[group[j]]) + 7) // 8 * 8
-            clear(histograms, to + written, min(group[GROUP_BINS] + 7, bins.stride - 1) - written)
+            written = (np.int64(histogram.n_bins[group[j]]) + 7) // 8 * 8
+            size = min(group[GROUP_BINS] + 7, stride - 1) - written
+            clear(histogram.sums, to + written, size)
 
 
 @kernel(inner=True)
 def add_node_gains(
-    thread: int,
-    rules: SplitRules,
-    bins: Bins,
-    place: tuple[HistogramSums, int],
-    node: tuple[NodeSums, Units, int],
-    lanes: IntArray,
-    groups: tuple[IntArray, int],
-    gains: FloatArray,
-    constraints: Constraints,
-    bundles: Bundles,
+    thread: int, state: State, histogram: NodeHistogram, node: SearchedNode, n_groups: int
 ) -> None:
     """Add what every cut of a thread's numeric features gains in one node."""
-    # ``node`` are its sums, their units, and its number.
-    histograms = place[0]
-    sums, units, number = node
-    at, last_bin = lanes[1], lanes[0]
-    limits, bounds = (
-        limits_of(sums, units, rules),
-        bounds_of(constraints, number, sums, units, rules),
-    )
-    parent, stride = leaf_score(limits), bins.stride
-    cells, n_groups = groups
-    for group in range(n_groups):
-        first = group * GROUP_CELLS
-        find_sums(thread, cells[first : first + GROUP_CELLS], bins, place, sums, at, bundles)
-        n_bins, lacks = cells[first + GROUP_BINS], cells[first + GROUP_LACKS] != 0
-        to = cells[first + GROUP_GAINS]
+    constraints, limits = state.options.constraints, node.limits
+    cells, gains = state.level.groups[thread], state.level.gains[thread]
+    at, last_bin = state.search.lanes[thread, 1], state.search.lanes[thread, 0]
+    own = leaf_score(limits) if constraints.scored == 0 else node.asked.own
+    for number in range(n_groups):
+        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        find_sums(thread, group, histogram, node.sums, at, state)
+        part = group[GROUP_BINS], group[GROUP_GAINS], group[GROUP_LACKS] != 0
         if constraints.scored == 0:
-            add_columns(histograms, at, n_bins, stride, lacks, limits, parent, gains, to)
+            add_columns(histogram, at, part, limits, None, own, gains)
             continue
+        # The cut after the last bin separates missing values and orders nothing.  All other cuts
+        # must keep the order, whichever rows the node has, because later rows may lie on both
+        # sides.
         for j in range(WIDTH):
-            last_bin[j] = constraints.last_bin[cells[first + j]]
-        order = (cells[first : first + WIDTH], last_bin, constraints.sign)
-        add_bounded_columns(histograms, at, n_bins, stride, limits, bounds, order, gains, to)
+            last_bin[j] = constraints.last_bin[group[j]]
+        last, sign = load_lanes(last_bin, np.int64(0)), gather(constraints.sign, group)
+        order = Order(node.within, sign, limits.n + 1, last)
+        add_columns(histogram, at, part, limits, order, own, gains)
 
 
 @kernel(inner=True)
 def add_vector_gains(
-    node: VectorNode,
-    limits: Limits,
-    parent: float,
-    bins: Bins,
-    sums: Sums,
-    groups: tuple[IntArray, int],
-    gains: FloatArray,
-    constraints: Constraints,
+    thread: int, state: State, node: VectorNode, limits: Limits, own: float, n_groups: int
 ) -> None:
     """:func:`add_node_gains` of several outputs, whose gains are added up."""
-    cells, n_groups = groups
-    for group in range(n_groups):
-        first = group * GROUP_CELLS
-        to, also = cells[first + GROUP_GAINS], np.int64(0)
-        if cells[first + GROUP_LACKS] != 0:
-            also = size_of_block(cells[first + GROUP_BINS])
+    cells, gains = state.level.groups[thread], state.level.gains[thread]
+    for number in range(n_groups):
+        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        to, also = group[GROUP_GAINS], np.int64(0)
+        if group[GROUP_LACKS] != 0:
+            also = size_of_block(group[GROUP_BINS])
         for j in range(WIDTH):
-            feature = cells[first + j]
-            if j > 0 and feature == cells[first + j - 1]:
+            feature = group[j]
+            if j > 0 and feature == group[j - 1]:
                 break  # the last feature fills the lanes that are left
-            at, n_bins = node.start + feature * bins.stride, np.int64(bins.n_bins[feature])
-            sign = constraints.sign[feature]
-            add_column_gains(
-                sums, at, n_bins, bins.stride, node, limits, parent, gains, to + j, also, sign
-            )
+            sign = state.options.constraints.sign[feature]
+            add_column_gains(node, feature, limits, own, gains, (to + j, also), sign)
 
 
 @kernel(inner=True)
 def add_node_sets(
     span: tuple[int, int],
-    rules: SplitRules,
-    bins: Bins,
-    columns: tuple[np.ndarray, np.ndarray],
-    place: tuple[HistogramSums, int],
-    node: tuple[NodeSums, Units, int],
-    sets: Sets,
-    constraints: Constraints,
+    state: State,
+    histogram: NodeHistogram,
+    own: float,
+    node: SearchedNode,
     vectors: NodeSets | None,
 ) -> None:
-    """:func:`add_node_gains` of category columns: a list of all, and which may be used."""
-    # ``vectors`` is the node of several outputs.
-    histograms, slot_start = place
-    sums, units, number = node
-    features, stride = columns[0], bins.stride
+    """:func:`add_node_gains` of category columns in a node, whose own score is ``own``."""
+    level, allowed = state.level, state.search.allowed[0]
     for k in range(span[0], span[1]):
-        feature = np.int64(features[k])
-        place_of_set = set_number(sets, feature)
-        if place_of_set >= 0 and columns[1][feature] == 1:
-            filled = filled_cells(bins, feature, False)
-            column = SetSums(slot_start + feature * stride, filled, stride)
-            add_set_gains(
-                histograms, column, sums, units, rules, sets.categories.rules,
-                sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
-                (constraints, number), vectors,
-            )  # fmt: skip
+        feature = np.int64(state.columns.feature[k])
+        number = set_number(level.sets, feature)
+        if number >= 0 and allowed[feature] == 1:
+            at, rules = histogram.start + feature * histogram.stride, level.sets.categories.rules
+            column, sets = set_column(state.bins, feature, at), sets_of(level, number)
+            add_set_gains(histogram.sums, column, rules, sets, own, node, vectors)
+
+
+@kernel(inline=True, inner=True)
+def add_gains(
+    thread: int, span: tuple[int, int], state: State, node: int, slot: int, units: Units,
+    n_groups: int, vectors: Vectors,
+) -> None:  # fmt: skip
+    """Add what every cut of a thread's columns gains in a node with a histogram in ``slot``."""
+    histogram = histogram_of(state, slot)
+    if vectors.used == 0:
+        sums, constraints = sums_of_node(state.tree.table[node]), state.options.constraints
+        one = searched_node(constraints, node, sums, units, state.rules)
+        add_node_gains(thread, state, histogram, one, n_groups)
+        if len(state.level.sets.gains) > 0:
+            add_node_sets(span, state, histogram, own_score(one), one, None)
+    else:
+        first = first_column(span, state)
+        several, limits, own = prepare_node(thread, first, state, histogram.start, node, vectors)
+        vectors.trial.parent[thread, 0] += max(own, 0.0)
+        if len(state.level.sets.gains) > 0:
+            sets = sets_of_node(thread, several, vectors)
+            add_node_sets(span, state, histogram, own, counted_node(several), sets)
+        add_vector_gains(thread, state, several, limits, own / score_unit(several), n_groups)
 
 
 @kernel(inner=True)
@@ -288,28 +330,18 @@ def draw_cuts(features: IntArray, seen: np.ndarray, key: int, cuts: IntArray) ->
 
 
 @kernel(inner=True)
-def find_cut(
-    units: Units,
-    groups: tuple[IntArray, int],
-    gains: FloatArray,
-    lanes: IntArray,
-    found: IntArray,
-    price: Price,
-    constraints: Constraints,
-    seen: np.ndarray,
-) -> None:
+def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Price) -> None:
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
-    unit = units.g * (units.g / units.h)
-    price = Price(price.level, price.gamma / unit, price.key)
+    level, constraints, lanes = state.level, state.options.constraints, state.search.lanes[thread]
+    cells, gains = level.groups[thread], level.gains[thread]
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
-    cells, n_groups = groups
-    for group in range(n_groups):
-        first = group * GROUP_CELLS
-        to, n_bins, also = cells[first + GROUP_GAINS], cells[first + GROUP_BINS], np.int64(0)
-        if cells[first + GROUP_LACKS] != 0:
+    for number in range(n_groups):
+        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        to, n_bins, also = group[GROUP_GAINS], group[GROUP_BINS], np.int64(0)
+        if group[GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
         if constraints.growth.drawn == 1:
-            draw_cuts(cells[first : first + WIDTH], seen, price.key, lanes[0])
+            draw_cuts(group, level.seen, price.key, lanes[0])
             right = lanes_at(gains, to, lanes[0], lanes[1])
             left = lanes_at(gains, to + also, lanes[0], lanes[1])
         else:
@@ -318,49 +350,36 @@ def find_cut(
             if also != 0:
                 left = best_lanes(gains, to + also, n_bins)
         for j in range(WIDTH):
-            column = cells[first + j]
-            worth = worth_of(constraints, column, price, lane_of(right[0], j))
-            # In bundles a lower feature may come later.
-            if worth > best or (worth == best and column < feature):
-                best, feature = worth, column
-                bin_, missing_left = lane_of(right[1], j), np.int64(0)
-            worth = worth_of(constraints, column, price, lane_of(left[0], j))
-            if worth > best or (worth == best and column < feature):
-                best, feature = worth, column
-                bin_, missing_left = lane_of(left[1], j), np.int64(1)
+            for side in range(2):
+                gain = lane_of(left[0], j) if side == 1 else lane_of(right[0], j)
+                at = lane_of(left[1], j) if side == 1 else lane_of(right[1], j)
+                worth = worth_of(constraints, group[j], price, gain)
+                # In bundles a lower feature may come later.
+                if worth > best or (worth == best and group[j] < feature):
+                    best, feature, bin_, missing_left = worth, group[j], at, np.int64(side)
     score = comparable(best, units) if feature >= 0 else -1.0
+    found = state.search.found[thread, OF_ALL]
     note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
 
 
 @kernel(inner=True)
-def find_forced(
-    units: Units,
-    groups: tuple[IntArray, int],
-    gains: FloatArray,
-    forced: int,
-    found: IntArray,
-    price: Price,
-    constraints: Constraints,
-) -> None:
+def find_forced(thread: int, state: State, units: Units, n_groups: int, price: Price) -> None:
     """Note the cut that the level is to take, if it is in a thread's columns and gains."""
-    unit = units.g * (units.g / units.h)
-    price = Price(price.level, price.gamma / unit, price.key)
-    nothing = NodeSums(0, 0, 0)
+    level, constraints = state.level, state.options.constraints
+    cells, gains = level.groups[thread], level.gains[thread]
+    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, OF_FORCED]
     note_split(found, -1.0, np.int64(-1), np.int64(-1), np.int64(0), np.int64(0), nothing)
-    feature, cut = (
-        constraints.growth.forced[forced, FORCED_FEATURE],
-        constraints.growth.forced[forced, FORCED_BIN],
-    )
-    cells, n_groups = groups
-    for group in range(n_groups):
-        first = group * GROUP_CELLS
+    wanted = constraints.growth.forced[level.counts[FORCED_CUT]]
+    feature, cut = wanted[FORCED_FEATURE], wanted[FORCED_BIN]
+    for number in range(n_groups):
+        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
         for j in range(WIDTH):
-            if cells[first + j] != feature:
+            if group[j] != feature:
                 continue
-            at = cells[first + GROUP_GAINS] + cut * WIDTH + j
-            also = at + size_of_block(cells[first + GROUP_BINS])
+            at = group[GROUP_GAINS] + cut * WIDTH + j
+            also = at + size_of_block(group[GROUP_BINS])
             gain, missing_left = gains[at], np.int64(0)
-            if cells[first + GROUP_LACKS] != 0 and gains[also] > gain:
+            if group[GROUP_LACKS] != 0 and gains[also] > gain:
                 gain, missing_left = gains[also], np.int64(1)
             worth = worth_of(constraints, feature, price, gain)
             if worth > 0.0:
@@ -370,36 +389,43 @@ def find_forced(
 
 
 @kernel(inner=True)
-def find_set(
-    span: tuple[int, int],
-    bins: Bins,
-    columns: np.ndarray,
-    allowed: np.ndarray,
-    units: Units,
-    found: IntArray,
-    sets: Sets,
-    price: Price,
-    constraints: Constraints,
-) -> None:
+def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
+    level, constraints = state.level, state.options.constraints
+    allowed, found = state.search.allowed[0], state.search.found[thread, OF_ALL]
     for k in range(span[0], span[1]):
-        feature = np.int64(columns[k])
-        number = set_number(sets, feature)
+        feature = np.int64(state.columns.feature[k])
+        number = set_number(level.sets, feature)
         if number < 0 or allowed[feature] == 0:
             continue
-        info = sets.info[number]
+        sets = sets_of(level, number)
         if constraints.growth.drawn == 1:
-            score, place = drawn_set(
-                sets.gains[number], sets.places[number], info, price.key, feature
-            )
+            score, place = drawn_set(sets, price.key, feature)
         else:
-            score, place = best_set(sets.gains[number], info)
+            score, place = best_set(sets)
         score = worth_of(constraints, feature, price, score) / units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
-        column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
-        write_groups(sets.places[number], info, place, column, 1, found, FOUND_SET)
-        last = bins.stride - 1
+        column = set_column(state.bins, feature, np.int64(0))
+        write_groups(sets, place, column, 1, found, FOUND_SET)
+        last = state.bins.stride - 1
         word = np.uint64(found[FOUND_SET + (last >> 6)])
         missing_left = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
         note_split(found, score, feature, feature, place, missing_left, NodeSums(0, 0, 0))
+
+
+@kernel(inline=True, inner=True)
+def find_best(
+    thread: int, span: tuple[int, int], state: State, units: Units, n_groups: int,
+    vectors: Vectors,
+) -> None:  # fmt: skip
+    """Find the best cut of the thread's columns, and the forced cut of the level."""
+    level = state.level
+    key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
+    gamma = 2.0 * price_of(state.rules, vectors)
+    price = Price(level.counts[LEVEL], gamma, key)
+    of_sums = Price(level.counts[LEVEL], gamma / (units.g * (units.g / units.h)), key)
+    find_cut(thread, state, units, n_groups, of_sums)
+    find_set(thread, span, state, units, price)
+    if level.counts[FORCED_CUT] >= 0:
+        find_forced(thread, state, units, n_groups, of_sums)

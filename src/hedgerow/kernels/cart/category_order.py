@@ -21,7 +21,16 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cart.impurity import counts_score
-from hedgerow.kernels.cart.search import Column, Least, Rows, Scratch, rank_of, row_of
+from hedgerow.kernels.cart.search import (
+    Aim,
+    Column,
+    Least,
+    Rows,
+    Scratch,
+    mass_of,
+    rank_of,
+    row_of,
+)
 
 MOST_TRIED = 10
 """Largest number of categories for which all sets are tried."""
@@ -39,7 +48,7 @@ def gather_groups(column: Column, rows: Rows, n_classes: int, scratch: Scratch) 
             starts[n_groups] = i
             sums[n_groups, :] = 0.0
             n_groups += 1
-        mass = rows.mass[row] if len(rows.mass) > 0 else 1.0
+        mass = mass_of(rows, row)
         sums[n_groups - 1, 0] += mass
         if len(rows.share) > 0:
             sums[n_groups - 1, 1] += rows.share[row]
@@ -100,7 +109,7 @@ def add_missing(column: Column, rows: Rows, n_classes: int, n_groups: int, scrat
     sums[n_groups, :] = 0.0
     for i in range(column.n_present, column.n_present + column.n_missing):
         row = row_of(column.cells[column.start + i])
-        mass = rows.mass[row] if len(rows.mass) > 0 else 1.0
+        mass = mass_of(rows, row)
         sums[n_groups, 0] += mass
         sums[n_groups, 2 + np.int64(rows.code[row])] += mass
     starts[n_groups + 1] = column.n_present + column.n_missing
@@ -175,11 +184,10 @@ def try_orders(
 
 
 @kernel(inner=True)
-def order_column(
-    column: Column, rows: Rows, least: Least, criterion: int, n_classes: int, scratch: Scratch
-) -> Column:
+def order_column(column: Column, aim: Aim, scratch: Scratch) -> Column:
     """Write the column with its categories in a good order to ``scratch.ordered``; return it."""
     # The ranks of present cells are the positions of their groups in that order.
+    rows, criterion, n_classes = aim.rows, aim.criterion, aim.n_classes
     n_groups = gather_groups(column, rows, n_classes, scratch)
     sums, keys = scratch.sums, scratch.keys[1]
     if n_classes <= 2:
@@ -189,7 +197,7 @@ def order_column(
         # With missing values, the best set is the side without them.
         keys[:n_groups] = 0.0
         n_all = add_missing(column, rows, n_classes, n_groups, scratch)
-        try_sets(criterion, n_classes, n_all, least, scratch)
+        try_sets(criterion, n_classes, n_all, aim.least, scratch)
     else:
         best = try_each(criterion, n_classes, n_groups, scratch)
         try_orders(criterion, n_classes, n_groups, best, scratch)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.cart.search import Column, Least, Rows, Scratch, rank_of, row_of
+from hedgerow.kernels.cart.search import Aim, Column, Rows, Scratch, mass_of, rank_of, row_of
 
 _ONE = np.uint64(1)
 
@@ -63,7 +63,7 @@ def left_deviations(
         i = j - n_before
         cell = cells[column.start + (column.n_present + j if i < 0 else i)]
         row = row_of(cell)
-        w = rows.mass[row] if len(rows.mass) > 0 else 1.0
+        w = mass_of(rows, row)
         add_to_heap(heap, n, rows.place[row], w, rows.share[row])
         mass += w
         share += rows.share[row]
@@ -74,16 +74,10 @@ def left_deviations(
 
 @kernel(inner=True)
 def scan_deviations(
-    column: Column,
-    rows: Rows,
-    least: Least,
-    missing_left: int,
-    totals: FloatArray,
-    best: float,
-    heights: FloatArray,
-    scratch: Scratch,
+    column: Column, aim: Aim, missing_left: int, best: float, heights: FloatArray, scratch: Scratch
 ) -> tuple[float, int]:
     """Find the best cut by absolute deviations from the medians, like :func:`scan_shares`."""
+    rows, least = aim.rows, aim.least
     # One pass forward handles the left sides and one pass backward the right sides.
     left_deviations(column, rows, missing_left, heights, scratch)
     cells, heap = column.cells, scratch.heap
@@ -99,7 +93,7 @@ def scan_deviations(
         cut = i < column.n_present and j > 0
         if cut and rank_of(cell) != rank_of(cells[column.start + i + 1]):
             n_first = i + 1
-            n_left, left_mass = n_first + before, totals[0] - mass
+            n_left, left_mass = n_first + before, aim.totals[0] - mass
             enough = min(n_left, n - n_left) >= least.rows
             if enough and min(left_mass, mass) >= least.mass:
                 score = -(scratch.errors[i] + deviation(heap, n, heights, mass, share))
@@ -108,7 +102,7 @@ def scan_deviations(
                         chosen = n_first
                     best = score
         row = row_of(cell)
-        w = rows.mass[row] if len(rows.mass) > 0 else 1.0
+        w = mass_of(rows, row)
         add_to_heap(heap, n, rows.place[row], w, rows.share[row])
         mass += w
         share += rows.share[row]
@@ -127,7 +121,7 @@ def deviation_of(
         first, last = (ranges[0], ranges[1]) if part == 0 else (ranges[2], ranges[3])
         for at in range(first, last):
             row = row_of(cells[at])
-            w = rows.mass[row] if len(rows.mass) > 0 else 1.0
+            w = mass_of(rows, row)
             add_to_heap(heap, n_places, rows.place[row], w, rows.share[row])
             mass += w
             share += rows.share[row]
@@ -136,10 +130,10 @@ def deviation_of(
 
 @kernel(inner=True)
 def score_deviations(
-    column: Column, rows: Rows, least: Least, n_first: int, missing_left: int,
-    heights: FloatArray, scratch: Scratch,
-) -> float:  # fmt: skip
+    column: Column, aim: Aim, n_first: int, missing_left: int, heights: FloatArray, scratch: Scratch
+) -> float:
     """Return the score of one cut by absolute deviations; minus infinity if it is not allowed."""
+    rows, least = aim.rows, aim.least
     start, n = column.start, column.n_present + column.n_missing
     cut, middle, end = start + n_first, start + column.n_present, start + n
     n_left = n_first + (column.n_missing if missing_left == 1 else 0)

@@ -9,7 +9,9 @@ column    the cells of one feature; the cells of a node are neighbours, sorted
 cut       a division of a column: its first ``n_first`` present cells go left,
           the other ones right, missing values to one of the sides
 share     contribution of a row to the sum of its side: ``mass * (y - centre)``
-          on a grid, so that sums are exact in any order
+          on a grid, so that sums are exact in any order; shares of several targets follow
+          one another, ``share[t * n_rows + row]``, all in the same unit
+mean      of a side: sum of its shares over its mass
 flag      1 for the rows that go left
 
 ::
@@ -18,9 +20,8 @@ flag      1 for the rows that go left
     n_first            3   4      6   7            cuts (7: present | missing)
 
 A node with missing values is scanned twice, with missing values on the right and
-then on the left; among equal scores the first one wins.  Scans get the ``totals`` of the node,
-float64: its mass, then the sum of its shares (of each target), then the class counts.  They return
-the score and ``n_first`` of a cut that exceeds ``best``, or ``best`` and -1.
+then on the left; among equal scores the first one wins.  Scans return the score and ``n_first`` of
+a cut that exceeds ``best``, or ``best`` and -1.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.cart.impurity import ENTROPY, GINI, counts_score, shares_score, x_log_x
-from hedgerow.kernels.cart.limits import Limits, keeps_limits
 
 MISSING_RANK = 0xFFFFFFFF
 
@@ -53,18 +53,12 @@ class Column(NamedTuple):
 class Rows(NamedTuple):
     """Data of each row that the criteria read.
 
-    Attributes
-    ----------
-    code : uint32
-        Class; empty in regression.
-    mass : float64
-        Empty if all masses are 1.
-    share : float64
-        ``mass * (y - centre)`` in regression, ``mass * code`` with two classes;
-        empty with more.
-    place : uint32
-        Position of the row in its node in the order of y; empty except for
-        the absolute error.
+    code   uint32: class; empty in regression
+    mass   float64: empty if all masses are 1
+    share  float64: ``mass * (y - centre)`` in regression, ``mass * code`` with two classes; empty
+           with more
+    place  uint32: position of the row in its node in the order of y; empty except for the
+           absolute error
     """
 
     code: AnyArray
@@ -80,24 +74,53 @@ class Least(NamedTuple):
     mass: np.float64
 
 
-class Scratch(NamedTuple):
-    """Scratch arrays of one thread.
+class Aim(NamedTuple):
+    """What the scans of a node read and look for.
 
-    Attributes
-    ----------
-    counts : float64, shape (4 * n_classes,), or (n_targets,) for several targets
-    heap : float64, shape (2 * n_rows + 2,)
-        Sums of a Fenwick tree; empty except for the absolute error.
-    errors : float64, shape (n_rows,)
-        Deviations; empty except for the absolute error.
-    cells, ordered : uint64, shape (n_rows,)
-        For divisions, and for columns of categories in a new order.
-    groups : int64, shape (2, most categories + 2)
-        Start of the cells of each category, and an order of the categories.
-    keys : float64, shape (2, most categories + 2)
-        Sort keys of the categories: the keys under trial, and the best ones.
-    sums : float64, shape (most categories + 2, n_classes + 2)
-        Mass, sum of shares and class counts of each category.
+    totals  float64: mass of the node, sum of its shares (of each target), class counts
+    """
+
+    rows: Rows
+    least: Least
+    totals: FloatArray
+    criterion: np.int64
+    n_classes: np.int64
+
+
+class Limits(NamedTuple):
+    """Monotone constraints on the means of both sides, in the units of the shares.
+
+    checked    0: there are no constraints
+    sign       1: the left mean is at most the right one; -1: at least; 0: any
+    low, high  range of all means below the node, which keeps the order of earlier splits
+    """
+
+    checked: np.int64
+    sign: np.int64
+    low: np.float64
+    high: np.float64
+
+
+@kernel(inline=True, inner=True)
+def keeps_limits(limits: Limits, left: float, right: float) -> bool:
+    """Return whether sides with these means satisfy the constraints."""
+    in_order = limits.sign * (left - right) <= 0.0
+    return in_order and min(left, right) >= limits.low and max(left, right) <= limits.high
+
+
+class Scratch(NamedTuple):
+    """Scratch arrays of one thread; ``heap`` and ``errors`` are for the absolute error only.
+
+    counts          float64 (4 * n_classes,), or (n_targets,) for several targets
+    heap            float64 (2 * n_rows + 2,): sums of a Fenwick tree
+    errors          float64 (n_rows,): deviations
+    cells, ordered  uint64 (n_rows,): for divisions, and columns of categories in a new order
+    groups          int64 (2, most categories + 2): start of the cells of each category, and an
+                    order of the categories
+    keys            float64 (2, most categories + 2): sort keys of the categories, those under
+                    trial and the best ones
+    sums            float64 (most categories + 2, n_classes + 2): mass, sum of shares and class
+                    counts of each category
     """
 
     counts: FloatArray
@@ -120,6 +143,21 @@ def row_of(cell: int) -> Any:
 def rank_of(cell: int) -> Any:
     """Return the rank of a cell."""
     return np.uint64(cell) >> _HIGH
+
+
+@kernel(inline=True, inner=True)
+def mass_of(rows: Rows, row: int) -> float:
+    """Return the mass of a row."""
+    return rows.mass[row] if len(rows.mass) > 0 else 1.0
+
+
+@kernel(inline=True, inner=True)
+def cuts_of(column: Column, missing_left: int) -> tuple[int, int]:
+    """Return the number of cells after which a cut may stand, and the rows left of all cells."""
+    # The cut after the last value sets missing values apart, if they are on the right.
+    if missing_left == 1:
+        return column.n_present - 1, column.n_missing
+    return column.n_present - np.int64(column.n_missing == 0), np.int64(0)
 
 
 @kernel(inner=True)
@@ -163,29 +201,19 @@ def sum_shares(cells: AnyArray, rows: Rows, start: int, stop: int) -> tuple[floa
 
 @kernel(inner=True)
 def scan_shares(
-    column: Column,
-    rows: Rows,
-    least: Least,
-    missing_left: int,
-    totals: FloatArray,
-    best: float,
-    criterion: int,
-    limits: Limits,
+    column: Column, aim: Aim, missing_left: int, best: float, limits: Limits
 ) -> tuple[float, int]:
     """Find the best cut by sums of shares: squared error, Poisson, and Gini with two classes."""
+    rows, least, criterion = aim.rows, aim.least, aim.criterion
     cells, share, mass = column.cells, rows.share, rows.mass
     weighted = len(mass) > 0
     total = column.n_present + column.n_missing
     start, stop = column.start, column.start + column.n_present
-    side, side_mass, before = 0.0, 0.0, np.int64(0)
-    n_cuts = column.n_present
+    side, side_mass, chosen = 0.0, 0.0, np.int64(-1)
+    n_cuts, before = cuts_of(column, missing_left)
     if missing_left == 1:
         side, side_mass = sum_shares(cells, rows, stop, column.start + total)
-        before = column.n_missing
-    if missing_left == 1 or column.n_missing == 0:
-        n_cuts -= 1
-    chosen = np.int64(-1)
-    all_mass, all_share = totals[0], totals[1]
+    all_mass, all_share = aim.totals[0], aim.totals[1]
     lowest, highest = least.rows - before, total - least.rows - before
     begin = np.int64(0)
     # Where more than half of the cells have the first rank, as in most columns of counts and
@@ -254,25 +282,18 @@ def start_counts(criterion: int, n_classes: int, counts: FloatArray, totals: Flo
 
 @kernel(inner=True)
 def scan_counts(
-    column: Column,
-    rows: Rows,
-    least: Least,
-    missing_left: int,
-    totals: FloatArray,
-    best: float,
-    criterion: int,
-    n_classes: int,
-    counts: FloatArray,
+    column: Column, aim: Aim, missing_left: int, best: float, counts: FloatArray
 ) -> tuple[float, int]:
     """Find the best cut by class counts, like :func:`scan_shares`."""
+    rows, least, criterion, n_classes = aim.rows, aim.least, aim.criterion, aim.n_classes
     cells, code, mass = column.cells, rows.code, rows.mass
     weighted = len(mass) > 0
     classes = np.uint64(n_classes)
     start, n_present = np.uint64(column.start), np.uint64(column.n_present)
     total = column.n_present + column.n_missing
-    side_mass, before = 0.0, np.int64(0)
-    left_terms, right_terms = 0.0, start_counts(criterion, n_classes, counts, totals)
-    n_cuts = column.n_present
+    side_mass, left_terms = 0.0, 0.0
+    right_terms = start_counts(criterion, n_classes, counts, aim.totals)
+    n_cuts, before = cuts_of(column, missing_left)
     if missing_left == 1:
         for i in range(start + n_present, start + np.uint64(total)):
             row = row_of(cells[i])
@@ -281,10 +302,7 @@ def scan_counts(
             left_terms += add_left
             right_terms += add_right
             side_mass += w
-        before = column.n_missing
-    if missing_left == 1 or column.n_missing == 0:
-        n_cuts -= 1
-    chosen, all_mass = np.int64(-1), totals[0]
+    chosen, all_mass = np.int64(-1), aim.totals[0]
     # Running sums of terms take O(1) per row.  They accumulate rounding errors, so a cut that may
     # be the best is scored again from its counts, which are exact.
     slack = 1e-9 * all_mass
@@ -312,6 +330,132 @@ def scan_counts(
             if score > best:
                 best, chosen = score, n_first
     return best, chosen
+
+
+@kernel(inner=True)
+def add_targets(cells: AnyArray, rows: Rows, start: int, stop: int, sums: FloatArray) -> float:
+    """Add the shares of some cells to the sums of all targets; return the mass of the cells."""
+    n_rows, n_targets = len(rows.share) // len(sums), len(sums)
+    total = 0.0
+    for i in range(start, stop):
+        row = np.int64(row_of(cells[i]))
+        total += mass_of(rows, row)
+        for t in range(n_targets):
+            sums[t] += rows.share[t * n_rows + row]
+    return total
+
+
+@kernel(inner=True)
+def targets_score(sums: FloatArray, totals: FloatArray, mass: float, other_mass: float) -> float:
+    """Return the score of squared error, summed over the targets; ``sums`` are the left side's."""
+    left = right = 0.0
+    for t in range(len(sums)):
+        other = totals[1 + t] - sums[t]
+        left += sums[t] * sums[t]
+        right += other * other
+    return left / mass + right / other_mass
+
+
+@kernel(inner=True)
+def scan_targets(
+    column: Column, aim: Aim, missing_left: int, best: float, sums: FloatArray
+) -> tuple[float, int]:
+    """Find the best cut by the squared error of several targets, like :func:`scan_shares`."""
+    rows, least, totals = aim.rows, aim.least, aim.totals
+    cells, start, total = column.cells, column.start, column.n_present + column.n_missing
+    sums[:] = 0.0
+    side_mass, chosen = 0.0, np.int64(-1)
+    n_cuts, before = cuts_of(column, missing_left)
+    if missing_left == 1:
+        side_mass = add_targets(cells, rows, start + column.n_present, start + total, sums)
+    for i in range(n_cuts):
+        side_mass += add_targets(cells, rows, start + i, start + i + 1, sums)
+        if rank_of(cells[start + i]) == rank_of(cells[start + i + 1]):
+            continue
+        n_left, other_mass = before + i + 1, totals[0] - side_mass
+        if min(n_left, total - n_left) < least.rows or min(side_mass, other_mass) < least.mass:
+            continue
+        score = targets_score(sums, totals, side_mass, other_mass)
+        if score > best:
+            best, chosen = score, np.int64(i + 1)
+    return best, chosen
+
+
+@kernel(inner=True)
+def first_above(
+    cells: AnyArray, start: int, stop: int, values: FloatArray, threshold: float
+) -> int:
+    """Find the first of the present cells ``start .. stop`` with a value above the threshold."""
+    first, last = np.int64(start), np.int64(stop)
+    while first < last:
+        middle = (first + last) >> 1
+        if values[np.int64(rank_of(cells[middle]))] > threshold:
+            last = middle
+        else:
+            first = middle + 1
+    return first
+
+
+@kernel(inner=True)
+def drawn_threshold(low: float, high: float, share: float) -> float:
+    """Return the number at ``share`` of the way from ``low`` to ``high``, which is excluded."""
+    if np.isfinite(low) and np.isfinite(high):
+        drawn = low * (1.0 - share) + high * share
+        if low <= drawn < high:
+            return drawn
+    return low  # also where one of them is infinite
+
+
+@kernel(inner=True)
+def left_counts(cells: AnyArray, aim: Aim, first: int, last: int, counts: FloatArray) -> float:
+    """Add the classes of some cells to the left side; return the mass of the cells."""
+    rows, n_classes, total = aim.rows, aim.n_classes, 0.0
+    for i in range(first, last):
+        row = row_of(cells[i])
+        mass = mass_of(rows, row)
+        counts[np.int64(rows.code[row])] += mass
+        total += mass
+    for k in range(n_classes):
+        counts[n_classes + k] = aim.totals[2 + k] - counts[k]
+    return total
+
+
+@kernel(inner=True)
+def score_cut(
+    column: Column, aim: Aim, n_first: int, missing_left: int, n_targets: int, limits: Limits,
+    counts: FloatArray,
+) -> float:  # fmt: skip
+    """Return the score of one cut; minus infinity if it is not allowed."""
+    cells, start, least, totals = column.cells, column.start, aim.least, aim.totals
+    middle, end = start + column.n_present, start + column.n_present + column.n_missing
+    n_left = n_first + (column.n_missing if missing_left == 1 else 0)
+    if min(n_left, end - start - n_left) < max(least.rows, 1):
+        return -np.inf
+    by_counts = aim.n_classes > 2 or aim.criterion == ENTROPY
+    mass = side = 0.0
+    if n_targets > 1 or by_counts:
+        counts[:] = 0.0
+    for part in range(1 + missing_left):
+        first = start if part == 0 else middle
+        last = start + n_first if part == 0 else end
+        if n_targets > 1:
+            mass += add_targets(cells, aim.rows, first, last, counts)
+        elif by_counts:
+            mass += left_counts(cells, aim, first, last, counts)
+        else:
+            some = sum_shares(cells, aim.rows, first, last)
+            side, mass = side + some[0], mass + some[1]
+    other_mass = totals[0] - mass
+    if min(mass, other_mass) < least.mass or min(mass, other_mass) <= 0.0:
+        return -np.inf
+    if n_targets > 1:
+        return targets_score(counts, totals, mass, other_mass)
+    if by_counts:
+        return counts_score(aim.criterion, counts, aim.n_classes, mass, other_mass)
+    other = totals[1] - side
+    if limits.checked == 1 and not keeps_limits(limits, side / mass, other / other_mass):
+        return -np.inf
+    return shares_score(aim.criterion, side, mass, other, other_mass)
 
 
 @kernel(inner=True)

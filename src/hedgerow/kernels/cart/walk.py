@@ -24,22 +24,13 @@ _LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
 class WalkNodes(NamedTuple):
     """Data of each node that the walk reads.
 
-    Attributes
-    ----------
-    feature, left, right : int32
-        -1 in a leaf.
-    threshold : int64
-        Largest key that goes left.
-    missing_left : uint8
-    count : int64
-        Training rows.
-    category_start : int64, one more than nodes
-        Categories that a node has seen are
-        ``category[category_start[node] : category_start[node + 1]]``.
-    category : int64
-        Keys, ascending within a node.
-    category_left : uint8
-        1 if the category goes left.
+    feature, left, right  -1 in a leaf
+    threshold             largest key that goes left
+    count                 training rows
+    category_start        one more than nodes: categories that a node has seen are
+                          ``category[category_start[node] : category_start[node + 1]]``
+    category              keys, ascending within a node
+    category_left         1 if the category goes left
     """
 
     feature: npt.NDArray[np.int32]

@@ -40,7 +40,7 @@ from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, prefetch
 from hedgerow.kernels.splits.monotone import ConstrainedColumn, cut_gain
-from hedgerow.kernels.splits.split import Limits, NodeSums
+from hedgerow.kernels.splits.split import Limits, NodeSums, Side, sides_score
 
 CUTS = 512
 """The cuts in the buffer are scored once there are more than this."""
@@ -90,22 +90,6 @@ class ExactSplit(NamedTuple):
 NO_CUT = ExactSplit(-1, -1, 0, 0, 0, 0, 0)
 
 
-@kernel(inline=True, inner=True)
-def cut_score(g_left: float, h_left: float, limits: Limits) -> float:
-    """Return the score of both sides, with the arithmetic of ``kernels.splits.split.pass_bin``."""
-    g_right, h_right = limits.g - g_left, limits.h - h_left
-    d_left, d_right = h_left + limits.penalty, h_right + limits.penalty
-    if limits.plain:
-        both = g_left * g_left * d_right + g_right * g_right * d_left
-        return both / (d_left * d_right)
-    size_left = max(abs(g_left) - limits.shrink, 0.0)
-    size_right = max(abs(g_right) - limits.shrink, 0.0)
-    left = min(size_left / d_left, limits.longest)
-    right = min(size_right / d_right, limits.longest)
-    of_left = left * (size_left + size_left - d_left * left)
-    return of_left + right * (size_right + size_right - d_right * right)
-
-
 @kernel(inner=True)
 def best_of_cuts(
     cuts: CutBuffer,
@@ -120,13 +104,14 @@ def best_of_cuts(
     most = np.int64(-1)
     for k in range(np.uint64(n_cuts)):
         g_left, h_left = float(g[k] + g_before), float(h[k] + h_before)
-        n_left = n[k] + n_before
-        h_right, n_right = limits.h - h_left, limits.n - n_left
+        n_left, h_right = n[k] + n_before, limits.h - h_left
+        left = Side(g_left, h_left + limits.penalty, n_left)
+        right = Side(limits.g - g_left, h_right + limits.penalty, limits.n - n_left)
         if constraints is None:
-            score = cut_score(g_left, h_left, limits)
+            score = sides_score(left, right, limits, False)
         else:
-            score = cut_gain(g_left, h_left, n_left, n[k], limits, constraints)
-        rows = (n_left >= limits.fewest) & (n_right >= limits.fewest)
+            score = cut_gain(left, right, n[k], limits, constraints)
+        rows = (n_left >= limits.fewest) & (right.n >= limits.fewest)
         weight = (h_left >= limits.lightest) & (h_right >= limits.lightest)
         # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
         bits = bits_of_float(score) if rows & weight & (score >= 0.0) else np.int64(-1)

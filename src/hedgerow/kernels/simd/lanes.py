@@ -7,6 +7,10 @@ instead, with these types::
     a, b : int64 or float64 in ``WIDTH`` lanes     a + b, a - b, a * b, a / b
     a >= b, a > b, t & u : truths, for ``choose``
 
+One of ``a`` and ``b`` may be a number, which then stands in every lane.  ``choose`` and
+``to_float`` also take numbers alone, so that a formula written once serves columns side by side
+and single cuts.
+
 spread(x)                       x in every lane
 load_turned(array, at, bin)     ``WIDTH`` vectors: lane j of the i-th is array[at[j] + bin + i]
 load_lanes(array, at)           lane j is array[at + j], as int64

@@ -41,22 +41,47 @@ _LINE = Lanes(types.int32, LINE)
 
 
 def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes | None) -> None:
-    """Let ``symbol`` work on lanes: ``table`` names the LLVM instruction of each kind."""
+    """Let ``symbol`` work on lanes, and on lanes and a number: ``table`` names the instructions."""
 
     @infer_global(symbol)
     class _Template(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) == 2 and args[0] == args[1] and args[0] in table:
-                return signature(result or args[0], *args)
-            return None
+            lanes = _lanes_among(args)
+            if len(args) != 2 or lanes not in table:
+                return None
+            kinds = [kind if kind == lanes else lanes.dtype for kind in args]
+            fits = all(_is_like(given, kind) for given, kind in zip(args, kinds, strict=True))
+            return signature(result or lanes, *kinds) if fits else None
 
-    @lower_builtin(symbol, Lanes, Lanes)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        name = table[sig.args[0]]
+        lanes = _lanes_among(sig.args)
+        name, pair = table[lanes], _in_lanes(context, builder, lanes, sig.args, args)
         if result is None:
-            return getattr(builder, name)(*args)
+            return getattr(builder, name)(*pair)
         compare = builder.icmp_signed if name == "int" else builder.fcmp_ordered
-        return compare({operator.gt: ">", operator.ge: ">="}[symbol], *args)
+        return compare({operator.gt: ">", operator.ge: ">="}[symbol], *pair)
+
+    for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
+        lower_builtin(symbol, *kinds)(lower)
+
+
+def _lanes_among(kinds: Any) -> Lanes | None:
+    return next((kind for kind in kinds if isinstance(kind, Lanes)), None)
+
+
+def _is_like(given: Any, kind: Any) -> bool:
+    """Return whether a value is of this kind, or a number that becomes one exactly."""
+    wide = types.Integer if kind == types.int64 else types.Number
+    return given == kind or (not isinstance(kind, Lanes) and isinstance(given, wide))
+
+
+def _in_lanes(context: Any, builder: Any, lanes: Any, kinds: Any, values: Any) -> list[Any]:
+    """Return the values as lanes; a number stands in all of them."""
+    vector = context.get_value_type(lanes)
+    return [
+        value if kind == lanes else _filled(builder, vector, value)
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 _define(operator.add, {_INTS: "add", _FLOATS: "fadd", _LINE: "add"}, None)
@@ -177,16 +202,17 @@ def gather(typingctx: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic
-def to_float(typingctx: Any, lanes: Any) -> Any:
-    """Convert int64 to float64, rounded to nearest."""
+def to_float(typingctx: Any, number: Any) -> Any:
+    """Convert int64, one or in lanes, to float64, rounded to nearest."""
+    result = _FLOATS if number == _INTS else types.float64
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        floats = context.get_value_type(_FLOATS)
-        if _converts_words():
+        floats = context.get_value_type(result)
+        if result != _FLOATS or _converts_words():
             return builder.sitofp(args[0], floats)
         return two_halves_to_float(builder, args[0], context.get_value_type(_INTS), floats)
 
-    return _FLOATS(_INTS), generate
+    return result(_INTS if number == _INTS else types.int64), generate
 
 
 @intrinsic
@@ -237,12 +263,18 @@ def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any
 
 @intrinsic
 def choose(typingctx: Any, truths: Any, a: Any, b: Any) -> Any:
-    """Return ``a`` in the lanes that are true, ``b`` in the others."""
+    """Return ``a`` where true, else ``b``: in each lane, or one of two numbers."""
+    lanes = _lanes_among((a, b))
+    either = types.float64 if any(isinstance(kind, types.Float) for kind in (a, b)) else types.int64
+    if isinstance(truths, Lanes):
+        lanes = lanes or Lanes(either)
+    kinds = [kind if kind == lanes else (lanes.dtype if lanes else either) for kind in (a, b)]
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(*args)
+        pair = _in_lanes(context, builder, lanes, kinds, args[1:]) if lanes else args[1:]
+        return builder.select(args[0], *pair)
 
-    return a(_TRUTHS, a, a), generate
+    return (lanes or either)(truths, *kinds), generate
 
 
 @intrinsic

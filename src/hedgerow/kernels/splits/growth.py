@@ -61,13 +61,6 @@ class GrowthRules(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def smoothed(weight: float, n: float, toward: float, smooth: float) -> float:
-    """Return the value ``weight`` of a node of ``n`` rows, smoothed ``toward`` its parent's."""
-    share = n / (n + smooth)
-    return share * weight + (1.0 - share) * toward
-
-
-@kernel(inline=True, inner=True)
 def ordered_factor(penalty: float, depth: int) -> float:
     """Return the factor on gains of ordered columns in a node of this depth (root: 0)."""
     # The factor is 0 in the first ``floor(penalty)`` levels, as LightGBM's ``monotone_penalty``.

@@ -25,45 +25,33 @@ The factor of an ordered column may be smaller in the first levels.
 :mod:`hedgerow.kernels.splits.growth` defines this factor, the smoothing of leaf values and the
 choice of random and forced cuts.
 
-The search compares gains because columns have different factors.  It handles several
-columns at a time, like the search of :mod:`hedgerow.kernels.splits.split`.  The latter stays
-separate: it needs no leaf values and only one division per cut.
+The search compares gains because columns have different factors.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.simd.lanes import (
-    WIDTH,
-    choose,
-    gather,
-    lane_of,
-    load_turned,
-    spread,
-    to_float,
-)
-from hedgerow.kernels.splits.growth import NODE_FORCED, NODE_KEY, GrowthRules, smoothed
+from hedgerow.kernels.splits.growth import NODE_FORCED, NODE_KEY, GrowthRules
 from hedgerow.kernels.splits.split import (
-    Cuts,
+    ROUNDING,
     Limits,
     NodeSums,
-    Split,
+    Side,
     SplitRules,
     Units,
-    is_allowed,
+    Within,
+    accepted_gain,
     leaf_weight,
+    limits_of,
     node_score,
+    smoothed,
+    value_within,
 )
-
-ROUNDING = 1e-10
-"""A gain no larger than this share of the node's own score is rounding."""
 
 
 class Constraints(NamedTuple):
@@ -111,19 +99,44 @@ class Constraints(NamedTuple):
 LOW, HIGH, TOWARD, ORDERED = range(4)
 
 
-class Bounds(NamedTuple):
-    """Bounds and rules of a node in units of its histogram, in addition to ``Limits``."""
+class Asked(NamedTuple):
+    """What a node asks of a split under constraints; scores are in units of its histogram."""
 
-    low: np.float64
-    high: np.float64
-    score: np.float64  # score of the node as a leaf
+    own: np.float64  # score of the node as a leaf
     rounding: np.float64
-    gamma: np.float64
-    toward: np.float64  # leaf value of the node; the sides are smoothed toward it
-    smooth: np.float64
+    price: np.float64  # gamma
     ordered: np.float64  # factor on gains of ordered columns
-    key: np.int64  # key of random draws
+    key: np.int64  # of random draws
     forced: np.int64  # forced cut of the node, or -1
+
+
+class SearchedNode(NamedTuple):
+    """A node whose best split is searched.
+
+    number  its number in the tree
+    limits  its sums and rules in units of its histogram
+    within  restrictions of the leaf values below it, in the same units
+    leaves  the same restrictions in units of leaf values
+    """
+
+    number: np.int64
+    sums: NodeSums
+    units: Units
+    rules: SplitRules
+    limits: Limits
+    within: Within
+    leaves: Within
+    asked: Asked
+
+
+class ConstrainedColumn(NamedTuple):
+    """Constraints on one column in one node, for a search that scores cuts one by one."""
+
+    sign: np.float64
+    factor: np.float64
+    n_present: np.int64  # rows of the node with a value
+    within: Within
+    asked: Asked
 
 
 @kernel(inline=True, inner=True)
@@ -149,207 +162,132 @@ def value_in_node(constraints: Constraints, number: int, weight: float, n: int) 
 
 
 @kernel(inner=True)
-def bounds_of(
-    constraints: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
-) -> Bounds:
-    """Return the bounds of node ``number`` with these sums, in units of its histogram."""
+def searched_node(
+    constraints: Constraints, number: int, sums: NodeSums, units: Units, rules: SplitRules
+) -> SearchedNode:
+    """Return node ``number`` with these sums, ready for the search."""
+    g, h = float(sums.g) * units.g, float(sums.h) * units.h
+    limits, weight = limits_of(sums, units, rules), leaf_weight(g, h, rules)
     if constraints.scored == 0:
-        return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, -1)
+        free, asked = Within(-np.inf, np.inf, weight, 0.0), Asked(0.0, 0.0, 0.0, 1.0, 0, -1)
+        return SearchedNode(number, sums, units, rules, limits, free, free, asked)
     low, high = constraints.bounds[number, LOW], constraints.bounds[number, HIGH]
-    g, h = float(node.g) * units.g, float(node.h) * units.h
-    weight = value_in_node(constraints, number, leaf_weight(g, h, rules), node.n)
-    score = score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+    weight, smooth = value_in_node(constraints, number, weight, sums.n), constraints.growth.smooth
     value_unit = units.h / units.g
     score_unit = units.g * (units.g / units.h)
-    return Bounds(
-        low * value_unit,
-        high * value_unit,
-        score / score_unit,
+    asked = Asked(
+        score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight) / score_unit,
         ROUNDING * node_score(g, h, rules) / score_unit,
         rules.gamma / score_unit,
-        weight * value_unit,
-        constraints.growth.smooth,
         constraints.bounds[number, ORDERED],
         constraints.growth.node[number, NODE_KEY],
         constraints.growth.node[number, NODE_FORCED],
     )
+    within = Within(low * value_unit, high * value_unit, weight * value_unit, smooth)
+    leaves = Within(low, high, weight, smooth)
+    return SearchedNode(number, sums, units, rules, limits, within, leaves, asked)
 
 
 @kernel(inline=True, inner=True)
-def gain_of(score: float, factor: float, bounds: Bounds) -> float:
-    """Return the gain of a split with this sum of scores, or -1 if it is not positive."""
-    difference = score - bounds.score
-    if not difference > bounds.rounding:
-        return -1.0
-    gain = factor * (0.5 * difference - bounds.gamma)
-    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
-
-
-@kernel(inline=True, inner=True)
-def factor_of(constraints: Constraints, feature: int, bounds: Bounds) -> float:
+def factor_of(constraints: Constraints, feature: int, asked: Asked) -> float:
     """Return the factor on the gains of a column in a node."""
-    ordered = bounds.ordered if constraints.sign[feature] != 0.0 else 1.0
+    ordered = asked.ordered if constraints.sign[feature] != 0.0 else 1.0
     return constraints.factor[feature] * ordered
 
 
-class ConstrainedColumn(NamedTuple):
-    """Constraints on one column in one node, for a search that scores cuts one by one."""
-
-    sign: np.float64
-    factor: np.float64
-    n_present: np.int64  # rows of the node with a value
-    bounds: Bounds
-
-
 @kernel(inline=True, inner=True)
-def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> float:
-    """Return the leaf value of a side of ``n`` rows within the bounds; ``d`` is ``H + lambda``."""
-    step = min(max(abs(g) - limits.shrink, 0.0) / d, limits.longest)
-    weight = -step if g > 0.0 else step
-    if bounds.smooth > 0.0:
-        weight = smoothed(weight, float(n), bounds.toward, bounds.smooth)
-    return clamp(weight, bounds.low, bounds.high)
+def gain_of(score: float, factor: float, asked: Asked) -> float:
+    """Return the gain of a split with this sum of scores, or -1 if it is not accepted."""
+    return accepted_gain(score, asked.own, asked.rounding, asked.price, factor)
 
 
 @kernel(inline=True, inner=True)
 def cut_gain(
-    g_left: float,
-    h_left: float,
-    n_left: int,
-    n_before: int,
-    limits: Limits,
-    constraints: ConstrainedColumn,
+    left: Side, right: Side, n_before: int, limits: Limits, column: ConstrainedColumn
 ) -> float:
     """Return the gain of a cut with ``n_before`` rows with a value before it, or -1."""
-    g_right, d_left = limits.g - g_left, h_left + limits.penalty
-    d_right = limits.h - h_left + limits.penalty
-    if d_left <= 0.0 or d_right <= 0.0:
+    if left.d <= 0.0 or right.d <= 0.0:
         return -1.0
-    left = side_weight(g_left, d_left, n_left, limits, constraints.bounds)
-    right = side_weight(g_right, d_right, limits.n - n_left, limits, constraints.bounds)
-    if constraints.sign * (right - left) < 0.0 and n_before < constraints.n_present:
+    low, high = (
+        value_within(left, limits, column.within),
+        value_within(right, limits, column.within),
+    )
+    if column.sign * (high - low) < 0.0 and n_before < column.n_present:
         return -1.0
-    score = score_at(g_left, d_left, limits.shrink, left)
-    score += score_at(g_right, d_right, limits.shrink, right)
-    return gain_of(score, constraints.factor, constraints.bounds)
+    score = score_at(left.g, left.d, limits.shrink, low)
+    score += score_at(right.g, right.d, limits.shrink, high)
+    return gain_of(score, column.factor, column.asked)
 
 
-@kernel(inline=True, inner=True)
-def lane_steps(g: Any, d: Any, limits: Limits) -> Any:
-    """Return the Newton steps of several sides; ``d`` is ``H + lambda``."""
-    zero, longest = spread(0.0), spread(limits.longest)
-    size = choose(g > zero, g, zero - g) - spread(limits.shrink)
-    size = choose(size > zero, size, zero)
-    step = size / d
-    step = choose(step > longest, longest, step)
-    return choose(g > zero, zero - step, step)
-
-
-@kernel(inline=True, inner=True)
-def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
-    """Return the leaf values of several sides within the bounds; ``d`` is ``H + lambda``."""
-    low, high = spread(bounds.low), spread(bounds.high)
-    weight = lane_steps(g, d, limits)
-    if bounds.smooth > 0.0:
-        rows = to_float(n)
-        share = rows / (rows + spread(bounds.smooth))
-        weight = share * weight + (spread(1.0) - share) * spread(bounds.toward)
-    weight = choose(low > weight, low, weight)
-    return choose(weight > high, high, weight)
-
-
-@kernel(inline=True, inner=True)
-def lane_scores(g: Any, d: Any, weight: Any, limits: Limits) -> Any:
-    """Return :func:`score_at` of several sides."""
-    zero = spread(0.0)
-    size = choose(weight > zero, weight, zero - weight)
-    linear = (g + g) * weight + spread(limits.shrink + limits.shrink) * size
-    return zero - (linear + d * weight * weight)
-
-
-@kernel(inline=True, inner=True)
-def pass_constrained(
-    cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits, bounds: Bounds, sign: Any,
-    n_present: Any,
-) -> Cuts:  # fmt: skip
-    """Advance by one bin, as :func:`hedgerow.kernels.splits.split.pass_bin`, within bounds."""
-    g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
-    g_left, h_left = to_float(g_sum), to_float(h_sum)
-    g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
-    d_left = h_left + spread(limits.penalty)
-    d_right = h_right + spread(limits.penalty)
-    left = lane_weights(g_left, d_left, n_left, limits, bounds)
-    right = lane_weights(g_right, d_right, spread(limits.n) - n_left, limits, bounds)
-    score = lane_scores(g_left, d_left, left, limits)
-    score = score + lane_scores(g_right, d_right, right, limits)
-    # After the last value only missing values remain: the sides need no order.
-    sign = choose(n_left >= n_present, spread(0.0), sign)
-    allowed = is_allowed(n_left, h_left, h_right, limits)
-    better = allowed & (sign * (right - left) >= spread(0.0)) & (score > cuts.score)
-    score, bin_ = choose(better, score, cuts.score), choose(better, spread(bin_), cuts.bin)
-    return Cuts(g_sum, h_sum, n_left, score, bin_)
+# -- single splits, in units of leaf values ------------------------------------------------
 
 
 @kernel(inner=True)
-def search_constrained_lanes(
-    histograms: HistogramSums,
-    at: IntArray,
-    n_bins: int,
-    stride: int,
-    missing_left: bool,
-    limits: Limits,
-    bounds: Bounds,
-    sign: Any,
-) -> Cuts:
-    """Find the best cuts of the columns whose bins start at ``at``."""
-    nothing, b, last = spread(np.int64(0)), stride - WIDTH, WIDTH - 1
-    n_missing = load_turned(histograms.n, at, b)[last]
-    n_present = spread(limits.n) - n_missing
-    cuts = Cuts(nothing, nothing, nothing, spread(-np.inf), nothing)
-    if missing_left:
-        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
-        cuts = Cuts(g, h, n_missing, spread(-np.inf), nothing)
-        n_present = spread(limits.n)
-    for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
-        n = load_turned(histograms.n, at, b)
-        for k in range(WIDTH):
-            cuts = pass_constrained(cuts, g[k], h[k], n[k], b + k, limits, bounds, sign, n_present)
-    return cuts
+def lost_score(left: NodeSums, node: SearchedNode) -> float:
+    """Return the score that both sides of a split lose if their leaf values are restricted."""
+    leaves, units, rules = node.leaves, node.units, node.rules
+    if leaves.smooth == 0.0 and leaves.low == -np.inf and leaves.high == np.inf:
+        return 0.0
+    g, h = float(left.g) * units.g, float(left.h) * units.h
+    lost = lost_on_side(g, h, left.n, leaves, rules)
+    g, h = float(node.sums.g) * units.g - g, float(node.sums.h) * units.h - h
+    return lost + lost_on_side(g, h, node.sums.n - left.n, leaves, rules)
 
 
 @kernel(inner=True)
-def search_constrained(
-    histograms: HistogramSums,
-    lanes: tuple[IntArray, IntArray],
-    n_bins: np.ndarray,
-    stride: int,
-    limits: Limits,
-    bounds: Bounds,
-    constraints: Constraints,
-    best: Split,
-) -> Split:
-    """Return the better of ``best`` and the best cut, by gain, of up to ``WIDTH`` columns."""
-    # ``lanes`` are ``at`` and ``features`` of :func:`hedgerow.kernels.splits.split.search_columns`;
-    # the ``score`` of the split is its gain.
-    at, features = lanes
-    most_bins, missing = np.int64(0), np.int64(0)
-    for j in range(WIDTH):
-        most_bins = max(most_bins, np.int64(n_bins[features[j]]))
-        missing |= np.int64(histograms.n[at[j] + stride - 1])
-    sign = gather(constraints.sign, features)
-    right = search_constrained_lanes(histograms, at, most_bins, stride, False, limits, bounds, sign)
-    left = right
-    if missing > 0:
-        left = search_constrained_lanes(
-            histograms, at, most_bins, stride, True, limits, bounds, sign
-        )
-    for j in range(WIDTH):
-        factor = factor_of(constraints, features[j], bounds)
-        gain = gain_of(lane_of(right.score, j), factor, bounds)
-        if gain > best.score:
-            best = Split(gain, features[j], lane_of(right.bin, j), 0, 0, 0, 0)
-        gain = gain_of(lane_of(left.score, j), factor, bounds)
-        if gain > best.score:
-            best = Split(gain, features[j], lane_of(left.bin, j), 1, 0, 0, 0)
-    return best
+def lost_on_side(g: float, h: float, n: int, leaves: Within, rules: SplitRules) -> float:
+    """Return the score that a side of ``n`` rows loses if its leaf value is restricted."""
+    weight = leaf_weight(g, h, rules)
+    if leaves.smooth > 0.0:
+        weight = smoothed(weight, float(n), leaves.toward, leaves.smooth)
+    return lost_with(g, h, clamp(weight, leaves.low, leaves.high), rules)
+
+
+@kernel(inline=True, inner=True)
+def lost_with(g: float, h: float, weight: float, rules: SplitRules) -> float:
+    """Return the score that a leaf loses if its value is ``weight``, not the best one."""
+    if weight == leaf_weight(g, h, rules):
+        return 0.0
+    return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+
+
+@kernel(inner=True)
+def own_score(node: SearchedNode) -> float:
+    """Return the score of a node as a leaf with the value that its sides are smoothed toward."""
+    rules, weight = node.rules, node.leaves.toward
+    g, h = float(node.sums.g) * node.units.g, float(node.sums.h) * node.units.h
+    if weight == leaf_weight(g, h, rules):
+        return node_score(g, h, rules)
+    return score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+
+
+@kernel(inner=True)
+def gain_of_set(constraints: Constraints, feature: int, score: float, node: SearchedNode) -> float:
+    """Return the gain of a set with this score, or -1; without constraints the score itself."""
+    if constraints.scored == 0:
+        return score
+    best = node_score(
+        float(node.sums.g) * node.units.g, float(node.sums.h) * node.units.h, node.rules
+    )
+    factor = constraints.factor[feature]
+    return accepted_gain(score, own_score(node), ROUNDING * best, node.rules.gamma, factor)
+
+
+@kernel(inner=True)
+def split_gain(
+    constraints: Constraints, number: int, score: float, left: NodeSums, sums: NodeSums,
+    units: Units, rules: SplitRules,
+) -> float:  # fmt: skip
+    """Return the gain of the split found in node ``number``, or -1 if it is not accepted."""
+    g, h = float(sums.g) * units.g, float(sums.h) * units.h
+    if constraints.scored == 0:
+        own = node_score(g, h, rules)
+        return accepted_gain(score, own, ROUNDING * own, rules.gamma, 1.0)
+    # The gain of a forced cut is computed from the sums of its left side.
+    if score == np.inf:
+        node = searched_node(constraints, number, sums, units, rules)
+        g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
+        sides = node_score(g_left, h_left, rules) + node_score(g - g_left, h - h_left, rules)
+        sides -= lost_score(left, node)
+        return max(0.5 * (sides - own_score(node)) - rules.gamma, 0.0)
+    return score if score > 0.0 else -1.0

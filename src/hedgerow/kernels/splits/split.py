@@ -19,6 +19,10 @@ in lanes they cost no more than a sum over neighbours::
     bin 1            .  .  .     .     +  score of the cut after each bin
     ...                                   best score and its bin so far
 
+A scan is told by its arguments what to do with the score of a cut: keep the best of each
+column, or add it to the gains of a level (:mod:`hedgerow.kernels.splits.symmetric_split`).  Where
+leaf values are restricted, they are part of the score (:mod:`hedgerow.kernels.splits.monotone`).
+
 Searching one column after the other in three loops (running sums, scores, largest score)
 took about twice as long (stage "search" of ``benchmarks/stages.py``).  Running sums
 are integers, which the scores need as floats.  In small nodes, where no sum can be
@@ -35,16 +39,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import (
     WIDTH,
     choose,
-    lane_of,
+    load_floats,
     load_turned,
     short_to_float,
     spread,
+    store_floats,
     to_float,
 )
 
@@ -87,6 +92,21 @@ class NodeSums(NamedTuple):
     n: np.int64
 
 
+class NodeHistogram(NamedTuple):
+    """The histogram of a node.
+
+    sums    of all histograms
+    start   first cell of column 0
+    stride  cells of a column; missing values are in the last one
+    n_bins  int32 (n_features,): bins of each column
+    """
+
+    sums: HistogramSums
+    start: np.int64
+    stride: np.int64
+    n_bins: np.ndarray
+
+
 class Split(NamedTuple):
     """The best split found so far; ``score`` < 0 means none."""
 
@@ -101,6 +121,9 @@ class Split(NamedTuple):
 
 _MOST_SHORT = 1 << 20
 """Sums over this many rows are below 2**51: g and h of a row are at most 2**30."""
+
+ROUNDING = 1e-10
+"""A gain no larger than this share of the node's own score is rounding."""
 
 NO_SPLIT = Split(-1.0, -1, 0, 0, 0, 0, 0)
 """A placeholder that every valid split beats."""
@@ -139,6 +162,58 @@ class Limits(NamedTuple):
     easy: bool  # plain, and no sum reaches 2**51
 
 
+class Side(NamedTuple):
+    """A side of a cut, or of several cuts in lanes: sum of g, ``H + lambda``, and rows."""
+
+    g: Any
+    d: Any
+    n: Any
+
+
+class Within(NamedTuple):
+    """Restrictions of the leaf values below a node, of one output or of several in lanes.
+
+    low, high  bounds
+    toward     leaf value of the node; the sides are smoothed toward it
+    smooth     rows that the leaf value of the node counts for; 0: no smoothing
+    """
+
+    low: Any
+    high: Any
+    toward: Any
+    smooth: np.float64
+
+
+class Order(NamedTuple):
+    """Restricted leaf values, and their order on both sides of the cuts of columns in lanes.
+
+    within  restrictions of leaf values, in units of the sums
+    sign    1: left values are not above right ones; -1: not below; 0: in any order
+    n       a cut with this many rows on its left sets missing values apart and orders nothing,
+    last    and so does a cut after this bin
+    """
+
+    within: Within
+    sign: Any
+    n: Any
+    last: Any
+
+
+class LevelGains(NamedTuple):
+    """Where a scan adds the gains of the cuts of ``WIDTH`` columns in one node.
+
+    gains   float64: those of the first cuts of all columns, those of the second, ...
+    to      place of the first
+    also    0, or the gains are also added this many entries further on
+    parent  score of the node as a leaf
+    """
+
+    gains: FloatArray
+    to: np.int64
+    also: np.int64
+    parent: np.float64
+
+
 class Cuts(NamedTuple):
     """State of several columns up to some bin: running sums, best score, bin before its cut."""
 
@@ -171,23 +246,67 @@ def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
 
 
 @kernel(inline=True, inner=True)
-def side_score(g: Any, d: Any, limits: Limits) -> Any:
-    """Return :func:`node_score` of several sides; ``d`` is ``H + lambda``."""
-    zero, longest = spread(0.0), spread(limits.longest)
-    size = choose(g > zero, g, zero - g) - spread(limits.shrink)
-    size = choose(size > zero, size, zero)
-    step = size / d
-    step = choose(step > longest, longest, step)
-    return step * (size + size - d * step)
+def side_score(side: Side, limits: Limits) -> Any:
+    """Return :func:`node_score` of a side."""
+    size = choose(side.g > 0.0, side.g, 0.0 - side.g) - limits.shrink
+    size = choose(size > 0.0, size, 0.0)
+    step = size / side.d
+    step = choose(step > limits.longest, limits.longest, step)
+    return step * (size + size - side.d * step)
+
+
+@kernel(inline=True, inner=True)
+def sides_score(left: Side, right: Side, limits: Limits, easy: bool) -> Any:
+    """Return the score of both sides of a cut, with their best leaf values."""
+    if easy or limits.plain:
+        # One division instead of two: S(L)^2 / D(L) + S(R)^2 / D(R).
+        both = left.g * left.g * right.d + right.g * right.g * left.d
+        return both / (left.d * right.d)
+    return side_score(left, limits) + side_score(right, limits)
+
+
+@kernel(inline=True, inner=True)
+def smoothed(weight: Any, n: float, toward: Any, smooth: float) -> Any:
+    """Return the value ``weight`` of a node of ``n`` rows, smoothed ``toward`` its parent's."""
+    share = n / (n + smooth)
+    return share * weight + (1.0 - share) * toward
+
+
+@kernel(inline=True, inner=True)
+def value_within(side: Side, limits: Limits, within: Within) -> Any:
+    """Return the leaf value of a side: its Newton step, smoothed and within bounds."""
+    size = choose(side.g > 0.0, side.g, 0.0 - side.g) - limits.shrink
+    size = choose(size > 0.0, size, 0.0)
+    step = size / side.d
+    step = choose(step > limits.longest, limits.longest, step)
+    weight = choose(side.g > 0.0, 0.0 - step, step)
+    if within.smooth > 0.0:
+        weight = smoothed(weight, to_float(side.n), within.toward, within.smooth)
+    weight = choose(within.low > weight, within.low, weight)
+    return choose(weight > within.high, within.high, weight)
+
+
+@kernel(inline=True, inner=True)
+def lane_score(side: Side, weight: Any, limits: Limits) -> Any:
+    """Return twice the loss reduction of sides in lanes with these leaf values."""
+    size = choose(weight > 0.0, weight, 0.0 - weight)
+    linear = (side.g + side.g) * weight + (limits.shrink + limits.shrink) * size
+    return 0.0 - (linear + side.d * weight * weight)
+
+
+@kernel(inline=True, inner=True)
+def restricted_score(left: Side, right: Side, limits: Limits, within: Within, sign: Any) -> Any:
+    """Return the score of both sides with restricted leaf values, and whether these keep order."""
+    low, high = value_within(left, limits, within), value_within(right, limits, within)
+    score = lane_score(left, low, limits) + lane_score(right, high, limits)
+    return score, sign * (high - low) >= 0.0
 
 
 @kernel(inline=True, inner=True)
 def is_allowed(n_left: Any, h_left: Any, h_right: Any, limits: Limits) -> Any:
     """Return whether both sides have enough rows and hessian."""
-    lightest = spread(limits.lightest)
-    too_few, too_many = spread(limits.fewest - 1), spread(limits.n - limits.fewest + 1)
-    enough = (n_left > too_few) & (too_many > n_left)
-    return enough & (h_left >= lightest) & (h_right >= lightest)
+    enough = (n_left > limits.fewest - 1) & (limits.n - limits.fewest + 1 > n_left)
+    return enough & (h_left >= limits.lightest) & (h_right >= limits.lightest)
 
 
 @kernel(inline=True, inner=True)
@@ -197,130 +316,106 @@ def sum_to_float(number: Any, easy: bool) -> Any:
 
 
 @kernel(inline=True, inner=True)
-def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy: bool) -> Cuts:
-    """Advance by one bin with the sums g, h, n: score the cuts after it."""
+def pass_bin(
+    cuts: Cuts, bin_sums: tuple[Any, Any, Any], bin_: int, limits: Limits, order: Order | None,
+    level: LevelGains | None, easy: bool,
+) -> Cuts:  # fmt: skip
+    """Advance by one bin with its sums of g, h and n, and score the cuts after it."""
     # ``easy`` is ``limits.easy``, or False.  Where the caller passes a constant, the compiler drops
     # the other branch.
-    g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
-    g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
-    g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
-    d_left = h_left + spread(limits.penalty)
-    d_right = h_right + spread(limits.penalty)
-    if easy or limits.plain:
-        # One division instead of two: S(L)^2 / D(L) + S(R)^2 / D(R).
-        both = g_left * g_left * d_right + g_right * g_right * d_left
-        score = both / (d_left * d_right)
+    g, h, n = cuts.g + bin_sums[0], cuts.h + bin_sums[1], cuts.n + bin_sums[2]
+    g_left, h_left = sum_to_float(g, easy), sum_to_float(h, easy)
+    h_right = limits.h - h_left
+    left = Side(g_left, h_left + limits.penalty, n)
+    right = Side(limits.g - g_left, h_right + limits.penalty, limits.n - n)
+    allowed = is_allowed(n, h_left, h_right, limits)
+    if order is None:
+        score = sides_score(left, right, limits, easy)
     else:
-        score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    better = is_allowed(n_left, h_left, h_right, limits) & (score > cuts.score)
-    score, bin_ = choose(better, score, cuts.score), choose(better, bin_, cuts.bin)
-    return Cuts(g_sum, h_sum, n_left, score, bin_)
+        sign = choose(n >= order.n, 0.0, order.sign)
+        sign = choose(order.last > bin_, sign, 0.0)
+        score, in_order = restricted_score(left, right, limits, order.within, sign)
+        allowed = allowed & in_order
+    if level is None:
+        better = allowed & (score > cuts.score)
+        best, at = choose(better, score, cuts.score), choose(better, bin_, cuts.bin)
+        return Cuts(g, h, n, best, at)
+    gain = choose(allowed, score - level.parent, 0.0)
+    to = level.to + bin_ * WIDTH
+    store_floats(level.gains, to, load_floats(level.gains, to) + gain)
+    if level.also != 0:
+        to += level.also
+        store_floats(level.gains, to, load_floats(level.gains, to) + gain)
+    return Cuts(g, h, n, cuts.score, cuts.bin)
 
 
 @kernel(inline=True, inner=True)
 def pass_bins(
-    cuts: Cuts, histograms: HistogramSums, at: IntArray, n_bins: int, limits: Limits, easy: bool
-) -> Cuts:
+    cuts: Cuts, sums: HistogramSums, at: IntArray, n_bins: int, limits: Limits,
+    order: Order | None, level: LevelGains | None, easy: bool,
+) -> Cuts:  # fmt: skip
     """Advance by ``n_bins`` bins, rounded up to a multiple of ``WIDTH``."""
     # The last block may reach the missing bin: a cut after it leaves no row on the right.
     for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
-        n = load_turned(histograms.n, at, b)
-        bin_ = spread(b)
+        g, h = load_turned(sums.g, at, b), load_turned(sums.h, at, b)
+        n = load_turned(sums.n, at, b)
         for k in range(WIDTH):
-            cuts = pass_bin(cuts, g[k], h[k], n[k], bin_, limits, easy)
-            bin_ = bin_ + spread(np.int64(1))
+            cuts = pass_bin(cuts, (g[k], h[k], n[k]), b + k, limits, order, level, easy)
     return cuts
 
 
 @kernel(inner=True)
-def search_lanes(
-    histograms: HistogramSums, at: IntArray, n_bins: int, missing_bin: int, limits: Limits
-) -> Cuts:
-    """Find the best cuts of the columns whose bins start at ``at``; missing values go right."""
+def scan(
+    sums: HistogramSums, at: IntArray, n_bins: int, missing_bin: int, limits: Limits,
+    order: Order | None, level: LevelGains | None,
+) -> Cuts:  # fmt: skip
+    """Score all cuts of the columns whose bins start at ``at``; return the best of each."""
+    # Without ``missing_bin`` (-1) missing values go right.
     nothing = spread(np.int64(0))
-    cuts = Cuts(nothing, nothing, nothing, spread(-1.0), nothing)
+    cuts = Cuts(nothing, nothing, nothing, spread(-np.inf), nothing)
     # Missing values go left: the running sums start with their bin.
     if missing_bin >= 0:
         b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
-        cuts = Cuts(g, h, load_turned(histograms.n, at, b)[last], cuts.score, nothing)
-    if limits.easy:
-        return pass_bins(cuts, histograms, at, n_bins, limits, True)
-    return pass_bins(cuts, histograms, at, n_bins, limits, False)
+        g, h = load_turned(sums.g, at, b)[last], load_turned(sums.h, at, b)[last]
+        cuts = Cuts(g, h, load_turned(sums.n, at, b)[last], cuts.score, nothing)
+    if order is None and limits.easy:
+        return pass_bins(cuts, sums, at, n_bins, limits, order, level, True)
+    return pass_bins(cuts, sums, at, n_bins, limits, order, level, False)
 
 
 @kernel(inner=True)
-def search_columns(
-    histograms: HistogramSums,
-    at: IntArray,
-    features: IntArray,
-    n_bins: np.ndarray,
-    stride: int,
-    limits: Limits,
-    best: Split,
-) -> Split:
-    """Return the better of ``best`` and the best cut of up to ``WIDTH`` columns."""
-    # ``at`` and ``features`` have ``WIDTH`` entries; if there are fewer columns, the last one is
-    # repeated.  The score is in units of the sums.
-    most_bins, missing = np.int64(0), np.int64(0)
-    for j in range(WIDTH):
-        most_bins = max(most_bins, np.int64(n_bins[features[j]]))
-        missing |= np.int64(histograms.n[at[j] + stride - 1])
-    right = search_lanes(histograms, at, most_bins, np.int64(-1), limits)
-    left = right
-    if missing > 0:
-        left = search_lanes(histograms, at, most_bins, stride - 1, limits)
-    for j in range(WIDTH):
-        if lane_of(right.score, j) > best.score:
-            best = Split(lane_of(right.score, j), features[j], lane_of(right.bin, j), 0, 0, 0, 0)
-        if lane_of(left.score, j) > best.score:
-            best = Split(lane_of(left.score, j), features[j], lane_of(left.bin, j), 1, 0, 0, 0)
-    return best
-
-
-@kernel(inner=True)
-def complete_split(
-    histograms: HistogramSums,
-    slot_start: int,
-    n_bins: np.ndarray,
-    stride: int,
-    node: NodeSums,
-    units: Units,
-    best: Split,
-) -> Split:
-    """Complete the split of :func:`search_columns`: sums of the left side, unit of the score."""
+def complete_split(histogram: NodeHistogram, node: NodeSums, units: Units, best: Split) -> Split:
+    """Complete the best cut that was found: sums of the left side, unit of the score."""
     if best.score < 0.0:
         return best
-    at = slot_start + best.feature * stride
-    absent = at + stride - 1
+    sums, at = histogram.sums, histogram.start + best.feature * histogram.stride
+    absent = at + histogram.stride - 1
     g, h, n = np.int64(0), np.int64(0), np.int64(0)
     for b in range(at, at + best.bin + 1):
-        g += histograms.g[b]
-        h += histograms.h[b]
-        n += np.int64(histograms.n[b])
-    n_missing = np.int64(histograms.n[absent])
+        g += sums.g[b]
+        h += sums.h[b]
+        n += np.int64(sums.n[b])
+    n_missing = np.int64(sums.n[absent])
     # If all rows with a value are on the left, the cut after the last bin separates the others.
-    bin_ = np.int64(n_bins[best.feature]) - 1 if n == node.n - n_missing else best.bin
+    last = np.int64(histogram.n_bins[best.feature]) - 1
+    bin_ = last if n == node.n - n_missing else best.bin
     # If the node has no missing values, later ones go with the larger part.
     direction = best.missing_left if n_missing > 0 else np.int64(2 * n >= node.n)
     if n_missing > 0 and best.missing_left == 1:
-        g += histograms.g[absent]
-        h += histograms.h[absent]
+        g += sums.g[absent]
+        h += sums.h[absent]
         n += n_missing
     return Split(comparable(best.score, units), best.feature, bin_, direction, g, h, n)
 
 
-@kernel(inner=True)
-def split_gain(score: float, node: NodeSums, units: Units, rules: SplitRules) -> float:
-    """Return the loss reduction of a split with this score, or -1 if it is not positive."""
-    if score < 0.0:
+@kernel(inline=True, inner=True)
+def accepted_gain(score: float, own: float, rounding: float, price: float, factor: float) -> float:
+    """Return the gain of a split with this score, or -1 if it is not accepted."""
+    # ``own`` is the score of what is split, as one leaf or as the leaves of a level.  A gain within
+    # its rounding error counts as 0: a node whose gradients are all equal must not be split.
+    # ``price`` is gamma for each output; ``factor`` is that of the column.
+    difference = score - own
+    if not difference > rounding:
         return -1.0
-    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
-    difference = score - parent
-    # A gain within the rounding error of the node's own score counts as 0: a node whose
-    # gradients are all equal must not be split.
-    if difference <= 1e-10 * parent:
-        return -1.0
-    gain = 0.5 * difference - rules.gamma
+    gain = factor * (0.5 * difference - price)
     return gain if gain > 0.0 and math.isfinite(gain) else -1.0

@@ -1,6 +1,6 @@
 """Sets of categories that split all nodes of a level of a symmetric tree in the same way.
 
-As in :mod:`hedgerow.kernels.splits.category_split`, a set is one end of the list of categories
+As in :mod:`hedgerow.kernels.splits.category_search`, a set is one end of the list of categories
 sorted by ``G / (H + smooth)``, or a single category where there are few.  The root determines
 the list and its allowed cuts (``min_group``, ``most``) once per tree, because the sums of a
 category over all nodes of a level are always the same.  The gain of a cut is summed over the
@@ -24,37 +24,40 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.splits.category_search import (
+    no_groups,
+    order_groups,
+    score_side,
+    with_group,
+)
 from hedgerow.kernels.splits.category_split import (
-    GROUP_G,
-    GROUP_H,
     GROUP_N,
     GROUP_OF_BIN,
     KEY,
     ORDER,
     CategoryRules,
-    count_bins,
-    gather_bins,
+    SetColumn,
+    add_bin,
+    clear_group,
+    following_bin,
     penalised,
-    score_within,
-    sort_groups,
-)
-from hedgerow.kernels.splits.constrained_gains import (
-    leaf_bounds,
-    restricted_score,
 )
 from hedgerow.kernels.splits.growth import draw_of
-from hedgerow.kernels.splits.monotone import Constraints
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, Units
-from hedgerow.kernels.splits.vector_category import add_group, empty_side, sort_vectors, sum_groups
-from hedgerow.kernels.splits.vector_level import NodeSets, gain_of_side
+from hedgerow.kernels.splits.monotone import SearchedNode
+from hedgerow.kernels.splits.vector_category import NodeSets, sum_groups
 
 
-class SetSums(NamedTuple):
-    """Position of the sums of a category column; see :func:`gather_bins`."""
+class LevelSets(NamedTuple):
+    """Sets of one category column, as the root of a tree determines them.
 
-    at: np.int64
-    filled: np.int64
-    stride: np.int64
+    scratch  groups and their order (:mod:`hedgerow.kernels.splits.category_split`)
+    info     number of groups, and whether each is tried alone (``N_GROUPS``, ``IS_ONE_HOT``)
+    gains    gain of each cut of the order, summed over the nodes of the level
+    """
+
+    scratch: IntArray
+    info: IntArray
+    gains: FloatArray
 
 
 # Entries of ``info``.
@@ -84,120 +87,66 @@ def mark_cuts(n_groups: int, n_rows: int, category: CategoryRules, scratch: IntA
 
 
 @kernel(inner=True)
-def order_groups(
-    histograms: HistogramSums,
-    column: SetSums,
-    n_rows: int,
-    units: Units,
-    category: CategoryRules,
-    scratch: IntArray,
-    info: IntArray,
-    vectors: NodeSets | None,
-) -> None:
+def order_level(
+    histograms: HistogramSums, column: SetColumn, category: CategoryRules, sets: LevelSets,
+    node: SearchedNode, vectors: NodeSets | None,
+) -> None:  # fmt: skip
     """Write groups, order and cuts of a column from the root's sums; 0 groups: no cuts."""
-    # ``vectors`` is the root of several outputs; then ``histograms`` only count rows.
-    at, filled, stride = column.at, column.filled, column.stride
-    n_found = count_bins(histograms, at, filled, stride)
-    info[N_GROUPS] = 0
-    info[IS_ONE_HOT] = 0
-    if n_found <= category.most_one_hot:
-        # Group 0 is empty here.  Two groups make one division, not two.
-        n_groups = gather_bins(histograms, at, filled, stride, 0.0, scratch) - 1
+    scratch = sets.scratch
+    n_groups, is_single = order_groups(histograms, column, category, scratch, node, vectors)
+    if is_single:
+        # Two groups make one division, not two.
         for i in range(n_groups):
-            scratch[ORDER, i] = i + 1
             scratch[KEY, i] = 1 if n_groups > 2 or i + 1 < n_groups else 0
-        info[IS_ONE_HOT] = 1
     else:
-        least = category.smooth * category.n_copies
-        n_groups = gather_bins(histograms, at, filled, stride, least, scratch)
-        if vectors is None:
-            n_groups = sort_groups(scratch, n_groups, category.smooth / units.h)
-        else:
-            node, groups = vectors.node, vectors.groups
-            sum_groups(vectors.sums, at, stride, n_groups, node.filled, scratch, groups)
-            n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
-        mark_cuts(n_groups, n_rows, category, scratch)
-    info[N_GROUPS] = n_groups if n_groups > 1 else 0
+        mark_cuts(n_groups, node.sums.n, category, scratch)
+    sets.info[IS_ONE_HOT] = 1 if is_single else 0
+    sets.info[N_GROUPS] = n_groups if n_groups > 1 else 0
 
 
 @kernel(inner=True)
 def add_set_gains(
-    histograms: HistogramSums,
-    column: SetSums,
-    node: NodeSums,
-    units: Units,
-    rules: SplitRules,
-    category: CategoryRules,
-    scratch: IntArray,
-    info: IntArray,
-    gains: FloatArray,
-    bounds: tuple[Constraints, int],
-    vectors: NodeSets | None,
-) -> None:
-    """Add the gain of each cut of the order in a node to ``gains``."""
-    # ``scratch`` holds the groups and the order of the root.  ``bounds`` are the constraints and
-    # the number of the node; ``vectors`` is the node of several outputs.
-    n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
-    at, filled, stride = column.at, column.filled, column.stride
-    for k in range(GROUP_N + 1):
-        for group in range(n_groups + 1):
-            scratch[k, group] = 0
-    b = np.int64(0)
-    while b < stride:
-        n = np.int64(histograms.n[at + b])
-        if n != 0:
-            group = scratch[GROUP_OF_BIN, b]
-            scratch[GROUP_G, group] += histograms.g[at + b]
-            scratch[GROUP_H, group] += histograms.h[at + b]
-            scratch[GROUP_N, group] += n
-        b = stride - 1 if b == filled - 1 and filled < stride else b + 1
+    histograms: HistogramSums, column: SetColumn, category: CategoryRules, sets: LevelSets,
+    own: float, node: SearchedNode, vectors: NodeSets | None,
+) -> None:  # fmt: skip
+    """Add the gain of each cut of the order in a node, whose own score is ``own``."""
+    scratch, is_single = sets.scratch, sets.info[IS_ONE_HOT] == 1
+    n_groups, at, b = sets.info[N_GROUPS], column.at, np.int64(0)
+    for group in range(n_groups + 1):
+        clear_group(scratch, group)
+    while b < column.stride:
+        if histograms.n[at + b] != 0:
+            add_bin(histograms, at + b, scratch, scratch[GROUP_OF_BIN, b])
+        b = following_bin(column, b)
     if vectors is not None:
-        filled_bins, groups = vectors.node.filled, vectors.groups
-        sum_groups(vectors.sums, at, stride, n_groups + 1, filled_bins, scratch, groups)
-        empty_side(groups)
-    within = leaf_bounds(bounds[0], bounds[1], node, units, rules)
-    parent = restricted_score(node, units, rules, within)
-    penalty = 0.0 if one_hot else category.penalty
-    harder = penalised(rules, penalty)
-    g, h, n_left = np.int64(0), np.int64(0), np.int64(0)
+        sum_groups(column, n_groups + 1, scratch, vectors)
+    rules = penalised(node.rules, 0.0 if is_single else category.penalty)
+    side = no_groups(vectors)
     for i in range(n_groups):
-        group = scratch[ORDER, i]
-        g = scratch[GROUP_G, group] + (np.int64(0) if one_hot else g)
-        h = scratch[GROUP_H, group] + (np.int64(0) if one_hot else h)
-        n_left = scratch[GROUP_N, group] + (np.int64(0) if one_hot else n_left)
-        if vectors is not None:
-            if one_hot:
-                empty_side(vectors.groups)
-            add_group(group, vectors.groups)
+        if is_single:
+            side = no_groups(vectors)
+        side = with_group(side, scratch[ORDER, i], scratch, vectors)
         if scratch[KEY, i] == 1:
-            if vectors is None:
-                left = NodeSums(g, h, n_left)
-                score = score_within(left, node, units, (harder, rules), within)
-                if score > -math.inf:
-                    gains[i] += score - parent
-            else:
-                gain = gain_of_side(n_left, penalty, rules, vectors)
-                if gain > -math.inf:
-                    gains[i] += gain
+            score = score_side(side, rules, node, vectors)
+            if score > -math.inf:
+                sets.gains[i] += score - own
 
 
 @kernel(inner=True)
-def best_set(gains: FloatArray, info: IntArray) -> tuple[float, int]:
+def best_set(sets: LevelSets) -> tuple[float, int]:
     """Find the largest gain above 0 of a cut of the order, and its position; -1 if none."""
     most, at = 0.0, np.int64(-1)
-    for i in range(info[N_GROUPS]):
-        if gains[i] > most:
-            most, at = gains[i], np.int64(i)
+    for i in range(sets.info[N_GROUPS]):
+        if sets.gains[i] > most:
+            most, at = sets.gains[i], np.int64(i)
     return most, at
 
 
 @kernel(inner=True)
-def drawn_set(
-    gains: FloatArray, scratch: IntArray, info: IntArray, key: int, feature: int
-) -> tuple[float, int]:
+def drawn_set(sets: LevelSets, key: int, feature: int) -> tuple[float, int]:
     """Return the result of :func:`best_set` for one cut, drawn from the allowed cuts."""
-    n_cuts = np.int64(0)
-    for i in range(info[N_GROUPS]):
+    scratch, gains, n_cuts = sets.scratch, sets.gains, np.int64(0)
+    for i in range(sets.info[N_GROUPS]):
         n_cuts += scratch[KEY, i]
     if n_cuts == 0:
         return 0.0, np.int64(-1)
@@ -211,17 +160,12 @@ def drawn_set(
 
 @kernel(inner=True)
 def write_groups(
-    scratch: IntArray,
-    info: IntArray,
-    place: int,
-    column: SetSums,
-    want: int,
-    words: IntArray,
-    first_word: int,
+    sets: LevelSets, place: int, column: SetColumn, want: int, words: IntArray, first_word: int
 ) -> None:
     """Write the bins of the chosen groups as a set, or add the bins of no group to the set."""
     # With ``want`` 1 the bins of the chosen groups overwrite the set.  With ``want`` 0 the bins
     # without rows in the root are added to it.
+    scratch, info = sets.scratch, sets.info
     one_hot, chosen = info[IS_ONE_HOT] == 1, scratch[GROUP_N]
     if want == 1:
         for group in range(info[N_GROUPS] + 1):

@@ -23,220 +23,64 @@ Ties go to the lower feature, then missing values to the right, then the lower b
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import (
     WIDTH,
     choose,
     gather,
     load_floats,
     load_lanes,
-    load_turned,
     spread,
-    store_floats,
-    to_float,
 )
-from hedgerow.kernels.splits.monotone import Bounds, lane_scores, lane_weights
-from hedgerow.kernels.splits.split import Limits, is_allowed, side_score, sum_to_float
-
-
-class Left(NamedTuple):
-    """Sums of several columns up to some bin, and the gain of the cut after it."""
-
-    g: Any
-    h: Any
-    n: Any
-    gain: Any
+from hedgerow.kernels.splits.split import (
+    LevelGains,
+    Limits,
+    NodeHistogram,
+    Order,
+    Side,
+    scan,
+    side_score,
+)
 
 
 @kernel(inner=True)
 def leaf_score(limits: Limits) -> float:
     """Return :func:`hedgerow.kernels.splits.split.node_score` of the node, in its units."""
-    denominator = limits.h + limits.penalty
-    if not denominator > 0.0:
+    node = Side(limits.g, limits.h + limits.penalty, limits.n)
+    if not node.d > 0.0:
         return 0.0
-    if limits.plain:
-        return limits.g * limits.g / denominator
-    shrunk = max(abs(limits.g) - limits.shrink, 0.0)
-    step = min(shrunk / denominator, limits.longest)
-    return step * (2.0 * shrunk - denominator * step)
-
-
-@kernel(inline=True, inner=True)
-def pass_cut(left: Left, g: Any, h: Any, n: Any, limits: Limits, parent: float, easy: bool) -> Left:
-    """Advance by one bin with the sums g, h, n; return the gains of the cuts after it."""
-    g_sum, h_sum, n_left = left.g + g, left.h + h, left.n + n
-    g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
-    g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
-    d_left = h_left + spread(limits.penalty)
-    d_right = h_right + spread(limits.penalty)
-    if easy or limits.plain:
-        both = g_left * g_left * d_right + g_right * g_right * d_left
-        score = both / (d_left * d_right)
-    else:
-        score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    allowed = is_allowed(n_left, h_left, h_right, limits)
-    return Left(g_sum, h_sum, n_left, choose(allowed, score - spread(parent), spread(0.0)))
-
-
-@kernel(inline=True, inner=True)
-def pass_cuts(
-    left: Left,
-    histograms: HistogramSums,
-    at: IntArray,
-    n_bins: int,
-    limits: Limits,
-    parent: float,
-    gains: FloatArray,
-    to: int,
-    also: int,
-    easy: bool,
-) -> None:
-    """Advance by ``n_bins`` bins, rounded up to a multiple of ``WIDTH``; add the gains."""
-    # The last block may reach the missing bin: a cut after it leaves no row on the right.
-    for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
-        n = load_turned(histograms.n, at, b)
-        for k in range(WIDTH):
-            left = pass_cut(left, g[k], h[k], n[k], limits, parent, easy)
-            t = to + (b + k) * WIDTH
-            store_floats(gains, t, load_floats(gains, t) + left.gain)
-            if also != 0:
-                store_floats(gains, t + also, load_floats(gains, t + also) + left.gain)
-
-
-@kernel(inner=True)
-def add_lanes(
-    histograms: HistogramSums,
-    at: IntArray,
-    n_bins: int,
-    missing_bin: int,
-    limits: Limits,
-    parent: float,
-    gains: FloatArray,
-    to: int,
-    also: int,
-) -> None:
-    """Add the gains of a node with the sums at ``at`` to the block of gains at ``to``."""
-    # If ``also`` is not 0, the gains are also added ``also`` entries further on.
-    nothing = spread(np.int64(0))
-    left = Left(nothing, nothing, nothing, spread(0.0))
-    # Missing values go left: the running sums start with their bin.
-    if missing_bin >= 0:
-        b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g, h = load_turned(histograms.g, at, b)[last], load_turned(histograms.h, at, b)[last]
-        left = Left(g, h, load_turned(histograms.n, at, b)[last], left.gain)
-    if limits.easy:
-        pass_cuts(left, histograms, at, n_bins, limits, parent, gains, to, also, True)
-    else:
-        pass_cuts(left, histograms, at, n_bins, limits, parent, gains, to, also, False)
-
-
-@kernel(inner=True)
-def add_bounded_lanes(
-    histograms: HistogramSums,
-    at: IntArray,
-    n_bins: int,
-    missing_bin: int,
-    limits: Limits,
-    bounds: Bounds,
-    order: tuple[Any, Any],
-    gains: FloatArray,
-    to: int,
-    also: int,
-) -> None:
-    """Add gains like :func:`add_lanes`, within bounds; a cut that breaks the order adds nothing."""
-    # ``order`` holds the sign and the last bin of each column.
-    zero, sign, last_bin = spread(0.0), order[0], order[1]
-    g_left, h_left, n_left = spread(np.int64(0)), spread(np.int64(0)), spread(np.int64(0))
-    if missing_bin >= 0:
-        b, last = missing_bin - (WIDTH - 1), WIDTH - 1
-        g_left, h_left = (
-            load_turned(histograms.g, at, b)[last],
-            load_turned(histograms.h, at, b)[last],
-        )
-        n_left = load_turned(histograms.n, at, b)[last]
-    for b in range(0, n_bins, WIDTH):
-        g, h = load_turned(histograms.g, at, b), load_turned(histograms.h, at, b)
-        n = load_turned(histograms.n, at, b)
-        for k in range(WIDTH):
-            g_left, h_left, n_left = g_left + g[k], h_left + h[k], n_left + n[k]
-            g_one, h_one = to_float(g_left), to_float(h_left)
-            g_two, h_two = spread(limits.g) - g_one, spread(limits.h) - h_one
-            d_one, d_two = h_one + spread(limits.penalty), h_two + spread(limits.penalty)
-            left = lane_weights(g_one, d_one, n_left, limits, bounds)
-            right = lane_weights(g_two, d_two, spread(limits.n) - n_left, limits, bounds)
-            score = lane_scores(g_one, d_one, left, limits)
-            score = score + lane_scores(g_two, d_two, right, limits)
-            # The cut after the last bin separates missing values and orders nothing.  All other
-            # cuts must keep the order, whichever rows the node has, because later rows may lie on
-            # both sides.
-            here = choose(last_bin > spread(np.int64(b + k)), sign, zero)
-            allowed = is_allowed(n_left, h_one, h_two, limits) & (here * (right - left) >= zero)
-            gain = choose(allowed, score - spread(bounds.score), zero)
-            t = to + (b + k) * WIDTH
-            store_floats(gains, t, load_floats(gains, t) + gain)
-            if also != 0:
-                store_floats(gains, t + also, load_floats(gains, t + also) + gain)
-
-
-@kernel(inner=True)
-def add_bounded_columns(
-    histograms: HistogramSums,
-    at: IntArray,
-    n_bins: int,
-    stride: int,
-    limits: Limits,
-    bounds: Bounds,
-    order: tuple[IntArray, IntArray, FloatArray],
-    gains: FloatArray,
-    to: int,
-) -> None:
-    """Add gains like :func:`add_columns`, with bounded leaf values."""
-    # ``order`` holds the columns, their last bins, and the signs of all columns.
-    missing, block = np.int64(0), size_of_block(n_bins)
-    for j in range(WIDTH):
-        missing |= np.int64(histograms.n[at[j] + stride - 1])
-    signs = (gather(order[2], order[0]), load_lanes(order[1], np.int64(0)))
-    also = block if missing == 0 else np.int64(0)
-    add_bounded_lanes(histograms, at, n_bins, np.int64(-1), limits, bounds, signs, gains, to, also)
-    if missing != 0:
-        nowhere = np.int64(0)
-        add_bounded_lanes(
-            histograms, at, n_bins, stride - 1, limits, bounds, signs, gains, to + block, nowhere
-        )
+    return node.g * node.g / node.d if limits.plain else side_score(node, limits)
 
 
 @kernel(inner=True)
 def add_columns(
-    histograms: HistogramSums,
+    histogram: NodeHistogram,
     at: IntArray,
-    n_bins: int,
-    stride: int,
-    may_lack: bool,
+    group: tuple[int, int, bool],
     limits: Limits,
+    order: Order | None,
     parent: float,
     gains: FloatArray,
-    to: int,
 ) -> None:
-    """Add the gain of each cut of the ``WIDTH`` columns at ``at`` to both blocks at ``to``."""
-    # ``may_lack`` is True if a node of the level may have missing values in one of the columns;
-    # only then is the second block used.
-    missing, block = np.int64(0), size_of_block(n_bins)
+    """Add the gain of each cut of the ``WIDTH`` columns at ``at`` to both blocks of the group."""
+    # ``group`` holds the most bins of a column, the place of the gains, and whether a node of the
+    # level may have missing values in one of the columns; only then is the second block used.
+    sums, last = histogram.sums, histogram.stride - 1
+    n_bins, to, may_lack = group
+    missing, block, none = np.int64(0), size_of_block(n_bins), np.int64(0)
     if may_lack:
         for j in range(WIDTH):
-            missing |= np.int64(histograms.n[at[j] + stride - 1])
+            missing |= np.int64(sums.n[at[j] + last])
     # Without missing values both directions have the same gains.
-    also = block if may_lack and missing == 0 else np.int64(0)
-    add_lanes(histograms, at, n_bins, np.int64(-1), limits, parent, gains, to, also)
+    also = block if may_lack and missing == 0 else none
+    scan(sums, at, n_bins, np.int64(-1), limits, order, LevelGains(gains, to, also, parent))
     if missing != 0:
-        nowhere = np.int64(0)
-        add_lanes(histograms, at, n_bins, stride - 1, limits, parent, gains, to + block, nowhere)
+        scan(sums, at, n_bins, last, limits, order, LevelGains(gains, to + block, none, parent))
 
 
 @kernel(inline=True, inner=True)

@@ -1,12 +1,12 @@
 """Search of the best set of categories of a node for several outputs at once.
 
 With one output, sorting the categories by leaf weight finds a best set
-(:mod:`hedgerow.kernels.splits.category_split`).  With several outputs each category has a
+(:mod:`hedgerow.kernels.splits.category_search`).  With several outputs each category has a
 vector of leaf weights, and vectors have no order.  The search sorts them by their
 projection on the direction in which they differ most, the first principal component
 (Coppersmith, Hong and Hosking 1999, for classes).  It scores the cuts of this order, or each
 category against all others where there are few, by the sum over the outputs.  Guards,
-groups of small categories, ties, ``rules`` and ``draw`` are the same as for one output.
+groups of small categories and ties are the same as for one output.
 
 ::
 
@@ -23,21 +23,19 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histograms.histogram import HistogramSums
-from hedgerow.kernels.histograms.vector_histogram import Sums, list_filled, place_of_g
+from hedgerow.kernels.histograms.vector_histogram import list_filled, place_of_g
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.category_split import (
     GROUP_N,
     GROUP_OF_BIN,
     KEY,
     ORDER,
-    CategoryRules,
-    gather_bins,
+    SetColumn,
     key_of,
-    penalised,
 )
-from hedgerow.kernels.splits.split import SplitRules, node_score
-from hedgerow.kernels.splits.vector_gains import restricted_score
+from hedgerow.kernels.splits.monotone import Asked, SearchedNode
+from hedgerow.kernels.splits.split import NodeSums, SplitRules, Within, limits_of, node_score
+from hedgerow.kernels.splits.vector_gains import restricted_set_score
 from hedgerow.kernels.splits.vector_split import VectorNode
 
 _STEPS = 8
@@ -61,26 +59,34 @@ class Groups(NamedTuple):
     side: IntArray
 
 
+class NodeSets(NamedTuple):
+    """A node of several outputs, and the scratch arrays of the groups of its categories."""
+
+    node: VectorNode
+    groups: Groups
+
+
 @kernel(inner=True)
-def sum_groups(
-    sums: Sums,
-    at: int,
-    stride: int,
-    n_groups: int,
-    filled: IntArray,
-    scratch: IntArray,
-    groups: Groups,
-) -> None:
+def counted_node(node: VectorNode) -> SearchedNode:
+    """Return rows and rules of a node, for the search that one output and several share."""
+    sums, free = NodeSums(0, 0, node.n_rows), Within(-np.inf, np.inf, 0.0, 0.0)
+    limits, asked = limits_of(sums, node.largest, node.rules), Asked(0.0, 0.0, 0.0, 1.0, 0, -1)
+    return SearchedNode(node.number, sums, node.largest, node.rules, limits, free, free, asked)
+
+
+@kernel(inner=True)
+def sum_groups(column: SetColumn, n_groups: int, scratch: IntArray, vectors: NodeSets) -> None:
     """Sum g and h of each output over the bins with rows of each group; each bin has a group."""
+    sums, filled, groups = vectors.node.sums, vectors.node.filled, vectors.groups
     group_of_bin, cells, constant = scratch[GROUP_OF_BIN], sums.cells, sums.constant == 1
-    n_filled = list_filled(sums.n, at, stride - 1, stride, filled)
+    n_filled = list_filled(sums.n, column.at, column.stride - 1, column.stride, filled)
     for output in range(groups.g.shape[0]):
         word = place_of_g(sums.constant, output)
         for group in range(n_groups):
             groups.g[output, group] = 0
             groups.h[output, group] = scratch[GROUP_N, group] if constant else 0
         for e in range(n_filled):
-            group, cell = group_of_bin[filled[e]], (at + filled[e]) * sums.width + word
+            group, cell = group_of_bin[filled[e]], (column.at + filled[e]) * sums.width + word
             groups.g[output, group] += np.int64(cells[cell])
             if not constant:
                 groups.h[output, group] += np.int64(cells[cell + N_LANES])
@@ -151,33 +157,27 @@ def find_direction(start: int, n_groups: int, scratch: IntArray, groups: Groups)
 
 
 @kernel(inner=True)
-def score_side(node: VectorNode, n: int, rules: SplitRules, side: IntArray) -> float:
-    """Return the summed score of a split with ``side`` on one side; -1 if a side is too small."""
+def score_set(n: int, rules: SplitRules, vectors: NodeSets) -> float:
+    """Return the summed score of the set in ``groups.side``, or -inf if a side is too small."""
+    # ``rules`` are those of the set, with its penalty; the node has those of leaf values.
+    node, side = vectors.node, vectors.groups.side
     if min(n, node.n_rows - n) < rules.min_samples_leaf:
-        return -1.0
+        return -np.inf
     score, mass, mass_rest = 0.0, 0.0, 0.0
     for output in range(len(side)):
         g_unit, h_unit = node.units[output, 0], node.units[output, 1]
         h = float(side[output, 1]) * h_unit
         h_rest = float(node.totals[output, 1] - side[output, 1]) * h_unit
         if min(h, h_rest) + rules.reg_lambda <= 0.0:
-            return -1.0
+            return -np.inf
         mass += h
         mass_rest += h_rest
         one = node_score(float(side[output, 0]) * g_unit, h, rules)
         rest = float(node.totals[output, 0] - side[output, 0]) * g_unit
         score += one + node_score(rest, h_rest, rules)
-    lightest = rules.min_child_weight * len(side)
-    return score if min(mass, mass_rest) >= lightest else -1.0
-
-
-@kernel(inner=True)
-def score_set(
-    node: VectorNode, n: int, rules: tuple[SplitRules, SplitRules], side: IntArray
-) -> float:
-    """Return the score of a set with restricted leaf values, or -inf if a side is too small."""
-    score = score_side(node, n, rules[0], side)
-    return restricted_score(score, n, node, rules[1], side) if score >= 0.0 else -np.inf
+    if min(mass, mass_rest) < rules.min_child_weight * len(side):
+        return -np.inf
+    return restricted_set_score(score, n, node, side)
 
 
 @kernel(inner=True)
@@ -197,45 +197,10 @@ def empty_side(groups: Groups) -> None:
 
 
 @kernel(inner=True)
-def scan_vectors(
-    n_groups: int,
-    backward: int,
-    node: VectorNode,
-    rules: tuple[SplitRules, SplitRules],
-    category: CategoryRules,
-    scratch: IntArray,
-    groups: Groups,
-    draw: int,
-) -> tuple[float, int]:
-    """Find the best cut from one end of the order: its score and the number of groups before it."""
-    order = scratch[ORDER]
-    most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
-    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
-    best, taken = -np.inf, np.int64(0)
-    n, passed = np.int64(0), np.int64(0)
-    empty_side(groups)
-    for i in range(most):
-        group = order[n_groups - 1 - i] if backward == 1 else order[i]
-        add_group(group, groups)
-        n += scratch[GROUP_N, group]
-        passed += scratch[GROUP_N, group]
-        if node.n_rows - n < category.min_group:
-            break
-        if passed < category.min_group or (only >= 0 and i != only):
-            continue
-        passed = np.int64(0)
-        score = score_set(node, n, rules, groups.side)
-        if score > best:
-            best, taken = score, np.int64(i + 1)
-    return best, taken
-
-
-@kernel(inner=True)
-def sort_vectors(
-    n_groups: int, node: VectorNode, smooth: float, scratch: IntArray, groups: Groups
-) -> int:
+def sort_vectors(n_groups: int, smooth: float, scratch: IntArray, vectors: NodeSets) -> int:
     """Sort the groups with rows along the first principal component; return their number."""
-    start = weigh_groups(node, n_groups, smooth, scratch, groups)
+    groups = vectors.groups
+    start = weigh_groups(vectors.node, n_groups, smooth, scratch, groups)
     find_direction(start, n_groups, scratch, groups)
     key, has_rows = scratch[KEY], scratch[GROUP_N]
     for group in range(n_groups):
@@ -253,48 +218,3 @@ def sort_vectors(
         scratch[ORDER, smaller] = group
         n += 1
     return n
-
-
-@kernel(inner=True)
-def find_vector_set(
-    sums: Sums,
-    at: int,
-    stride: int,
-    node: VectorNode,
-    rules: SplitRules,
-    category: CategoryRules,
-    scratch: IntArray,
-    groups: Groups,
-    draw: int,
-) -> tuple[float, int, int]:
-    """Find the best set of bins, as :func:`~hedgerow.kernels.splits.category_split.find_set`."""
-    counts = HistogramSums(sums.n, sums.n, sums.n)
-    n_groups = gather_bins(counts, at, stride, stride, 0.0, scratch)
-    best, first, last = -np.inf, np.int64(0), np.int64(0)
-    if n_groups - 1 <= category.most_one_hot:
-        # Group 0 is empty here.  Two groups make one division, not two.
-        sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
-        stop = n_groups if n_groups > 3 else np.int64(2)
-        only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
-        for i in range(1, stop):
-            if only >= 0 and i != only:
-                continue
-            scratch[ORDER, i] = i
-            empty_side(groups)
-            add_group(i, groups)
-            score = score_set(node, scratch[GROUP_N, i], (rules, rules), groups.side)
-            if score > best:
-                best, first, last = score, np.int64(i), np.int64(i + 1)
-    else:
-        least = category.smooth * category.n_copies
-        n_groups = gather_bins(counts, at, stride, stride, least, scratch)
-        sum_groups(sums, at, stride, n_groups, node.filled, scratch, groups)
-        n_groups = sort_vectors(n_groups, node, category.smooth, scratch, groups)
-        both = penalised(rules, category.penalty), rules
-        score, taken = scan_vectors(n_groups, 0, node, both, category, scratch, groups, draw)
-        if score > best:
-            best, first, last = score, np.int64(0), taken
-        score, taken = scan_vectors(n_groups, 1, node, both, category, scratch, groups, draw)
-        if score > best:
-            best, first, last = score, n_groups - taken, n_groups
-    return best, first, last

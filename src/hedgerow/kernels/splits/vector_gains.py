@@ -1,7 +1,6 @@
 """Gains of the splits of several outputs where columns have factors or cuts are not free.
 
-As :mod:`hedgerow.kernels.splits.constrained_search` and
-:mod:`hedgerow.kernels.splits.constrained_gains` for one output: the search compares gains, not
+As :mod:`hedgerow.kernels.splits.search` for one output: the search compares gains, not
 scores; a column offers its best cut, a random one, or the one that every tree begins with.  The
 gain is
 
@@ -17,34 +16,40 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
-from hedgerow.kernels.histograms.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.histograms.histogram import HistogramSums
+from hedgerow.kernels.histograms.vector_histogram import place_of_g
 from hedgerow.kernels.simd.lanes import N_LANES
-from hedgerow.kernels.splits.constrained_gains import lost_with
 from hedgerow.kernels.splits.growth import (
     FORCED_BIN,
     FORCED_FEATURE,
     NODE_FORCED,
     NODE_KEY,
     drawn_bin,
-    smoothed,
 )
 from hedgerow.kernels.splits.monotone import (
     ORDERED,
-    ROUNDING,
-    Bounds,
+    Asked,
     Constraints,
     factor_of,
     gain_of,
+    lost_with,
 )
-from hedgerow.kernels.splits.split import NO_SPLIT, Limits, Split, SplitRules, leaf_weight
+from hedgerow.kernels.splits.split import (
+    NO_SPLIT,
+    ROUNDING,
+    Limits,
+    Split,
+    leaf_weight,
+    smoothed,
+)
 from hedgerow.kernels.splits.vector_split import (
     VectorNode,
-    gain_of_cut,
+    bounded_value,
+    first_cell,
     own_value,
+    score_of_cut,
     score_totals,
     search_column,
-    value_within,
 )
 
 _WORST = Split(-np.inf, -1, 0, 0, 0, 0, 0)
@@ -58,21 +63,15 @@ def score_unit(node: VectorNode) -> float:
 
 
 @kernel(inner=True)
-def bounds_of_vectors(
-    constraints: Constraints, node: VectorNode, rules: SplitRules, parent: float
-) -> Bounds:
-    """Return what the node, with the score ``parent``, asks of gains, in units of its sums."""
+def asked_of_vectors(constraints: Constraints, node: VectorNode, own: float) -> Asked:
+    """Return what the node, of the score ``own``, asks of gains, in units of its sums."""
     if constraints.scored == 0:
-        return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, -1)
+        return Asked(0.0, 0.0, 0.0, 1.0, 0, -1)
     unit = score_unit(node)
-    return Bounds(
-        -np.inf,
-        np.inf,
-        parent / unit,
-        ROUNDING * score_totals(node, rules) / unit,
-        node.totals.shape[0] * rules.gamma / unit,
-        0.0,
-        node.smooth,
+    return Asked(
+        own / unit,
+        ROUNDING * score_totals(node) / unit,
+        node.totals.shape[0] * node.rules.gamma / unit,
         constraints.bounds[node.number, ORDERED],
         constraints.growth.node[node.number, NODE_KEY],
         constraints.growth.node[node.number, NODE_FORCED],
@@ -81,24 +80,15 @@ def bounds_of_vectors(
 
 @kernel(inner=True)
 def gain_at(
-    sums: Sums,
-    feature: int,
-    n_bins: int,
-    stride: int,
-    node: VectorNode,
-    limits: Limits,
-    bounds: Bounds,
-    weight: tuple[float, float],
-    cut: int,
+    node: VectorNode, feature: int, cut: int, limits: Limits, asked: Asked, constraints: Constraints
 ) -> Split:
     """Return the cut after bin ``cut``, and its gain, with missing values where they gain more."""
-    # ``weight`` has the factor and the sign of the column.  The gain is -1 where none is positive.
-    factor, sign = weight
-    best, at = NO_SPLIT, node.start + feature * stride
-    for side in range(2 if sums.n[at + stride - 1] > 0 else 1):
-        way = cut, np.int64(side)
-        score = gain_of_cut(sums, at, n_bins, stride, node, limits, 0.0, way, (sign, 0.0))
-        gain = gain_of(score, factor, bounds)
+    # The gain is -1 where none is positive.
+    factor, signs = factor_of(constraints, feature, asked), (constraints.sign[feature], 0.0)
+    best, last = NO_SPLIT, first_cell(node, feature) + node.stride - 1
+    for side in range(2 if node.sums.n[last] > 0 else 1):
+        score = score_of_cut(node, feature, limits, cut, np.int64(side), signs)
+        gain = gain_of(score, factor, asked)
         if gain > best.score:
             best = Split(gain, feature, cut, np.int64(side), 0, 0, 0)
     return best
@@ -106,30 +96,26 @@ def gain_at(
 
 @kernel(inline=True, inner=True)
 def search_bounded(
-    sums: Sums,
-    feature: int,
-    n_bins: int,
-    stride: int,
     node: VectorNode,
+    feature: int,
     limits: Limits,
-    bounds: Bounds,
+    asked: Asked,
     constraints: Constraints,
     best: Split,
 ) -> Split:
     """Return the better of ``best`` and the cut of a column that counts in this fit."""
     if constraints.scored == 0:
-        return search_column(sums, feature, n_bins, stride, node, limits, 0.0, best)
-    factor, sign = factor_of(constraints, feature, bounds), constraints.sign[feature]
+        return search_column(node, feature, limits, 0.0, best)
     if constraints.growth.drawn == 1:
-        counts, at = HistogramSums(sums.n, sums.n, sums.n), node.start + feature * stride
-        cut = drawn_bin(counts, at, n_bins, stride, bounds.key, feature)
+        n, at = node.sums.n, first_cell(node, feature)
+        n_bins = np.int64(node.n_bins[feature])
+        cut = drawn_bin(HistogramSums(n, n, n), at, n_bins, node.stride, asked.key, feature)
         if cut < 0:
             return best
-        weight = factor, sign
-        found = gain_at(sums, feature, n_bins, stride, node, limits, bounds, weight, cut)
+        found = gain_at(node, feature, cut, limits, asked, constraints)
         return found if found.score > best.score else best
-    found = search_column(sums, feature, n_bins, stride, node, limits, sign, _WORST)
-    gain = gain_of(found.score, factor, bounds)
+    found = search_column(node, feature, limits, constraints.sign[feature], _WORST)
+    gain = gain_of(found.score, factor_of(constraints, feature, asked), asked)
     if gain > best.score:
         best = Split(gain, feature, found.bin, found.missing_left, 0, 0, 0)
     return best
@@ -138,72 +124,62 @@ def search_bounded(
 @kernel(inner=True)
 def take_given(
     span: tuple[int, int],
-    bins: Bins,
     features: np.ndarray,
     allowed: np.ndarray,
-    sums: Sums,
     node: VectorNode,
     limits: Limits,
-    bounds: Bounds,
+    asked: Asked,
     constraints: Constraints,
     best: Split,
 ) -> tuple[Split, float]:
     """Return the cut given to the node, of infinite score, and its gain before factors."""
     # If the columns ``span`` do not have it, or it gains nothing: ``best`` and 0.
-    feature = constraints.growth.forced[bounds.forced, FORCED_FEATURE]
-    cut = constraints.growth.forced[bounds.forced, FORCED_BIN]
-    factor = factor_of(constraints, feature, bounds)
+    feature = constraints.growth.forced[asked.forced, FORCED_FEATURE]
+    cut = constraints.growth.forced[asked.forced, FORCED_BIN]
     for k in range(span[0], span[1]):
         if np.int64(features[k]) == feature and allowed[feature] == 1:
-            n_bins, stride = np.int64(bins.n_bins[feature]), bins.stride
-            weight = factor, constraints.sign[feature]
-            found = gain_at(sums, feature, n_bins, stride, node, limits, bounds, weight, cut)
+            found = gain_at(node, feature, cut, limits, asked, constraints)
             if found.score > 0.0:
                 given = Split(np.inf, feature, cut, found.missing_left, 0, 0, 0)
+                factor = factor_of(constraints, feature, asked)
                 return given, found.score / factor * score_unit(node)
     return best, 0.0
 
 
 @kernel(inline=True, inner=True)
-def side_value(
-    g: float, h: float, n: int, node: VectorNode, rules: SplitRules, output: int
-) -> float:
+def side_value(g: float, h: float, n: int, node: VectorNode, output: int) -> float:
     """Return the leaf value of a side of ``n`` rows with these sums of an output."""
-    weight = leaf_weight(g, h, rules)
+    weight = leaf_weight(g, h, node.rules)
     if node.smooth > 0.0:
         weight = smoothed(weight, float(n), own_value(node, output), node.smooth)
-    return value_within(node, output, weight)
+    return bounded_value(node, output, weight)
 
 
 @kernel(inner=True)
-def middle_of_sides(
-    sums: Sums, at: int, absent: int, split: Split, node: VectorNode, rules: SplitRules, output: int
-) -> float:
+def middle_of_sides(split: Split, node: VectorNode, output: int) -> float:
     """Return the middle of the leaf values of both sides of a split, of an output."""
-    # ``at`` and ``absent`` are the first bin of the column and that of missing values.
-    cells, word = sums.cells, place_of_g(sums.constant, output)
+    sums, at = node.sums, first_cell(node, split.feature)
+    word = place_of_g(sums.constant, output)
     g, h = np.int64(0), np.int64(0)
     for b in range(split.bin + 2):
         is_missing = b == split.bin + 1
-        bin_ = absent if is_missing else at + b
+        bin_ = at + node.stride - 1 if is_missing else at + b
         if sums.n[bin_] > 0 and (split.missing_left == 1 or not is_missing):
-            g += np.int64(cells[bin_ * sums.width + word])
+            g += np.int64(sums.cells[bin_ * sums.width + word])
             if sums.constant == 0:
-                h += np.int64(cells[bin_ * sums.width + word + N_LANES])
+                h += np.int64(sums.cells[bin_ * sums.width + word + N_LANES])
     if sums.constant == 1:
         h = split.n_left
     g_unit, h_unit = node.units[output, 0], node.units[output, 1]
-    left = side_value(float(g) * g_unit, float(h) * h_unit, split.n_left, node, rules, output)
+    left = side_value(float(g) * g_unit, float(h) * h_unit, split.n_left, node, output)
     g, h = node.totals[output, 0] - g, node.totals[output, 1] - h
     n_right = node.n_rows - split.n_left
-    right = side_value(float(g) * g_unit, float(h) * h_unit, n_right, node, rules, output)
+    right = side_value(float(g) * g_unit, float(h) * h_unit, n_right, node, output)
     return 0.5 * left + 0.5 * right
 
 
 @kernel(inner=True)
-def restricted_score(
-    score: float, n_left: int, node: VectorNode, rules: SplitRules, side: IntArray
-) -> float:
+def restricted_set_score(score: float, n_left: int, node: VectorNode, side: IntArray) -> float:
     """Return the score of a set of categories with leaf values smoothed and within bounds."""
     # ``score`` is that of the best values; ``side`` are the sums on the left.
     if node.smooth > 0.0 or node.ordered == 1:
@@ -211,7 +187,7 @@ def restricted_score(
             g_unit, h_unit = node.units[output, 0], node.units[output, 1]
             g, h, n = float(side[output, 0]) * g_unit, float(side[output, 1]) * h_unit, n_left
             for _ in range(2):
-                score -= lost_with(g, h, side_value(g, h, n, node, rules, output), rules)
+                score -= lost_with(g, h, side_value(g, h, n, node, output), node.rules)
                 # Once more with the right side.
                 g = float(node.totals[output, 0] - side[output, 0]) * g_unit
                 h = float(node.totals[output, 1] - side[output, 1]) * h_unit
@@ -221,12 +197,11 @@ def restricted_score(
 
 @kernel(inner=True)
 def gain_of_vector_set(
-    score: float, feature: int, node: VectorNode, bounds: Bounds, constraints: Constraints
+    score: float, feature: int, node: VectorNode, asked: Asked, constraints: Constraints
 ) -> float:
-    """Return the gain of a set of categories with this score, or -1 if it is not positive."""
-    # Without constraints the score remains what it is.
+    """Return the gain of a set with this score, or -1; without constraints the score itself."""
     if constraints.scored == 0:
         return score
     unit = score_unit(node)
-    gain = gain_of(score / unit, factor_of(constraints, feature, bounds), bounds)
+    gain = gain_of(score / unit, factor_of(constraints, feature, asked), asked)
     return gain * unit if gain > 0.0 else -1.0

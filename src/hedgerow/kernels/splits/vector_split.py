@@ -38,7 +38,7 @@ float64.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,21 +54,19 @@ from hedgerow.kernels.simd.lanes import (
     store_floats,
     sum_floats,
 )
-from hedgerow.kernels.splits.growth import smoothed
-from hedgerow.kernels.splits.monotone import (
-    clamp,
-    lane_scores,
-    lane_steps,
-    score_at,
-)
+from hedgerow.kernels.splits.monotone import clamp, score_at
 from hedgerow.kernels.splits.split import (
     Limits,
+    Side,
     Split,
     SplitRules,
     Units,
+    Within,
     leaf_weight,
     node_score,
-    side_score,
+    restricted_score,
+    sides_score,
+    smoothed,
 )
 
 # Rows of ``lanes``; each has an entry for every output, padded to a multiple of eight.
@@ -80,7 +78,12 @@ FILLED_SIZE = 264
 class VectorNode(NamedTuple):
     """The node that is searched.
 
-    start    first cell of its histogram
+    sums     all histograms
+    start    first cell of its own
+    stride   cells of a column; missing values are in the last one
+    n_bins   int32 (n_features,): bins of each column
+    rules    conditions of a split, and penalties of a leaf
+    number   its number in the tree
     n_rows   number of its rows
     totals   int64 (n_outputs, 2): sums of g and h over its rows
     units    float64 (n_outputs, 2): value of one unit of these sums
@@ -91,12 +94,16 @@ class VectorNode(NamedTuple):
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
     cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, score of the cut after each of these
              bins, and hessian on its left, in lanes
-    number   its number in the tree
     smooth   rows that its leaf value counts for in its sides; 0: no smoothing
     ordered  1: columns are ordered, and leaf values have bounds
     """
 
+    sums: Sums
     start: np.int64
+    stride: np.int64
+    n_bins: np.ndarray
+    rules: SplitRules
+    number: np.int64
     n_rows: np.int64
     totals: IntArray
     units: FloatArray
@@ -105,12 +112,11 @@ class VectorNode(NamedTuple):
     size: np.int64
     filled: IntArray
     cuts: FloatArray
-    number: np.int64
     smooth: np.float64
     ordered: np.int64
 
 
-class Order(NamedTuple):
+class Signs(NamedTuple):
     """The required order of the sides of a column's cuts.
 
     sign   1: left values are not above right ones; -1: not below; 0: in any order
@@ -124,27 +130,40 @@ class Order(NamedTuple):
     last: np.int64
 
 
+@kernel(inline=True, inner=True)
+def first_cell(node: VectorNode, feature: int) -> int:
+    """Return the first cell of a column."""
+    return node.start + feature * node.stride
+
+
 @kernel(inner=True)
-def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) -> None:
-    """Sum the histogram of the column at ``at`` to the totals of each output of the node."""
-    cells, totals = sums.cells, node.totals
-    n_filled = list_filled(sums.n, at, n_bins, stride, node.filled)
+def list_bins(node: VectorNode, feature: int) -> int:
+    """List the bins with rows of a column, missing values last; return their number."""
+    at, n_bins = first_cell(node, feature), np.int64(node.n_bins[feature])
+    return list_filled(node.sums.n, at, n_bins, node.stride, node.filled)
+
+
+@kernel(inner=True)
+def sum_totals(node: VectorNode, feature: int) -> None:
+    """Sum the histogram of a column to the totals of each output of the node."""
+    sums, totals, at = node.sums, node.totals, first_cell(node, feature)
+    n_filled = list_bins(node, feature)
     for output in range(len(totals)):
         word = place_of_g(sums.constant, output)
         g, h = np.int64(0), np.int64(0)
         for e in range(n_filled):
             cell = (at + node.filled[e]) * sums.width + word
-            g += np.int64(cells[cell])
+            g += np.int64(sums.cells[cell])
             if sums.constant == 0:
-                h += np.int64(cells[cell + N_LANES])
+                h += np.int64(sums.cells[cell + N_LANES])
         totals[output, 0] = g
         totals[output, 1] = node.n_rows if sums.constant == 1 else h
 
 
 @kernel(inner=True)
-def start_search(node: VectorNode, rules: SplitRules) -> Limits:
+def fill_lanes(node: VectorNode) -> Limits:
     """Fill the lanes of the node; return its rules in terms of ``node.largest``."""
-    lanes, size, largest = node.lanes, node.size, node.largest
+    lanes, size, largest, rules = node.lanes, node.size, node.largest, node.rules
     penalty, weight = rules.reg_lambda / largest.h, 0.0
     for k in range(size):
         for row in range(LANE_ROWS):
@@ -175,26 +194,26 @@ def start_search(node: VectorNode, rules: SplitRules) -> Limits:
 
 
 @kernel(inner=True)
-def score_totals(node: VectorNode, rules: SplitRules) -> float:
+def score_totals(node: VectorNode) -> float:
     """Return twice the loss reduction of the node as a leaf, over all outputs."""
     score = 0.0
     for output in range(node.totals.shape[0]):
         g = float(node.totals[output, 0]) * node.units[output, 0]
         h = float(node.totals[output, 1]) * node.units[output, 1]
-        score += node_score(g, h, rules)
+        score += node_score(g, h, node.rules)
     return score
 
 
 @kernel(inline=True, inner=True)
 def set_bounds(node: VectorNode, output: int, low: float, high: float) -> None:
-    """Set the bounds of the leaf values of an output, after :func:`start_search`."""
+    """Set the bounds of the leaf values of an output, after :func:`fill_lanes`."""
     unit = node.largest.h / node.largest.g
     node.lanes[_LOW * node.size + output] = low * unit
     node.lanes[_HIGH * node.size + output] = high * unit
 
 
 @kernel(inline=True, inner=True)
-def value_within(node: VectorNode, output: int, value: float) -> float:
+def bounded_value(node: VectorNode, output: int, value: float) -> float:
     """Return a leaf value of an output, or the bound that it crosses."""
     unit = node.largest.g / node.largest.h
     low, high = node.lanes[_LOW * node.size + output], node.lanes[_HIGH * node.size + output]
@@ -202,18 +221,18 @@ def value_within(node: VectorNode, output: int, value: float) -> float:
 
 
 @kernel(inner=True)
-def restrict_node(node: VectorNode, rules: SplitRules, vectors: FloatArray, parent: int) -> float:
+def restrict_node(node: VectorNode, vectors: FloatArray, parent: int) -> float:
     """Smooth and bound the leaf values of the node; return the score of the node with them."""
     # They are smoothed toward ``vectors[parent]``; the root, of ``parent`` -1, keeps its own
     # values.
-    score = 0.0
+    score, rules = 0.0, node.rules
     for output in range(node.totals.shape[0]):
         g = float(node.totals[output, 0]) * node.units[output, 0]
         h = float(node.totals[output, 1]) * node.units[output, 1]
         value = leaf_weight(g, h, rules)
         if parent >= 0 and node.smooth > 0.0:
             value = smoothed(value, float(node.n_rows), vectors[parent, output], node.smooth)
-        value = value_within(node, output, value)
+        value = bounded_value(node, output, value)
         node.lanes[_OWN * node.size + output] = value * (node.largest.h / node.largest.g)
         score += score_at(g, h + rules.reg_lambda, rules.reg_alpha, value)
     return score
@@ -225,114 +244,64 @@ def own_value(node: VectorNode, output: int) -> float:
     return node.lanes[_OWN * node.size + output] * (node.largest.g / node.largest.h)
 
 
-@kernel(inline=True, inner=True)
-def smoothed_score(g: Any, d: Any, n: int, own: Any, smooth: float, limits: Limits) -> Any:
-    """Return the scores of a side of ``n`` rows, with leaf values smoothed toward ``own``."""
-    share = float(n) / (float(n) + smooth)
-    weight = spread(share) * lane_steps(g, d, limits) + spread(1.0 - share) * own
-    return lane_scores(g, d, weight, limits)
-
-
-@kernel(inline=True, inner=True)
-def bounded_scores(
-    g: tuple[Any, Any],
-    d: tuple[Any, Any],
-    n: tuple[int, int],
-    lanes: tuple[Any, Any, Any],
-    node: VectorNode,
-    limits: Limits,
-    sign: float,
-) -> Any:
-    """Return scores of both sides with leaf values within bounds, or -inf if out of order."""
-    # ``lanes`` are the leaf value of the node and the bounds of each output.
-    own, low, high = lanes
-    left, right = lane_steps(g[0], d[0], limits), lane_steps(g[1], d[1], limits)
-    if node.smooth > 0.0:
-        share = float(n[0]) / (float(n[0]) + node.smooth)
-        left = spread(share) * left + spread(1.0 - share) * own
-        share = float(n[1]) / (float(n[1]) + node.smooth)
-        right = spread(share) * right + spread(1.0 - share) * own
-    left, right = choose(low > left, low, left), choose(low > right, low, right)
-    left, right = choose(left > high, high, left), choose(right > high, high, right)
-    score = lane_scores(g[0], d[0], left, limits) + lane_scores(g[1], d[1], right, limits)
-    in_order = spread(sign) * (right - left) >= spread(0.0)
-    return choose(in_order, score, spread(-math.inf))
-
-
 @kernel(inner=True)
 def score_cuts(
-    sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits, order: Order
+    node: VectorNode, at: int, missing: int, n_filled: int, limits: Limits, signs: Signs
 ) -> None:
     """Score the cuts after ``filled`` bins of the column at ``at``."""
     # If ``missing`` is not negative, this bin is on the left of every cut.  A side whose ``H +
     # lambda`` is 0 makes the score minus infinity.
-    if node.ordered == 1:
-        score_outputs(sums, at, missing, n_filled, node, limits, order, True, True)
-    elif node.smooth > 0.0:
-        score_outputs(sums, at, missing, n_filled, node, limits, order, True, False)
+    if node.ordered == 1 or node.smooth > 0.0:
+        score_outputs(node, at, missing, n_filled, limits, signs, True)
     else:
-        score_outputs(sums, at, missing, n_filled, node, limits, order, False, False)
+        score_outputs(node, at, missing, n_filled, limits, signs, False)
 
 
 @kernel(inline=True, inner=True)
 def score_outputs(
-    sums: Sums,
-    at: int,
-    missing: int,
-    n_filled: int,
-    node: VectorNode,
-    limits: Limits,
-    order: Order,
-    counts: bool,
-    bounds: bool,
-) -> None:
+    node: VectorNode, at: int, missing: int, n_filled: int, limits: Limits, signs: Signs,
+    restricted: bool,
+) -> None:  # fmt: skip
     """Score cuts as :func:`score_cuts` does, ``WIDTH`` outputs at a time."""
-    # ``counts`` (leaf values are smoothed) and ``bounds`` are constants, so that the compiler drops
-    # the other branches: counting rows in the loop over bins made trees of three classes a tenth
-    # slower.
-    lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
-    scores, weights = node.cuts[0], node.cuts[1]
+    # ``restricted`` (leaf values are) is a constant, so that the compiler drops the other branch:
+    # counting rows in the loop over bins made trees of three classes a tenth slower.
+    lanes, sums, size, filled = node.lanes, node.sums, node.size, node.filled
+    cells, n, scores, weights = sums.cells, sums.n, node.cuts[0], node.cuts[1]
     constant = sums.constant == 1
     for k in range(0, size, WIDTH):
         word, part = place_of_g(sums.constant, k), k % N_LANES
-        g_unit, h_unit = (
-            load_floats(lanes, _G_UNIT * size + k),
-            load_floats(lanes, _H_UNIT * size + k),
-        )
+        g_unit = load_floats(lanes, _G_UNIT * size + k)
+        h_unit = load_floats(lanes, _H_UNIT * size + k)
         g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
-        penalty, own = load_floats(lanes, _PENALTY * size + k), load_floats(lanes, _OWN * size + k)
-        if bounds:
-            low = load_floats(lanes, _LOW * size + k)
-            high = load_floats(lanes, _HIGH * size + k)
+        penalty = load_floats(lanes, _PENALTY * size + k)
+        within = Within(
+            load_floats(lanes, _LOW * size + k),
+            load_floats(lanes, _HIGH * size + k),
+            load_floats(lanes, _OWN * size + k),
+            node.smooth,
+        )
         g_left, h_left, n_left = spread(0.0), spread(0.0), np.int64(0)
         for e in range(-1 if missing >= 0 else 0, n_filled):
             bin_ = at + (filled[e] if e >= 0 else missing)
             cell = bin_ * sums.width + word
             g_left = g_left + load_floats(cells, cell) * g_unit
             if constant:
-                h_left = h_left + spread(float(n[bin_])) * h_unit
+                h_left = h_left + float(n[bin_]) * h_unit
             else:
                 h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
-            if counts:
+            if restricted:
                 n_left += np.int64(n[bin_])
             if e < 0:
                 continue
-            g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
-            product = d_left * d_right
-            if bounds:
-                sign = order.apart if e >= order.last and missing < 0 else order.sign
-                g_sides, d_sides = (g_left, g_right), (d_left, d_right)
-                rows = n_left, node.n_rows - n_left
-                score = bounded_scores(g_sides, d_sides, rows, (own, low, high), node, limits, sign)
-            elif counts:
-                n_right = node.n_rows - n_left
-                score = smoothed_score(g_left, d_left, n_left, own, node.smooth, limits)
-                score = score + smoothed_score(g_right, d_right, n_right, own, node.smooth, limits)
-            elif limits.plain:
-                score = (g_left * g_left * d_right + g_right * g_right * d_left) / product
+            left = Side(g_left, h_left + penalty, n_left)
+            right = Side(g - g_left, h - h_left + penalty, node.n_rows - n_left)
+            if restricted:
+                sign = signs.apart if e >= signs.last and missing < 0 else signs.sign
+                score, in_order = restricted_score(left, right, limits, within, sign)
+                score = choose(in_order, score, -math.inf)
             else:
-                score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-            score = choose(product > spread(0.0), score, spread(-math.inf))
+                score = sides_score(left, right, limits, False)
+            score = choose(left.d * right.d > 0.0, score, -math.inf)
             weight, to = h_left, e * N_LANES + part
             if k >= N_LANES:
                 score = load_floats(scores, to) + score
@@ -343,69 +312,50 @@ def score_outputs(
 
 @kernel(inner=True)
 def search_column(
-    sums: Sums,
-    feature: int,
-    n_bins: int,
-    stride: int,
-    node: VectorNode,
-    limits: Limits,
-    sign: float,
-    best: Split,
+    node: VectorNode, feature: int, limits: Limits, sign: float, best: Split
 ) -> Split:
     """Return the better of ``best`` and the best cut of one column, in both missing directions."""
-    at, n, filled = node.start + feature * stride, sums.n, node.filled
-    scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
+    at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
     n_missing = np.int64(n[at + absent])
-    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
+    n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
     for side in range(2 if n_missing > 0 else 1):
-        order = Order(sign, 0.0, n_filled - 1)
-        score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits, order)
+        signs = Signs(sign, 0.0, n_filled - 1)
+        score_cuts(node, at, absent if side == 1 else -1, n_filled, limits, signs)
         n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
             n_left += np.int64(n[at + filled[e]])
-            if min(n_left, node.n_rows - n_left) < limits.fewest:
-                continue
-            score = sum_floats(scores, e * N_LANES)
+            score = cut_score(node, e, n_left, limits, best.score)
             if score > best.score:
-                left = sum_floats(weights, e * N_LANES)
-                if min(left, limits.h - left) >= limits.lightest:
-                    zero = np.int64(0)
-                    best = Split(score, feature, filled[e], np.int64(side), zero, zero, zero)
+                best = Split(score, feature, filled[e], np.int64(side), 0, 0, 0)
     return best
 
 
-@kernel(inner=True)
-def scored_gain(node: VectorNode, e: int, n_left: int, limits: Limits, parent: float) -> float:
-    """Return the gain of the cut after ``filled`` bin ``e``, or -inf if a side is too small."""
+@kernel(inline=True, inner=True)
+def cut_score(node: VectorNode, e: int, n_left: int, limits: Limits, least: float) -> float:
+    """Return the score of the cut after ``filled`` bin ``e`` if above ``least``, or -inf."""
+    # It is minus infinity if a side is too small, too.
     if min(n_left, node.n_rows - n_left) < limits.fewest:
         return -math.inf
-    left = sum_floats(node.cuts[1], e * N_LANES)
-    if min(left, limits.h - left) < limits.lightest:
+    score = sum_floats(node.cuts[0], e * N_LANES)
+    if not score > least:
         return -math.inf
-    return sum_floats(node.cuts[0], e * N_LANES) - parent
+    left = sum_floats(node.cuts[1], e * N_LANES)
+    return score if min(left, limits.h - left) >= limits.lightest else -math.inf
 
 
 @kernel(inner=True)
-def gain_of_cut(
-    sums: Sums,
-    at: int,
-    n_bins: int,
-    stride: int,
-    node: VectorNode,
-    limits: Limits,
-    parent: float,
-    cut: tuple[int, int],
+def score_of_cut(
+    node: VectorNode, feature: int, limits: Limits, cut: int, missing_left: int,
     signs: tuple[float, float],
-) -> float:
-    """Return the gain of one cut of a column, or -inf if it does not divide the node in order."""
-    # ``cut`` holds the bin before the cut, and whether missing values go left; ``signs`` how its
-    # sides are ordered, and how if it only sets missing values apart.
-    n, filled, absent = sums.n, node.filled, stride - 1
+) -> float:  # fmt: skip
+    """Return the score of the cut after bin ``cut``, or -inf if it does not divide in order."""
+    # ``signs`` are how its sides are ordered, and how if it only sets missing values apart.
+    at, n, filled, absent = first_cell(node, feature), node.sums.n, node.filled, node.stride - 1
     n_missing = np.int64(n[at + absent])
-    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
-    is_left = cut[1] == 1 and n_missing > 0
+    n_filled = list_bins(node, feature) - np.int64(n_missing > 0)
+    is_left = missing_left == 1 and n_missing > 0
     last, n_left, apart = np.int64(-1), np.int64(0), signs[1]
-    while last + 1 < n_filled and filled[last + 1] <= cut[0]:
+    while last + 1 < n_filled and filled[last + 1] <= cut:
         last += 1
         n_left += np.int64(n[at + filled[last]])
     if is_left and last < 0:  # only missing values on the left: swap the sides
@@ -414,20 +364,6 @@ def gain_of_cut(
         n_left += n_missing
     if last < 0:
         return -math.inf
-    order = Order(signs[0], apart, n_filled - 1)
-    score_cuts(sums, at, absent if is_left else -1, last + 1, node, limits, order)
-    return scored_gain(node, last, n_left, limits, parent)
-
-
-@kernel(inner=True)
-def vector_gain(score: float, parent: float, n_outputs: int, rules: SplitRules) -> float:
-    """Return the loss reduction of a split, summed over the outputs, or -1 if not positive."""
-    # ``gamma`` is subtracted for each output.  As in
-    # :func:`hedgerow.kernels.splits.split.split_gain`, a gain within rounding error counts as 0.
-    if score < 0.0:
-        return -1.0
-    difference = score - parent
-    if difference <= 1e-10 * parent:
-        return -1.0
-    gain = 0.5 * difference - n_outputs * rules.gamma
-    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
+    order = Signs(signs[0], apart, n_filled - 1)
+    score_cuts(node, at, absent if is_left else -1, last + 1, limits, order)
+    return cut_score(node, last, n_left, limits, -math.inf)

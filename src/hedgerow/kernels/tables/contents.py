@@ -58,11 +58,29 @@ def spread_key(key: int, is_int: int) -> Any:
     return spread_bits(key ^ ((key >> np.int64(63)) & _LOW_63))
 
 
+@kernel(inline=True, inner=True)
+def spread_value(value: Any, column: int, is_int: AnyArray | None, absent: Any) -> Any:
+    """Return the scrambled bits of a value of a column, or ``absent`` for a missing value."""
+    if is_int is None:
+        number = np.float64(value)
+        found = spread_bits(bits_of_float(number + 0.0))  # no -0.0
+        return found if number == number else absent
+    found = spread_key(value, is_int[column])
+    return found if value != MISSING_KEY else absent
+
+
 @kernel
-def hash_floats(
-    values: AnyArray, factors: AnyArray, absent: Any, hashes: AnyArray, start: int, stop: int
+def hash_values(
+    values: AnyArray,
+    factors: AnyArray,
+    is_int: AnyArray | None,
+    absent: Any,
+    hashes: AnyArray,
+    start: int,
+    stop: int,
 ) -> None:
     """Add the columns of rows ``start`` to ``stop`` to their hashes; factor 0 omits a column."""
+    # Values are floats, or with ``is_int`` keys of floats (0) and integers (1).
     n_features = np.uint64(values.shape[2])
     first, end = np.uint64(start), np.uint64(stop)
     while first < end:
@@ -71,69 +89,26 @@ def hash_floats(
             factor = factors[j]
             if factor != _ZERO:
                 for i in range(first, last):
-                    value = np.float64(values[_ZERO, i, j])
-                    found = spread_bits(bits_of_float(value + 0.0))  # no -0.0
-                    hashes[i] += factor * (found if value == value else absent)
+                    hashes[i] += factor * spread_value(values[_ZERO, i, j], j, is_int, absent)
         first = last
 
 
 @kernel
-def hash_keys(
-    values: AnyArray,
-    factors: AnyArray,
-    is_int: AnyArray,
-    absent: Any,
-    hashes: AnyArray,
-    start: int,
-    stop: int,
-) -> None:
-    """Do the work of :func:`hash_floats` for a table of int64: keys of floats, or integers."""
-    n_features = np.uint64(values.shape[2])
-    first, end = np.uint64(start), np.uint64(stop)
-    while first < end:
-        last = min(first + _ROWS, end)
-        for j in range(n_features):
-            factor, kind = factors[j], is_int[j]
-            if factor != _ZERO:
-                for i in range(first, last):
-                    key = values[_ZERO, i, j]
-                    found = spread_key(key, kind)
-                    hashes[i] += factor * (found if key != MISSING_KEY else absent)
-        first = last
-
-
-@kernel
-def hash_float_entries(
-    entries: Entries, factors: AnyArray, absent: Any, hashes: AnyArray, start: int, stop: int
-) -> None:
-    """Do the work of :func:`hash_floats` for sparse rows."""
-    for row in range(np.uint64(start), np.uint64(stop)):
-        found = _ZERO
-        for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
-            value = np.float64(entries.value[e])
-            term = spread_bits(bits_of_float(value + 0.0))
-            found += factors[np.uint64(entries.column[e])] * (term if value == value else absent)
-        hashes[row] += found
-
-
-@kernel
-def hash_key_entries(
+def hash_entries(
     entries: Entries,
     factors: AnyArray,
-    is_int: AnyArray,
+    is_int: AnyArray | None,
     absent: Any,
     hashes: AnyArray,
     start: int,
     stop: int,
 ) -> None:
-    """Do the work of :func:`hash_keys` for sparse rows."""
+    """Do the work of :func:`hash_values` for sparse rows."""
     for row in range(np.uint64(start), np.uint64(stop)):
         found = _ZERO
         for e in range(np.uint64(entries.row_start[row]), np.uint64(entries.row_start[row + _ONE])):
             j = np.uint64(entries.column[e])
-            key = entries.value[e]
-            term = spread_key(key, is_int[j])
-            found += factors[j] * (term if key != MISSING_KEY else absent)
+            found += factors[j] * spread_value(entries.value[e], j, is_int, absent)
         hashes[row] += found
 
 

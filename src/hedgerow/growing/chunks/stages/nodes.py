@@ -22,7 +22,7 @@ from hedgerow.growing.core.stages.frontier import commit_job, open_children, sta
 from hedgerow.growing.core.stages.leaves import hand_down, keep_output, set_values, share_tree
 from hedgerow.growing.core.state import FOUND_FIELDS, IS_N_NODES, State
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.growing.symmetric.stages import start_of
+from hedgerow.growing.symmetric.search import start_of
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import barrier, share

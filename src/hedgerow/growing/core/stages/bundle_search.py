@@ -28,21 +28,19 @@ from hedgerow.growing.core.state import (
     USABLE_ONES,
     USABLE_OWN,
     Bundles,
+    Options,
 )
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
+from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import WIDTH, choose, lane_of, load_lanes, spread
-from hedgerow.kernels.splits.constrained_search import search_with_constraints
-from hedgerow.kernels.splits.monotone import Bounds, Constraints, bounds_of
+from hedgerow.kernels.splits.monotone import Constraints, SearchedNode
+from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
     Cuts,
-    Limits,
+    NodeHistogram,
     NodeSums,
     Split,
-    SplitRules,
-    Units,
     complete_split,
-    limits_of,
     pass_bin,
 )
 
@@ -59,24 +57,23 @@ def search_indicators(
     histograms: HistogramSums,
     start: int,
     n_cells: int,
-    node: NodeSums,
-    limits: Limits,
+    node: SearchedNode,
     usable: IntArray,
     usable_start: int,
 ) -> tuple[float, int]:
     """Return the best score of the features with the cells from ``start`` on, or -1 for none."""
     # ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH`` places
     # behind the last.  Of equal scores the first counts.
-    nothing = spread(np.int64(0))
+    sums, nothing = node.sums, spread(np.int64(0))
     score, place = spread(-1.0), nothing
     for k in range(0, n_cells, WIDTH):
-        g = spread(node.g) - load_lanes(histograms.g, start + k)
-        h = spread(node.h) - load_lanes(histograms.h, start + k)
-        n = spread(node.n) - load_lanes(histograms.n, start + k)
+        g = sums.g - load_lanes(histograms.g, start + k)
+        h = sums.h - load_lanes(histograms.h, start + k)
+        n = sums.n - load_lanes(histograms.n, start + k)
         # With no row on the left a split is refused.
         n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
         cuts = Cuts(nothing, nothing, nothing, score, place)
-        cuts = pass_bin(cuts, g, h, n, spread(k), limits, False)
+        cuts = pass_bin(cuts, (g, h, n), k, node.limits, None, None, False)
         score, place = cuts.score, cuts.bin
     best, cell = -1.0, np.int64(0)
     for j in range(WIDTH):
@@ -104,34 +101,25 @@ def column_of(bundles: Bundles, feature: int) -> int:
 
 @kernel(inner=True)
 def write_out(
-    histograms: HistogramSums,
-    start: int,
-    bundles: Bundles,
-    feature: int,
-    bins: Bins,
-    node: NodeSums,
-    to: int,
+    histogram: NodeHistogram, start: int, bundles: Bundles, feature: int, node: NodeSums, to: int
 ) -> None:
     """Write a member of the bundle whose cells begin at ``start`` as a column of its own."""
-    n_bins, default_bin = np.int64(bins.n_bins[feature]), np.int64(bundles.default_bin[feature])
-    clear(histograms, to, (n_bins + 7) // 8 * 8)
-    last = to + bins.stride - 1
-    histograms.g[last], histograms.h[last], histograms.n[last] = 0, 0, 0
+    sums, n_bins = histogram.sums, np.int64(histogram.n_bins[feature])
+    default_bin = np.int64(bundles.default_bin[feature])
+    clear(sums, to, (n_bins + 7) // 8 * 8)
+    last = to + histogram.stride - 1
+    clear(sums, last, 1)
     g, h, n = node.g, node.h, node.n
     cell = start + bundles.first[feature]
     for k in range(bundles.count[feature]):
         code = k + np.int64(k >= default_bin)
         b = to + code if code < n_bins else last
-        histograms.g[b], histograms.h[b], histograms.n[b] = (
-            histograms.g[cell + k],
-            histograms.h[cell + k],
-            histograms.n[cell + k],
-        )
-        g -= histograms.g[cell + k]
-        h -= histograms.h[cell + k]
-        n -= np.int64(histograms.n[cell + k])
+        sums.g[b], sums.h[b], sums.n[b] = sums.g[cell + k], sums.h[cell + k], sums.n[cell + k]
+        g -= sums.g[cell + k]
+        h -= sums.h[cell + k]
+        n -= np.int64(sums.n[cell + k])
     b = to + default_bin if default_bin < n_bins else last
-    histograms.g[b], histograms.h[b], histograms.n[b] = g, h, np.int32(n)
+    sums.g[b], sums.h[b], sums.n[b] = g, h, np.int32(n)
 
 
 @kernel(inline=True, inner=True)
@@ -160,17 +148,16 @@ def scratch_of(bundles: Bundles, thread: int, stride: int) -> int:
 
 @kernel(inline=True, inner=True)
 def sums_of_feature(
-    histograms: HistogramSums, slot_start: int, feature: int, bins: Bins, node: NodeSums, to: int,
-    bundles: Bundles,
-) -> int:  # fmt: skip
+    histogram: NodeHistogram, feature: int, node: NodeSums, to: int, bundles: Bundles
+) -> int:
     """Return the start of a feature's sums; write a member of a bundle to ``to`` first."""
     if bundles.used == 0:
-        return slot_start + feature * bins.stride
+        return histogram.start + feature * histogram.stride
     column = np.int64(bundles.column[feature])
-    start = slot_start + column * bins.stride
+    start = histogram.start + column * histogram.stride
     if bundles.alone[column] >= 0:
         return start
-    write_out(histograms, start, bundles, feature, bins, node, to)
+    write_out(histogram, start, bundles, feature, node, to)
     return to
 
 
@@ -183,55 +170,52 @@ def clear(histograms: HistogramSums, start: int, size: int) -> None:
 
 @kernel(inner=True)
 def search_written(
-    histograms: HistogramSums,
-    lanes: IntArray,
+    histogram: NodeHistogram,
+    lanes: ColumnLanes,
     n_lanes: int,
-    bins: Bins,
-    node: tuple[NodeSums, Limits, Bounds],
+    node: SearchedNode,
     constraints: Constraints,
     best: Split,
 ) -> Split:
     """Return ``best`` or a better cut of the members, written out in ascending order."""
-    features, at = lanes[0], lanes[1]
-    _, limits, bounds = node
+    features, at = lanes.feature, lanes.at
     most_bins = np.int64(0)
     for j in range(WIDTH):
         if j >= n_lanes:
             features[j], at[j] = features[n_lanes - 1], at[n_lanes - 1]
-        most_bins = max(most_bins, np.int64(bins.n_bins[features[j]]))
+        most_bins = max(most_bins, np.int64(histogram.n_bins[features[j]]))
     for j in range(n_lanes):
-        written = (np.int64(bins.n_bins[features[j]]) + 7) // 8 * 8
+        written = (np.int64(histogram.n_bins[features[j]]) + 7) // 8 * 8
         # All lanes run up to the last bin of any: behind its own a column is empty.
-        clear(histograms, at[j] + written, min(most_bins + 7, bins.stride - 1) - written)
-    found = search_with_constraints(
-        histograms, (at, features), bins.n_bins, bins.stride, limits, bounds, constraints, NO_SPLIT
-    )
+        size = min(most_bins + 7, histogram.stride - 1) - written
+        clear(histogram.sums, at[j] + written, size)
+    found = search_columns(histogram, lanes, node, constraints, NO_SPLIT)
     return found if beats(found.score, found.feature, best) else best
 
 
 @kernel(inner=True)
 def search_members(
-    histograms: HistogramSums,
     start: int,
     part: tuple[int, int],
-    bins: Bins,
-    lanes: IntArray,
+    histogram: NodeHistogram,
+    lanes: ColumnLanes,
     allowed: IntArray,
     scratch: int,
-    node: tuple[NodeSums, Limits, Bounds],
-    parts: tuple[Bundles, Constraints],
+    node: SearchedNode,
+    options: Options,
     best: Split,
 ) -> Split:
     """Return ``best`` or a better cut of ``members[part[0]:part[1]]``, written out as columns."""
-    bundles, n_lanes = parts[0], 0
+    bundles, n_lanes = options.bundles, 0
     for m in range(part[0], part[1]):
         feature = np.int64(bundles.members[m])
         if allowed[feature] == 1:
-            lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
-            write_out(histograms, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
+            to = scratch + n_lanes * histogram.stride
+            lanes.feature[n_lanes], lanes.at[n_lanes] = feature, to
+            write_out(histogram, start, bundles, feature, node.sums, to)
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and m + 1 == part[1]):
-            best = search_written(histograms, lanes, n_lanes, bins, node, parts[1], best)
+            best = search_written(histogram, lanes, n_lanes, node, options.constraints, best)
             n_lanes = 0
     return best
 
@@ -244,7 +228,7 @@ def best_indicator(
     bundles: Bundles,
     usable: IntArray,
     allowed: IntArray,
-    node: tuple[NodeSums, Limits, Bounds],
+    node: SearchedNode,
     best: Split,
 ) -> Split:
     """Return ``best`` or a better cut of the indicators in a bundle."""
@@ -256,9 +240,7 @@ def best_indicator(
             usable[usable_start + k] = allowed[bundles.members[first + k]]
         for k in range(n_single, n_single + WIDTH):
             usable[usable_start + k] = 0
-    score, k = search_indicators(
-        histograms, start + 1, n_single, node[0], node[1], usable, usable_start
-    )
+    score, k = search_indicators(histograms, start + 1, n_single, node, usable, usable_start)
     feature = np.int64(bundles.members[first + k])
     return Split(score, feature, 0, 0, 0, 0, 0) if beats(score, feature, best) else best
 
@@ -267,61 +249,47 @@ def best_indicator(
 def search_bundles(
     thread: int,
     span: tuple[int, int],
-    rules: SplitRules,
-    bins: Bins,
     columns: IntArray,
-    place: tuple[HistogramSums, int],
-    lanes: IntArray,
+    histogram: NodeHistogram,
+    lanes: ColumnLanes,
     allowed: IntArray,
-    node: tuple[tuple[NodeSums, Units], int],
-    bundles: Bundles,
-    constraints: Constraints,
+    node: SearchedNode,
+    options: Options,
 ) -> Split:
-    """Return the best cut of bundles in ``columns[mine[0]:mine[1]]``; ``node`` has its number."""
-    if bundles.used == 0:
-        return NO_SPLIT
-    histograms, slot_start = place
-    (sums, units), number = node
-    bounds = bounds_of(constraints, number, sums, units, rules)
-    numbers = (sums, limits_of(sums, units, rules), bounds)
-    scratch = bundles.scratch_start + thread * WIDTH * bins.stride
-    best = NO_SPLIT
+    """Return the best cut of bundles in ``columns[span[0]:span[1]]``."""
+    bundles, stride, best = options.bundles, histogram.stride, NO_SPLIT
+    scratch = scratch_of(bundles, thread, stride)
     for k in range(span[0], span[1]):
         column = np.int64(columns[k])
         if bundles.alone[column] >= 0:
             continue
-        start = slot_start + column * bins.stride
+        start = histogram.start + column * stride
         first, last = bundles.member_start[column], bundles.member_start[column + 1]
         others = first + np.int64(bundles.n_single[column])
-        if others > first and constraints.scored == 0:
+        if others > first and options.constraints.scored == 0:
             usable = bundles.usable[thread]
             best = best_indicator(
-                histograms, start, column, bundles, usable, allowed, numbers, best
+                histogram.sums, start, column, bundles, usable, allowed, node, best
             )
         elif others > first:  # bounded leaf values and gains with a price
             part = (first, others)
             best = search_members(
-                histograms, start, part, bins, lanes, allowed, scratch, numbers,
-                (bundles, constraints), best,
-            )  # fmt: skip
+                start, part, histogram, lanes, allowed, scratch, node, options, best
+            )
         part = (others, last)
-        best = search_members(
-            histograms, start, part, bins, lanes, allowed, scratch, numbers,
-            (bundles, constraints), best,
-        )  # fmt: skip
+        best = search_members(start, part, histogram, lanes, allowed, scratch, node, options, best)
     if best.score < 0.0:
         return best
-    start = slot_start + np.int64(bundles.column[best.feature]) * bins.stride
-    write_out(histograms, start, bundles, best.feature, bins, sums, scratch)
-    as_if = scratch - best.feature * bins.stride
-    return complete_split(histograms, as_if, bins.n_bins, bins.stride, sums, units, best)
+    start = histogram.start + np.int64(bundles.column[best.feature]) * stride
+    write_out(histogram, start, bundles, best.feature, node.sums, scratch)
+    as_if = scratch - best.feature * stride
+    own = NodeHistogram(histogram.sums, as_if, stride, histogram.n_bins)
+    return complete_split(own, node.sums, node.units, best)
 
 
 @kernel(inner=True)
 def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -> None:
     """Note a cut of a member of a bundle."""
-    if bundles.used == 0:
-        return
     feature = best.feature
     left = NodeSums(best.g_left, best.h_left, best.n_left)
     column = np.int64(bundles.column[feature])
@@ -332,8 +300,6 @@ def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -
 @kernel(inner=True)
 def write_cells(found: IntArray, bundles: Bundles, n_bins: int) -> None:
     """Write the set of the cut found in a member of a bundle: one of the cells of its column."""
-    if bundles.used == 0:
-        return
     feature, bin_, missing_left = found[FOUND_FEATURE], found[FOUND_BIN], found[FOUND_MISSING_LEFT]
     default_bin = np.int64(bundles.default_bin[feature])
     rest_left = default_bin <= bin_ if default_bin < n_bins else missing_left == 1

@@ -67,10 +67,8 @@ from hedgerow.growing.core.state import (
     Vectors,
 )
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.constrained_gains import found_gain
-from hedgerow.kernels.splits.monotone import Constraints
-from hedgerow.kernels.splits.split import NodeSums, SplitRules, split_gain
-from hedgerow.kernels.splits.vector_split import vector_gain
+from hedgerow.kernels.splits.monotone import Constraints, split_gain
+from hedgerow.kernels.splits.split import ROUNDING, NodeSums, SplitRules, accepted_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
 """Paths are told apart by the polynomials in this number that their steps make."""
@@ -179,7 +177,8 @@ def keep_vector(
         for k in range(values.shape[1]):
             values[node, k] = trial.own[thread, child, k]
     if constraints.scored == 0:
-        return vector_gain(score, trial.parent[thread, child], n_outputs, rules)
+        own = trial.parent[thread, child]
+        return accepted_gain(score, own, ROUNDING * own, n_outputs * rules.gamma, 1.0)
     if score == np.inf:
         return trial.given[thread, child]
     return score if score > 0.0 else -1.0
@@ -205,9 +204,8 @@ def keep_best(
     split = found[best, child]
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
     if vectors.used == 0:
-        gain = split_gain(score, sums, units, rules)
         left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
-        gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
+        gain = split_gain(options.constraints, node, score, left, sums, units, rules)
     else:
         gain = keep_vector(vectors, best, child, node, score, rules, options.constraints)
     take_split(tree, scalars, node, split, gain)

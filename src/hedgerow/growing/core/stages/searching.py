@@ -31,26 +31,22 @@ from hedgerow.growing.core.state import (
     NODE_G,
     NODE_H,
     SET_WORDS,
-    Categories,
     Options,
-    Search,
     State,
 )
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
+from hedgerow.kernels.histograms.histogram import Bins, filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
-from hedgerow.kernels.splits.category_split import CategorySplit, complete_set, find_set
-from hedgerow.kernels.splits.constrained_gains import gain_of_set, leaf_bounds
-from hedgerow.kernels.splits.constrained_search import search_with_constraints
-from hedgerow.kernels.splits.growth import MOST_DRAWN, NODE_KEY, draw_of
-from hedgerow.kernels.splits.monotone import Constraints, bounds_of
+from hedgerow.kernels.splits.category_search import find_set
+from hedgerow.kernels.splits.category_split import CategorySplit, SetColumn, complete_set
+from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
+from hedgerow.kernels.splits.monotone import SearchedNode, gain_of_set, searched_node
+from hedgerow.kernels.splits.search import ColumnLanes, search_columns
 from hedgerow.kernels.splits.split import (
     NO_SPLIT,
+    NodeHistogram,
     NodeSums,
     Split,
-    SplitRules,
-    Units,
     complete_split,
-    limits_of,
 )
 
 
@@ -93,63 +89,49 @@ def write_set(found: IntArray, split: CategorySplit, feature: int, score: float)
 def search_categories(
     thread: int,
     span: tuple[int, int],
-    rules: SplitRules,
     bins: Bins,
     features: IntArray,
-    place: tuple[HistogramSums, int],
+    histogram: NodeHistogram,
     allowed: IntArray,
-    node: tuple[NodeSums, Units],
-    number: int,
+    node: SearchedNode,
     found: IntArray,
-    categories: Categories,
-    constraints: Constraints,
+    options: Options,
 ) -> None:
-    """Search the category columns among ``features[mine[0]:mine[1]]``."""
-    sums, units = node
-    histograms, slot_start = place
-    places = categories.places[thread]
-    bounds = leaf_bounds(constraints, number, sums, units, rules)
+    """Search the category columns among ``features[span[0]:span[1]]``."""
+    categories, constraints = options.categories, options.constraints
+    places, scale = categories.places[thread], node.units.scale
     for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
             continue
-        at, stride = slot_start + feature * bins.stride, bins.stride
-        filled = filled_cells(bins, feature, False)
+        at, filled = histogram.start + feature * bins.stride, filled_cells(bins, feature, False)
+        column = SetColumn(at, filled, bins.stride)
         draw = np.int64(-1)
         if constraints.growth.drawn == 1:
-            draw = draw_of(constraints.growth.node[number, NODE_KEY], feature, MOST_DRAWN)
+            draw = draw_of(node.asked.key, feature, MOST_DRAWN)
         score, first, last = find_set(
-            histograms, at, filled, stride, sums, units, rules, categories.rules, places, draw,
-            bounds,
-        )  # fmt: skip
+            histogram.sums, column, categories.rules, places, draw, node, None
+        )
         if first == last:
             continue
         # Constraints turn the score into a gain, which others are compared with.
-        score = gain_of_set(constraints, feature, score, sums, units, rules, bounds) / units.scale
+        score = gain_of_set(constraints, feature, score, node) / scale
         if is_better(score, feature, found):
-            split = complete_set(filled, stride, sums, places, (first, last))
+            split = complete_set(column, node.sums.n, places, (first, last))
             write_set(found, split, feature, score)
 
 
 @kernel(inline=True, inner=True)
 def search_plain(
     span: tuple[int, int],
-    bins: Bins,
     columns: IntArray,
-    place: tuple[HistogramSums, int],
-    lanes: IntArray,
+    histogram: NodeHistogram,
+    lanes: ColumnLanes,
     allowed: IntArray,
-    node: tuple[NodeSums, Units],
-    number: int,
-    rules: SplitRules,
+    node: SearchedNode,
     options: Options,
 ) -> Split:
-    """Return the best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
-    sums, units = node
-    histograms, slot_start = place
-    limits, constraints = limits_of(sums, units, rules), options.constraints
-    bounds = bounds_of(constraints, number, sums, units, rules)
-    chosen, at = lanes[0], lanes[1]
+    """Return the best cut of the plain columns among ``columns[span[0]:span[1]]``."""
     best, n_lanes = NO_SPLIT, 0
     for k in range(span[0], span[1]):
         column = np.int64(columns[k])
@@ -157,57 +139,17 @@ def search_plain(
         if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, WIDTH):
-                chosen[j] = feature
-                at[j] = slot_start + column * bins.stride
+                lanes.feature[j] = feature
+                lanes.at[j] = histogram.start + column * histogram.stride
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == span[1]):
-            best = search_with_constraints(
-                histograms,
-                (at, chosen),
-                bins.n_bins,
-                bins.stride,
-                limits,
-                bounds,
-                constraints,
-                best,
-            )
+            best = search_columns(histogram, lanes, node, options.constraints, best)
             n_lanes = 0
-    start = slot_start
+    start = histogram.start
     if best.score >= 0.0:
-        start += (column_of(options.bundles, best.feature) - best.feature) * bins.stride
-    return complete_split(histograms, start, bins.n_bins, bins.stride, sums, units, best)
-
-
-@kernel(inline=True, inner=True)
-def search_others(
-    thread: int,
-    span: tuple[int, int],
-    rules: SplitRules,
-    bins: Bins,
-    columns: IntArray,
-    place: tuple[HistogramSums, int],
-    search: Search,
-    child: int,
-    node: tuple[NodeSums, Units],
-    number: int,
-    found: IntArray,
-    options: Options,
-) -> None:
-    """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
-    allowed, lanes = search.allowed[child], search.lanes[thread]
-    if found[FOUND_FEATURE] >= 0:
-        found[FOUND_COLUMN] = column_of(options.bundles, found[FOUND_FEATURE])
-    best = search_bundles(
-        thread, span, rules, bins, columns, place, lanes, allowed, (node, number), options.bundles,
-        options.constraints,
-    )  # fmt: skip
-    if is_better(best.score, best.feature, found):
-        write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
-    if options.categories.places.shape[2] > 0:
-        search_categories(
-            thread, span, rules, bins, columns, place, allowed, node, number, found,
-            options.categories, options.constraints,
-        )  # fmt: skip
+        start += (column_of(options.bundles, best.feature) - best.feature) * histogram.stride
+    own = NodeHistogram(histogram.sums, start, histogram.stride, histogram.n_bins)
+    return complete_split(own, node.sums, node.units, best)
 
 
 @kernel(inline=True, inner=True)
@@ -215,15 +157,21 @@ def search_node(
     thread: int, span: tuple[int, int], state: State, child: int, number: int, start: int
 ) -> None:
     """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
-    rules, bins, columns = state.rules, state.bins, state.columns.feature
+    bins, columns, row = state.bins, state.columns.feature, state.tree.table[number]
     search, scalars, options = state.search, state.scalars, state.options
-    row, place = state.tree.table[number], (state.histograms, start)
     units = units_of(scalars, state.settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    node = searched_node(options.constraints, number, sums, units, state.rules)
+    histogram = NodeHistogram(state.histograms, start, bins.stride, bins.n_bins)
     allowed, found = search.allowed[child], search.found[thread, child]
-    lanes = search.lanes[thread]
-    best = search_plain(span, bins, columns, place, lanes, allowed, node, number, rules, options)
+    lanes = ColumnLanes(search.lanes[thread, 0], search.lanes[thread, 1])
+    best = search_plain(span, columns, histogram, lanes, allowed, node, options)
     write_found(found, best, bins.stride)
-    search_others(
-        thread, span, rules, bins, columns, place, search, child, node, number, found, options
-    )
+    if found[FOUND_FEATURE] >= 0:
+        found[FOUND_COLUMN] = column_of(options.bundles, found[FOUND_FEATURE])
+    if options.bundles.used == 1:
+        best = search_bundles(thread, span, columns, histogram, lanes, allowed, node, options)
+        if is_better(best.score, best.feature, found):
+            write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
+    if options.categories.places.shape[2] > 0:
+        search_categories(thread, span, bins, columns, histogram, allowed, node, found, options)
