@@ -25,16 +25,12 @@ Combine = Literal["sum", "max"]
 class Communicator(Protocol):
     """Communication of one rank with the other ranks.
 
-    Attributes
-    ----------
-    rank : int
-        Number of this rank, 0 to ``size - 1``.
     Every method raises :class:`hedgerow.errors.CommunicationError` if a rank is lost,
     does not answer in time, or sends something unexpected.  After an error the communicator
     cannot be used.
     """
 
-    rank: int
+    rank: int  # from 0 to size - 1
     size: int
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:

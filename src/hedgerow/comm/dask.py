@@ -31,18 +31,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.comm import messages as wire
 from hedgerow.comm.collectives import DEFAULT_TIMEOUT, Collectives
 from hedgerow.comm.mailbox import Mailbox
-from hedgerow.comm.messages import (
-    Call,
-    Kind,
-    Message,
-    Payload,
-    Stamp,
-    copied,
-    opened,
-    with_checksum,
-)
 from hedgerow.comm.shared_memory import Outbox, SharedMemory, open_inboxes, open_outbox
 from hedgerow.errors import CommunicationError
 
@@ -76,11 +67,11 @@ class Carrier:
     """Mailboxes of a worker, and the handler that fills them."""
 
     def __init__(self, worker: Any) -> None:
-        self._seats: dict[tuple[Stamp, int], _Seat] = {}
+        self._seats: dict[tuple[wire.Stamp, int], _Seat] = {}
         self._lock = threading.Lock()
         worker.handlers[OPERATION] = self.read_stream
 
-    def open(self, stamp: Stamp, rank: int, size: int) -> None:
+    def open(self, stamp: wire.Stamp, rank: int, size: int) -> None:
         """Open the mailbox and outbox of a rank; those of earlier epochs of the run fail."""
         seat = _Seat(
             Mailbox(stamp, rank, size), open_outbox(stamp, rank, size) if size > 1 else None
@@ -92,13 +83,13 @@ class Carrier:
                     self._seats.pop(known).close(reason)
             self._seats[stamp, rank] = seat
 
-    def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
+    def find(self, stamp: wire.Stamp, rank: int) -> Mailbox | None:
         """Return the mailbox of a rank, or None if it is not open on this worker."""
         with self._lock:
             seat = self._seats.get((stamp, rank))
         return None if seat is None else seat.mailbox
 
-    def take_outbox(self, stamp: Stamp, rank: int) -> Outbox | None:
+    def take_outbox(self, stamp: wire.Stamp, rank: int) -> Outbox | None:
         """Return the outbox of a rank; the caller then owns it."""
         with self._lock:
             seat = self._seats.get((stamp, rank))
@@ -107,7 +98,7 @@ class Carrier:
             outbox, seat.outbox = seat.outbox, None
             return outbox
 
-    def close_seat(self, stamp: Stamp, rank: int) -> None:
+    def close_seat(self, stamp: wire.Stamp, rank: int) -> None:
         """Remove what a rank has here."""
         with self._lock:
             seat = self._seats.pop((stamp, rank), None)
@@ -133,7 +124,7 @@ class Carrier:
         """Receive messages of a rank until the rank or the connection ends; a worker handler."""
         from distributed.core import Status
 
-        mailbox = self.find(Stamp(run, epoch), target)
+        mailbox = self.find(wire.Stamp(run, epoch), target)
         if mailbox is None:
             comm.abort()  # the run has ended, so close the stream for the sender
             return Status.dont_reply
@@ -143,7 +134,7 @@ class Carrier:
                 content = await comm.read()
                 payload = content["payload"]
                 payload = payload.data if isinstance(payload, np.ndarray) else bytes(payload)
-                mailbox.deliver(Message(content["header"], payload))
+                mailbox.deliver(wire.Message(content["header"], payload))
         except OSError as error:
             reason = str(error)
         except Exception as error:  # an unreadable message
@@ -195,12 +186,14 @@ class DaskTransport:
 
         self._wait_for(asyncio.run_coroutine_threadsafe(connect_all(), self.loop), 2 * timeout)
 
-    def post(self, messages: Sequence[tuple[int, Message]]) -> None:
+    def post(self, messages: Sequence[tuple[int, wire.Message]]) -> None:
         """Write messages to ranks on this machine; pass others to the event loop."""
         near = [(rank, message) for rank, message in messages if rank in self.by_memory]
-        far = [(rank, copied(message)) for rank, message in messages if rank not in self.by_memory]
+        far = [
+            (rank, wire.copied(message)) for rank, message in messages if rank not in self.by_memory
+        ]
         if near and not self._write_near(near):
-            far += [(rank, copied(with_checksum(message))) for rank, message in near]
+            far += [(rank, wire.copied(wire.with_checksum(message))) for rank, message in near]
 
         async def write_all() -> None:
             written = (self._write(rank, message) for rank, message in far)
@@ -217,7 +210,7 @@ class DaskTransport:
         for future in pending:
             self._wait_for(future, timeout)
 
-    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
+    def receive(self, source: int, sequence: int, timeout: float) -> tuple[wire.Call, wire.Payload]:
         """Wait for a message of a rank."""
         if source in self.by_memory:
             found = self._memory.receive(source, sequence, timeout)
@@ -239,10 +232,10 @@ class DaskTransport:
 
         asyncio.run_coroutine_threadsafe(close_all(), self.loop)
 
-    def _write_near(self, messages: Sequence[tuple[int, Message]]) -> bool:
+    def _write_near(self, messages: Sequence[tuple[int, wire.Message]]) -> bool:
         """Write the messages of an exchange to shared memory; False if it is not possible."""
-        header = opened(messages[0][1].header)
-        if header.call.kind in (Kind.ABORT, Kind.LEAVE):
+        header = wire.opened(messages[0][1].header)
+        if header.call.kind in (wire.Kind.ABORT, wire.Kind.LEAVE):
             return False  # a waiting rank checks its mailbox for these
         payloads = [(rank, message.payload) for rank, message in messages]
         return self._memory.post(header.sequence, header.call, payloads)
@@ -257,7 +250,7 @@ class DaskTransport:
         ends = {"source": self.rank, "target": rank}
         await stream.write({"op": OPERATION, "reply": False, **about, **ends})
 
-    async def _write(self, rank: int, message: Message) -> None:
+    async def _write(self, rank: int, message: wire.Message) -> None:
         from distributed.protocol import to_serialize
 
         stream = self._streams.get(rank)
@@ -298,7 +291,7 @@ def join(run: bytes, epoch: int, rank: int, size: int) -> str:
     worker = get_worker()
     if EXTENSION not in worker.extensions:
         worker.extensions[EXTENSION] = Carrier(worker)
-    worker.extensions[EXTENSION].open(Stamp(run, epoch), rank, size)
+    worker.extensions[EXTENSION].open(wire.Stamp(run, epoch), rank, size)
     return str(worker.address)
 
 
@@ -317,7 +310,7 @@ def dask_ranks(
     from distributed import get_worker
 
     worker: Any = get_worker()
-    stamp = Stamp(run, epoch)
+    stamp = wire.Stamp(run, epoch)
     carrier = worker.extensions.get(EXTENSION)
     mailbox = carrier.find(stamp, rank) if carrier is not None else None
     if mailbox is None:

@@ -120,26 +120,8 @@ def run_ranks(
 ) -> list[Result]:
     """Call a function on several threads at once, each with its own communicator.
 
-    Parameters
-    ----------
-    size : int
-        Number of ranks, from 1.
-    function : callable
-        Function of a :class:`hedgerow.comm.base.Communicator`.
-    timeout : float, default 60
-        Seconds that a rank waits for another rank in one exchange.
-
-    Returns
-    -------
-    list
-        Result of each rank.
-
-    Raises
-    ------
-    Exception
-        The first error other than :class:`~hedgerow.errors.CommunicationError`, or the first
-        CommunicationError if there is no other.  When one rank fails, the other ranks raise a
-        CommunicationError at their next collective.
+    If a rank fails, the others raise a CommunicationError at their next collective; the first error
+    of another kind is raised here, or else the first CommunicationError.
 
     Examples
     --------

@@ -27,17 +27,10 @@ from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A category column.
+    """A category column."""
 
-    Attributes
-    ----------
-    levels : tuple
-        Ascending.
-    codes : int64, one per level
-    """
-
-    levels: tuple[Level, ...]
-    codes: IntArray
+    levels: tuple[Level, ...]  # ascending
+    codes: IntArray  # int64, one per level
     rounding: Rounding = "none"
     temporal: Temporal | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.argument_types import is_one_of, path_text
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.atomic import write_atomically
-from hedgerow.convert.exports import ExportFormat, ExportReport, Notes
+from hedgerow.convert.exports import ExportFormat, ExportReport
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.errors import (
@@ -43,8 +43,8 @@ class _Target:
     magnitudes: one rounding error for each tree.
     """
 
-    write: Callable[[PlainModel, bool, Notes], bytes]
-    predict: Callable[[bytes, PlainModel, FloatArray], FloatArray]
+    write: Callable[[PlainModel, bool, list[str]], bytes]
+    predict: Callable[[bytes, PlainModel, FloatArray], Any]
     rounding: float
 
 
@@ -70,7 +70,8 @@ def export_model(
 ) -> ExportReport:
     """Write a model; see :meth:`hedgerow.Booster.export`."""
     name = _format_of(path, chosen)
-    plain, notes = plain_model(model, classes, raw, name), Notes()
+    plain = plain_model(model, classes, raw, name)
+    notes: list[str] = []
     try:
         data = _TARGETS[name].write(plain, approximate, notes)
     except ImportError as error:
@@ -78,7 +79,7 @@ def export_model(
             f"format={name!r} needs a package that is not installed: {error}. Install "
             "hedgerow[export]."
         ) from None
-    report = ExportReport(os.fspath(path), name, tuple(notes.lines))
+    report = ExportReport(os.fspath(path), name, tuple(dict.fromkeys(notes)))
     if check is not None:
         report = _checked(report, data, plain, check)
     write_atomically(path, [data])
@@ -103,12 +104,7 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
     return str(chosen)
 
 
-def _checked(
-    report: ExportReport,
-    data: bytes,
-    plain: PlainModel,
-    X: Any,
-) -> ExportReport:
+def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> ExportReport:
     """Predict the rows with the target, and compare."""
     target = _TARGETS[report.format]
     matrix = plain.matrix(X)
@@ -117,7 +113,8 @@ def _checked(
             matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
     try:
-        exported = target.predict(data, plain, matrix)
+        found = target.predict(data, plain, matrix)
+        exported = np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
     except ImportError as error:
         raise ParameterError(
             f"check needs the program for format={report.format!r}: {error}. Install it, "
@@ -125,10 +122,12 @@ def _checked(
         ) from None
     except (MemoryError, StorageError):
         raise
-    except Exception as error:  # each program has errors of its own
+    except Exception as error:  # each program has errors of its own, with traces behind them
+        line = next(iter(str(error).strip().splitlines()), "").rstrip(".")
         raise ParameterError(
             f"the program for format={report.format!r} cannot predict the rows of check: "
-            f"{_first_line(error)} Give it rows that the program accepts, or leave check out."
+            f"{type(error).__name__}: {line}. Give it rows that the program accepts, or leave "
+            "check out."
         ) from error
     difference = float(np.max(np.abs(ours - exported), initial=0.0))
     allowed = _allowance(plain, matrix, target.rounding)
@@ -139,12 +138,6 @@ def _checked(
             f"this model predicts {ours[row].tolist()}: nothing was written."
         )
     return replace(report, rows_checked=len(ours), largest_difference=difference)
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of a message, without the traces of other languages behind it."""
-    line = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {line.rstrip('.')}."
 
 
 def _allowance(plain: PlainModel, matrix: FloatArray, unit: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from hedgerow.model.booster_part import BoosterPart
@@ -40,18 +40,6 @@ class ExportReport(Viewed):
 
     def _more(self) -> list[tuple[str, str]]:
         return [("note", text) for text in self.notes]
-
-
-@dataclass(slots=True)
-class Notes:
-    """Notes of a writer, without duplicates."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, line: str) -> None:
-        """Add a note unless it exists."""
-        if line not in self.lines:
-            self.lines.append(line)
 
 
 class Exports(BoosterPart):

@@ -30,44 +30,27 @@ MOST_DEPTH = 5_000
 
 @dataclass(eq=False)
 class TreeTable:
-    """A tree, or all trees of a model one after the other.
+    """A tree, or all trees of a model one after the other."""
 
-    Attributes
-    ----------
-    feature : int64, one per node
-        Column of the split, -1 for a leaf.
-    key : int64
-        Largest key that goes left, or ``NO_KEY``; nodes with a set need none.
-    missing_left : bool
-    left, right : int64
-        Children, relative to the root of their tree, in any order.
-    value : float64, shape (n_nodes,) or (n_nodes, n_outputs)
-        Leaf value.  NaN in an inner node means the mean of its children.
-    gain, cover, count : one per node
-        Values from the source; 0 if the source has none.
-    sets : dict from node to int64
-        Distinct positions of the levels that go left.
-    start : int64, one per tree and one more
-        Nodes of tree t are ``start[t] : start[t + 1]``, its root first.
-    unknown_left : bool
-        Whether values that are not a level go left in sets.
-    slopes : Slopes, optional
-        Terms of linear leaves, by node.
-    """
-
-    feature: IntArray
-    key: IntArray
+    feature: IntArray  # int64, one per node; column of the split, -1 for a leaf
+    key: IntArray  # int64; largest key that goes left, or ``NO_KEY``; nodes with a set need none
     missing_left: BoolArray
-    left: IntArray
+    left: IntArray  # left, right: int64; children, relative to the root of their tree, in any order
     right: IntArray
+    # float64, shape (n_nodes,) or (n_nodes, n_outputs); leaf value.  NaN in an inner node means the
+    # mean of its children
     value: FloatArray
+    # gain, cover, count: one per node; values from the source; 0 if the source has none
     gain: FloatArray = field(default_factory=lambda: np.zeros(0))
     cover: FloatArray = field(default_factory=lambda: np.zeros(0))
     count: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # by node; distinct positions of the levels that go left
     sets: dict[int, IntArray] = field(default_factory=dict)
+    # int64, one per tree and one more; nodes of tree t are ``start[t] : start[t + 1]``, its root
+    # first
     start: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    unknown_left: bool = False
-    slopes: Slopes | None = None
+    unknown_left: bool = False  # whether values that are not a level go left in sets
+    slopes: Slopes | None = None  # terms of linear leaves, by node
 
     def __post_init__(self) -> None:
         n_nodes = len(self.feature)

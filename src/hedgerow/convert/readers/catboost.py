@@ -9,7 +9,7 @@ number: ``float32(x) > border``    right; the cut is the largest float64 that ro
 NaN with AsIs, AsFalse             left
 NaN with AsTrue                    right
 one-hot: the hash is the value     right; unknown and missing categories go left
-CTR ``> border``                   right: a statistic of one column or two (:mod:`.catboost_ctr`)
+CTR ``> border``                   right: a statistic of one column or two (:mod:`.catboost_inputs`)
 symmetric tree                     a full binary tree whose root has the last split
 ``scale_and_bias``                 scaled leaf values, and the base score
 =================================  ============================================================
@@ -28,7 +28,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.readers import records
-from hedgerow.convert.readers.catboost_columns import columns_of
+from hedgerow.convert.readers.catboost_inputs import columns_of
 from hedgerow.convert.readers.catboost_trees import nested_tree, splits_of, symmetric_tree
 from hedgerow.convert.trees import joined
 from hedgerow.errors import ModelFormatError

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.readers import catboost_inputs as inputs
 from hedgerow.convert.readers import records
-from hedgerow.convert.readers.catboost_columns import Columns, signed
-from hedgerow.convert.readers.catboost_ctr import Ctr, ctrs_of, hashes_of, statistic_of
 from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
 from hedgerow.convert.trees import TreeTable
 from hedgerow.data.categories.statistics import Statistic
@@ -21,24 +20,14 @@ _MOST_DEPTH = 16
 
 
 class Split(NamedTuple):
-    """One split.
+    """One split."""
 
-    Attributes
-    ----------
-    feature : int
-        Column, or a statistic (numbered after the columns); -1 for a leaf.
-    key : int
-        Largest key that goes left; for a category, the position of the level that goes right,
-        or -1 if it is unknown.
-    missing_left : bool
-    n_levels : int or None
-        Number of levels of a category column.
-    """
-
-    feature: int
+    feature: int  # column, or a statistic (numbered after the columns); -1 for a leaf
+    # largest key that goes left; for a category, the position of the level that goes right, or -1
+    # if it is unknown
     key: int
     missing_left: bool
-    n_levels: int | None = None
+    n_levels: int | None = None  # number of levels of a category column
 
 
 _LEAF = Split(-1, 0, False)
@@ -48,8 +37,8 @@ _LEAF = Split(-1, 0, False)
 class Splits:
     """The inputs of splits."""
 
-    columns: Columns
-    ctrs: list[Ctr]
+    columns: inputs.Columns
+    ctrs: list[inputs.Ctr]
     statistics: tuple[Statistic, ...]
     _members: dict[Split, IntArray] = field(default_factory=dict)
 
@@ -76,7 +65,7 @@ class Splits:
             if index not in columns.categories:
                 raise ModelFormatError("a split uses a feature that does not exist.")
             place = columns.categories[index]
-            value = signed(records.whole(record, "value", -(2**31), 2**32 - 1))
+            value = inputs.signed(records.whole(record, "value", -(2**31), 2**32 - 1))
             codes = columns.coded[place].codes
             found = np.flatnonzero(codes == value)
             return Split(place, int(found[0]) if len(found) else -1, True, len(codes))
@@ -102,9 +91,9 @@ class Splits:
         raise ModelFormatError("a split uses a CTR that does not exist.")
 
 
-def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -> Splits:
+def splits_of(record: dict[str, Any], about: dict[str, Any], columns: inputs.Columns) -> Splits:
     """Read CTRs, and set the levels that the splits of each category column use."""
-    ctrs = ctrs_of(about, columns)
+    ctrs = inputs.ctrs_of(about, columns)
     if columns.hashes is None and (columns.one_hot or ctrs):
         raise ModelFormatError(
             "the model splits categories, but the file has only their hashes: write it with "
@@ -118,11 +107,11 @@ def splits_of(record: dict[str, Any], about: dict[str, Any], columns: Columns) -
     for ctr in ctrs:
         seen = known
         if len(ctr.columns) == 1:
-            seen = known[np.isin(hashes_of([known]), ctr.table(record).keys)]
+            seen = known[np.isin(inputs.hashes_of([known]), ctr.table(record).keys)]
         for column in ctr.columns:
             wanted.setdefault(column, set()).update(seen.tolist())
     columns.give_levels(wanted)
-    statistics = tuple(statistic_of(ctr, ctr.table(record), columns) for ctr in ctrs)
+    statistics = tuple(inputs.statistic_of(ctr, ctr.table(record), columns) for ctr in ctrs)
     return Splits(columns, ctrs, statistics)
 
 
@@ -176,10 +165,8 @@ def _table(
     cover: FloatArray,
 ) -> TreeTable:
     """Return a tree whose right children follow the left ones, with the covers of all nodes."""
-    feature, first = (
-        np.array([split.feature for split in requested]),
-        np.array(left, dtype=np.int64),
-    )
+    feature = np.array([split.feature for split in requested])
+    first = np.array(left, dtype=np.int64)
     for node in np.flatnonzero(feature >= 0)[::-1].tolist():  # children come after their parents
         cover[node] = cover[left[node]] + cover[left[node] + 1]
     return TreeTable(

@@ -88,12 +88,12 @@ def _meaning(text: LightGBMText, n_outputs: int) -> tuple[float, Meaning]:
         return factor, Meaning("logistic")
     if name == "regression" and "sqrt" in words:
         return 1.0, linked("regression sqrt", "signed_square")
-    if name in _OURS:
-        return 1.0, Meaning(_OURS[name])
+    if name in OBJECTIVES:
+        return 1.0, Meaning(OBJECTIVES[name])
     return 1.0, linked(name[:100], _LINKS.get(name, "identity"))
 
 
-_OURS = {
+OBJECTIVES = {
     "regression": "squared_error",
     "regression_l1": "absolute_error",
     "mape": "mape",

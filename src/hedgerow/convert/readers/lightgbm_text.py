@@ -45,21 +45,12 @@ TREE_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LightGBMText:
-    """The parts of a file; only their names are checked.
+    """The parts of a file; only their names are checked."""
 
-    Attributes
-    ----------
-    header : dict
-        A name without a value has an empty text.
-    trees : list of dict
-    pandas_categorical : list or None
-        Categories of each pandas category column.
-    """
-
-    header: dict[str, str]
+    header: dict[str, str]  # a name without a value has an empty text
     trees: list[dict[str, str]]
     parameters: dict[str, str]
-    pandas_categorical: list[Any] | None
+    pandas_categorical: list[Any] | None  # categories of each pandas category column
 
 
 def parse(data: bytes) -> LightGBMText:
@@ -151,13 +142,7 @@ _MOST_LEAVES = 2**24
 
 
 class Nodes:
-    """The node numbers of all trees: inner nodes, then leaves, tree after tree.
-
-    Parameters
-    ----------
-    trees : list of dict
-        Entries of each tree as text.
-    """
+    """The node numbers of all trees: inner nodes, then leaves, tree after tree."""
 
     def __init__(self, trees: list[dict[str, str]]) -> None:
         self.trees = trees

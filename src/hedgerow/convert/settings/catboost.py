@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hedgerow.convert.settings import options as o
 from hedgerow.convert.settings import rules as r
 from hedgerow.convert.settings import values as v
-from hedgerow.convert.settings.options import (
-    LOSS_NOTES,
-    catboost_loss,
-    catboost_metrics,
-    read_options,
-)
 from hedgerow.convert.settings.rules import Rule, Translation, Values
 from hedgerow.errors import ParameterError, brief
 
@@ -51,8 +46,8 @@ _COUNTERPARTS: dict[str, tuple[str, Any]] = {
     "task_type": ("device", None),
 }
 _RULES: dict[str, Rule] = {
-    "loss_function": Rule(convert=catboost_loss),
-    "eval_metric": Rule("eval_metric", convert=catboost_metrics),
+    "loss_function": Rule(convert=o.catboost_loss),
+    "eval_metric": Rule("eval_metric", convert=o.catboost_metrics),
     "od_type": Rule(convert=_detector),
     "early_stopping_rounds": Rule(convert=v.patience),
     "grow_policy": Rule("grow_policy", "SymmetricTree", convert=v.choice("grow_policy", _GROW)),
@@ -237,10 +232,10 @@ def _adjust(said: Values, given: Values, defaults: bool) -> list[str]:
             notes.append("min_data_in_leaf: it has no effect on symmetric trees and is left out.")
     elif said.get("grow_policy") == "depthwise":
         said["max_leaves"] = None
-    name, _ = read_options("loss_function", str(given.get("loss_function", "")))
-    if name.lower() in LOSS_NOTES:
-        notes.append(f"loss_function: {LOSS_NOTES[name.lower()]}")
-    name, options = read_options("eval_metric", str(given.get("eval_metric", "")))
+    name, _ = o.read_options("loss_function", str(given.get("loss_function", "")))
+    if name.lower() in o.LOSS_NOTES:
+        notes.append(f"loss_function: {o.LOSS_NOTES[name.lower()]}")
+    name, options = o.read_options("eval_metric", str(given.get("eval_metric", "")))
     if name.lower() == "ndcg" and options.get("type", "Base").lower() != "exp":
         notes.append(
             "eval_metric: gains of CatBoost's NDCG are the labels unless type=Exp; here they are "

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from hedgerow import peer_words as peers
 from hedgerow.convert.settings.values import as_list, choice, flag, levels, number, whole
 from hedgerow.errors import ParameterError, brief
-from hedgerow.peer_words import (
-    CATBOOST_METRICS,
-    CATBOOST_OBJECTIVES,
-    LIGHTGBM_METRICS,
-    XGBOOST_METRICS,
-)
 
 _Option = tuple[str, Callable[[Any], Any]]
 
@@ -89,7 +84,7 @@ def catboost_loss(value: Any) -> Mapping[str, Any]:
             "docs/objectives.md."
         )
     name, options = read_options("loss_function", value)
-    found: dict[str, Any] = {"objective": choice("loss_function", CATBOOST_OBJECTIVES)(name)}
+    found: dict[str, Any] = {"objective": choice("loss_function", peers.CATBOOST_OBJECTIVES)(name)}
     name = name.lower()
     known = _OPTIONS_OF_LOSSES.get(name, {})
     for option, text in options.items():
@@ -164,7 +159,7 @@ def lightgbm_metrics(value: Any, given: Mapping[str, Any]) -> Any:
     found: list[str] = []
     for each in _names("metric", listed):
         base, at, rank = str(each).strip().partition("@")
-        known = choice("metric", LIGHTGBM_METRICS)(base)
+        known = choice("metric", peers.LIGHTGBM_METRICS)(base)
         if known in ("ndcg", "map"):
             ranks = [whole(rank)] if at else _ranks(given)
             found += [f"{known}@{k}" for k in ranks]
@@ -197,7 +192,7 @@ def xgboost_metrics(value: Any) -> Any:
 def _xgboost_metric(name: str) -> str:
     base, at, rest = name.partition("@")
     minus = "-" if base.endswith("-") and base[:-1] in ("ndcg", "map") else ""
-    known = choice("eval_metric", XGBOOST_METRICS)(base.removesuffix("-") if minus else base)
+    known = choice("eval_metric", peers.XGBOOST_METRICS)(base.removesuffix("-") if minus else base)
     if not at:
         return f"{known}{minus}"
     if known == "error" and base == "error":
@@ -214,7 +209,7 @@ def catboost_metrics(value: Any) -> Any:
 
 def _catboost_metric(text: str) -> str:
     name, options = read_options("eval_metric", text)
-    known = choice("eval_metric", CATBOOST_METRICS)(name)
+    known = choice("eval_metric", peers.CATBOOST_METRICS)(name)
     needs_ranks = name.lower() in _ONLY_AT
     _drop_harmless(text, known, options)
     if known == "auc":

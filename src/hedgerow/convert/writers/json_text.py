@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree
 from hedgerow.data.categories.statistics import Statistic
 
@@ -22,7 +21,7 @@ VERSION_WITH_MORE = 2
 """Version if leaves have terms, or inputs of the trees are computed from the columns."""
 
 
-def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_json(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
     document = {

@@ -16,33 +16,22 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.convert.exports import Notes
+from hedgerow.convert.readers.lightgbm import OBJECTIVES
+from hedgerow.convert.readers.lightgbm_text import CATEGORICAL, DEFAULT_LEFT
 from hedgerow.convert.readers.lightgbm_trees import ZERO
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.errors import ParameterError
 
 _TARGET = "LightGBM's text"
-_CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _ZERO, _NAN = 1 << 2, 2 << 2
 _WORD = 32
 
-_OBJECTIVES = {
-    "squared_error": "regression",
-    "absolute_error": "regression_l1",
-    "huber": "huber",
-    "quantile": "quantile",
-    "mape": "mape",
-    "poisson": "poisson",
-    "gamma": "gamma",
-    "tweedie": "tweedie",
-    "cross_entropy": "cross_entropy",
-    "lambdarank": "lambdarank",
-    "rank_xendcg": "rank_xendcg",
-}
+_OBJECTIVES = {objective: name for name, objective in OBJECTIVES.items()}
+_OBJECTIVES |= {name: name for name in ("huber", "quantile", "tweedie")}
 _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid:1"}
 
 
-def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_lightgbm(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
     check_names(plain, _TARGET, "\0")
@@ -53,19 +42,21 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
                 _TARGET,
                 ": approximate=True writes it",
             )
-        notes.add("numbers up to 1e-35 in magnitude are missing values in LightGBM, as 0 is.")
+        notes.append("numbers up to 1e-35 in magnitude are missing values in LightGBM, as 0 is.")
     trees = plain.trees()
     if any(((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any() for tree in trees):
-        notes.add("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
+        notes.append("LightGBM treats numbers up to 1e-35 in magnitude as 0.")
     for name, column in zip(plain.names, plain.columns, strict=True):
         if column.kind == "category" and column.temporal is not None:
             # LightGBM would take dates for unknown categories.
-            notes.add(
+            notes.append(
                 f"column {name!r}: its categories are {column.temporal}; give LightGBM whole "
                 "microseconds (of dates, since 1970), because its models hold no dates."
             )
     if plain.forest.n_parallel > 1:
-        notes.add("a round with several trees per output becomes several iterations in LightGBM.")
+        notes.append(
+            "a round with several trees per output becomes several iterations in LightGBM."
+        )
     bases = plain.forest.base_score
     blocks = [_one_leaf(base) for base in bases.tolist() if bases.any()]
     blocks += [_tree(plain, tree) for tree in trees]
@@ -91,7 +82,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     return ("\n".join(lines) + "".join(texts) + "\n".join(end)).encode()
 
 
-def _objective(plain: PlainModel, notes: Notes) -> str:
+def _objective(plain: PlainModel, notes: list[str]) -> str:
     if plain.link is None:
         return ""
     if plain.link == "softmax":
@@ -104,11 +95,11 @@ def _objective(plain: PlainModel, notes: Notes) -> str:
         return ""
     found = _OBJECTIVES.get(plain.model.objective, _BY_LINK[plain.link])
     if plain.model.objective not in (*_OBJECTIVES, "logistic"):
-        notes.add(f"the objective is written as {found!r}, which has the same link.")
+        notes.append(f"the objective is written as {found!r}, which has the same link.")
     return found
 
 
-def _names(plain: PlainModel, notes: Notes) -> list[str]:
+def _names(plain: PlainModel, notes: list[str]) -> list[str]:
     """Return names without spaces, which separate names in LightGBM."""
     if not plain.schema.named:
         return [f"Column_{j}" for j in range(plain.schema.n_features)]
@@ -119,7 +110,7 @@ def _names(plain: PlainModel, notes: Notes) -> list[str]:
             "rename one column."
         )
     if names != list(plain.names):
-        notes.add("spaces in column names became underscores.")
+        notes.append("spaces in column names became underscores.")
     return names
 
 
@@ -158,7 +149,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
     number = np.zeros(tree.n_nodes, dtype=np.int64)
     number[inner], number[leaves] = np.arange(len(inner)), ~np.arange(len(leaves))
     left, right = number[tree.left[inner]], number[tree.right[inner]]
-    decision = np.where(tree.missing_left[inner], _DEFAULT_LEFT, 0) | (
+    decision = np.where(tree.missing_left[inner], DEFAULT_LEFT, 0) | (
         _ZERO if plain.schema.zero_missing else _NAN
     )
     threshold = tree.threshold[inner].copy()
@@ -175,7 +166,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
         chosen = plain.known_side(tree, node, tree.unknown_left[node])
         if tree.unknown_left[node]:
             left[place], right[place] = right[place], left[place]
-        decision[place], threshold[place] = _CATEGORICAL | _NAN, len(words)
+        decision[place], threshold[place] = CATEGORICAL | _NAN, len(words)
         words.append(_bits(chosen))
     ends = np.cumsum([0, *map(len, words)])
     lines = [
@@ -219,10 +210,8 @@ def _floats(values: FloatArray) -> str:
     return " ".join(repr(value) for value in values.tolist())
 
 
-def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Predict raw scores with LightGBM, shape (n_rows, n_outputs)."""
+def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+    """Predict raw scores with LightGBM."""
     import lightgbm
 
-    booster = lightgbm.Booster(model_str=data.decode())
-    found: Any = booster.predict(matrix, raw_score=True)
-    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
+    return lightgbm.Booster(model_str=data.decode()).predict(matrix, raw_score=True)

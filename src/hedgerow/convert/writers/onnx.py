@@ -20,16 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.convert.exports import Notes
-from hedgerow.convert.writers.onnx_inputs import (
-    Graph,
-    add_codes_for_sets,
-    add_computed,
-    is_text,
-    missing_text,
-    tensor,
-)
-from hedgerow.convert.writers.onnx_lines import add_leaves
+from hedgerow.convert.writers import onnx_parts
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 
 _TARGET = "ONNX"
@@ -38,17 +29,17 @@ _SUM = 1
 _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
 
-def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_onnx(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the content of a file."""
     import onnx
     from onnx import helper
 
-    for column in plain.columns:
-        if is_text(column) and "" in column.levels:
-            notes.add(
-                f"column {column.name!r}: the empty text is a category, so the text "
-                f"{missing_text(column)!r} is a missing value."
-            )
+    notes += [
+        f"column {column.name!r}: the empty text is a category, so the text "
+        f"{onnx_parts.missing_text(column)!r} is a missing value."
+        for column in plain.columns
+        if onnx_parts.is_text(column) and "" in column.levels
+    ]
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     check_names(plain, _TARGET, "\0")
@@ -67,7 +58,7 @@ def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     return data
 
 
-def _check_inputs(graph: Graph) -> None:
+def _check_inputs(graph: onnx_parts.Graph) -> None:
     """Raise for columns whose name an input of a graph cannot have."""
     taken = {"", *graph.known, *(constant.name for constant in graph.constants)}
     for given in graph.inputs:
@@ -81,33 +72,26 @@ def _check_inputs(graph: Graph) -> None:
             )
 
 
-class _Graph(Graph):
-    """The graph of a model.
-
-    Attributes
-    ----------
-    codes : dict from int to int
-        Position of the codes of a column whose categories are numbers.
-    """
+class _Graph(onnx_parts.Graph):
+    """The graph of a model."""
 
     def __init__(self, plain: PlainModel) -> None:
         super().__init__(plain)
-        self.codes: dict[int, int] = {}
+        self.codes: dict[int, int] = {}  # places of the codes of columns of number categories
 
     def features(self) -> str:
         """Return the name of a table of doubles with all columns."""
-        from onnx import TensorProto, helper
-
         columns = self.plain.columns
-        if not any(is_text(column) for column in columns):
-            shape: list[str | int | None] = ["rows", len(columns)]
-            self.inputs.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape))
-            return "X"
+        if not any(onnx_parts.is_text(column) for column in columns):
+            return self.input("X", onnx_parts.DOUBLE, len(columns))
         parts = []
         for j, column in enumerate(columns):
-            kind = TensorProto.STRING if is_text(column) else TensorProto.DOUBLE
-            self.inputs.append(helper.make_tensor_value_info(column.name, kind, ["rows", 1]))
-            parts.append(self._codes(column, j) if is_text(column) else column.name)
+            self.input(
+                column.name,
+                onnx_parts.STRING if onnx_parts.is_text(column) else onnx_parts.DOUBLE,
+                1,
+            )
+            parts.append(self._codes(column, j) if onnx_parts.is_text(column) else column.name)
         return self.node("Concat", parts, "hedgerow_features", axis=1)
 
     def _codes(self, column: Any, j: int) -> str:
@@ -116,7 +100,7 @@ class _Graph(Graph):
         unknown = np.nan
         if self.plain.schema.unknown == "split":
             unknown = -1.0
-            keys, codes = [*keys, missing_text(column)], np.append(codes, np.nan)
+            keys, codes = [*keys, onnx_parts.missing_text(column)], np.append(codes, np.nan)
         if not keys:  # the operator does not accept an empty list
             keys, codes = [""], np.array([np.nan])
         texts = np.array(keys, dtype=object)
@@ -124,19 +108,17 @@ class _Graph(Graph):
 
     def add_trees(self, features: str) -> None:
         """Add the raw scores: the sum of the trees and the base score."""
-        from onnx import TensorProto
-
         k, trees = self.plain.n_outputs, self.plain.trees()
-        inputs = add_computed(self, features)
-        inputs, self.codes = add_codes_for_sets(self, features, inputs, trees)
+        inputs = onnx_parts.add_computed(self, features)
+        inputs, self.codes = onnx_parts.add_codes_for_sets(self, features, inputs, trees)
         if any(tree.lines for tree in trees):
             reached = self._ensemble(inputs, "hedgerow_reached", _numbered(trees), len(trees))
-            summed = add_leaves(self, inputs, reached, trees)
+            summed = onnx_parts.add_leaves(self, inputs, reached, trees)
         else:
             summed = self._ensemble(inputs, "hedgerow_sum", trees, k)
         base = self.constant("hedgerow_base", self.plain.forest.base_score.reshape(1, k))
         self.node("Add", [summed, base], "raw")
-        self.output("raw", TensorProto.DOUBLE, ["rows", k])
+        self.output("raw", onnx_parts.DOUBLE, ["rows", k])
 
     def _ensemble(self, inputs: str, out: str, trees: Sequence[PlainTree], n_targets: int) -> str:
         """Add trees, each to the target of its number, in turn."""
@@ -145,21 +127,17 @@ class _Graph(Graph):
 
     def add_link(self) -> None:
         """Add the predictions."""
-        from onnx import TensorProto
-
         link, k = self.plain.link, self.plain.n_outputs
         if link in ("identity", "log"):
             self.node("Exp" if link == "log" else "Identity", ["raw"], "prediction")
-            self.output("prediction", TensorProto.DOUBLE, ["rows", k])
+            self.output("prediction", onnx_parts.DOUBLE, ["rows", k])
         elif link == "logit" and self.plain.model.objective == "cross_entropy":
             self.node("Sigmoid", ["raw"], "prediction")
-            self.output("prediction", TensorProto.DOUBLE, ["rows", 1])
+            self.output("prediction", onnx_parts.DOUBLE, ["rows", 1])
         elif link is not None:
             self._add_classes(link, k)
 
     def _add_classes(self, link: str, k: int) -> None:
-        from onnx import TensorProto
-
         if link == "logit":
             second = self.node("Sigmoid", ["raw"], "hedgerow_second")
             one = self.constant("hedgerow_one", np.ones((1, 1)))
@@ -169,7 +147,7 @@ class _Graph(Graph):
             above = self.node("Greater", ["raw", zero], "hedgerow_above")
             flat = self.constant("hedgerow_flat", np.array([-1], dtype=np.int64))
             one_axis = self.node("Reshape", [above, flat], "hedgerow_above_flat")
-            index = self.node("Cast", [one_axis], "hedgerow_index", to=TensorProto.INT64)
+            index = self.node("Cast", [one_axis], "hedgerow_index", to=onnx_parts.INT64)
         else:
             if link == "softmax":
                 self.node("Softmax", ["raw"], "probability", axis=1)
@@ -179,15 +157,15 @@ class _Graph(Graph):
         classes = self.plain.classes
         labels = np.arange(max(2, k)) if classes is None else classes
         if labels.dtype.kind in "OU":
-            labels, kind = labels.astype(object), TensorProto.STRING
+            labels, kind = labels.astype(object), onnx_parts.STRING
         elif labels.dtype.kind == "f":
-            labels, kind = labels.astype(np.float64), TensorProto.DOUBLE
+            labels, kind = labels.astype(np.float64), onnx_parts.DOUBLE
         else:
-            labels, kind = labels.astype(np.int64), TensorProto.INT64
+            labels, kind = labels.astype(np.int64), onnx_parts.INT64
         known = self.constant("hedgerow_labels", labels)
         self.node("Gather", [known, index], "label", axis=0)
         self.output("label", kind, ["rows"])
-        self.output("probability", TensorProto.DOUBLE, ["rows", max(2, k)])
+        self.output("probability", onnx_parts.DOUBLE, ["rows", max(2, k)])
 
 
 def _numbered(trees: Sequence[PlainTree]) -> list[PlainTree]:
@@ -262,14 +240,14 @@ def _attributes(
     found = {
         "aggregate_function": _SUM,
         "leaf_targetids": outputs,
-        "leaf_weights": tensor(np.concatenate(values), "leaf_weights"),
+        "leaf_weights": onnx_parts.tensor(np.concatenate(values), "leaf_weights"),
         "n_targets": n_targets,
         "nodes_falseleafs": child_is_leaf[1].astype(int).tolist(),
         "nodes_falsenodeids": child[1].tolist(),
         "nodes_featureids": np.concatenate(column).tolist(),
         "nodes_missing_value_tracks_true": np.concatenate(missing).astype(int).tolist(),
-        "nodes_modes": tensor(np.concatenate(mode).astype(np.uint8), "nodes_modes"),
-        "nodes_splits": tensor(np.concatenate(split), "nodes_splits"),
+        "nodes_modes": onnx_parts.tensor(np.concatenate(mode).astype(np.uint8), "nodes_modes"),
+        "nodes_splits": onnx_parts.tensor(np.concatenate(split), "nodes_splits"),
         "nodes_trueleafs": child_is_leaf[0].astype(int).tolist(),
         "nodes_truenodeids": child[0].tolist(),
         "post_transform": 0,
@@ -277,35 +255,30 @@ def _attributes(
     }
     if any(members):
         every = np.array([code for own in members for code in own])
-        found["membership_values"] = tensor(every, "membership_values")
+        found["membership_values"] = onnx_parts.tensor(every, "membership_values")
     return found
 
 
-def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Predict raw scores with ONNX Runtime, shape (n_rows, n_outputs)."""
+def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+    """Predict raw scores with ONNX Runtime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    found: Any = session.run(["raw"], inputs_of(plain, matrix))[0]
-    return np.asarray(found, dtype=np.float64)
+    return session.run(["raw"], inputs_of(plain, matrix))[0]
 
 
 def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
     """Return the inputs of a session for a table of codes."""
     columns = plain.columns
-    values = matrix.copy()
-    for j, column in enumerate(columns):
-        if column.kind == "category" and not is_text(column):
-            known = np.append(np.array(column.levels, dtype=np.float64), np.inf)
-            at = ~np.isnan(values[:, j])
-            values[at, j] = known[values[at, j].astype(np.int64)]
-    if not any(is_text(column) for column in columns):
+    coded = [j for j, c in enumerate(columns) if c.kind == "category" and not onnx_parts.is_text(c)]
+    values = plain.with_levels(matrix, coded, np.inf)
+    if not any(onnx_parts.is_text(column) for column in columns):
         return {"X": values}
     found: dict[str, AnyArray] = {}
     for j, column in enumerate(columns):
         part = values[:, j]
-        if is_text(column):
-            levels = [*column.levels, "\ufffd unknown", missing_text(column)]
+        if onnx_parts.is_text(column):
+            levels = [*column.levels, "\ufffd unknown", onnx_parts.missing_text(column)]
             codes = np.where(np.isnan(part), len(levels) - 1, part).astype(np.int64)
             part = np.array(levels, dtype=object)[codes]
         found[column.name] = part.reshape(-1, 1)

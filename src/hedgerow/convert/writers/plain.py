@@ -6,6 +6,7 @@ If a format cannot express a feature, an error names it, here or in the writer.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,25 +43,19 @@ _LINKS = {
 
 
 _COMPLETE = ("onnx", "python", "json")
-"""Formats that hold linear leaves, target statistics and crosses of columns."""
+_OF_COMPLETE = (
+    "linear leaves", "target statistics of categories", "crosses of columns (feature_crosses)"
+)  # fmt: skip
+"""Features that complete formats hold."""
 
 
 class Line(NamedTuple):
-    """The linear terms of a leaf; see :mod:`hedgerow.kernels.prediction.slopes`.
+    """The linear terms of a leaf; see :mod:`hedgerow.kernels.prediction.slopes`."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Columns as in :class:`PlainTree`, one for each term.
-    slopes, centers : tuple of float
-    low, high : float
-        Bounds of the sum of the terms; infinite for the lines of LightGBM.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # columns as in :class:`PlainTree`, one for each term
     slopes: tuple[float, ...]
     centers: tuple[float, ...]
-    low: float
+    low: float  # low, high: bounds of the sum of the terms; infinite for the lines of LightGBM
     high: float
 
     @property
@@ -71,26 +66,12 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlainTree:
-    """One tree; nodes come after their parents, the root first.
+    """One tree; nodes come after their parents, the root first."""
 
-    Attributes
-    ----------
-    column : int64, one per node
-        Column of the user's table, or the number of columns plus the number of an input that is
-        computed from them; -1 for a leaf.
-    threshold : float64
-        Largest number that goes left; NaN for a leaf and a set.
-    missing_left : bool
-    members : dict from node to int64
-        Codes (positions of levels) that go left, ascending.
-    unknown_left : dict from node to bool
-        Whether a value that is not a level goes left.
-    lines : dict from node to Line
-        The terms of leaves that have any.
-    """
-
+    # int64, one per node; column of the user's table, or the number of columns plus the number of
+    # an input that is computed from them; -1 for a leaf
     column: IntArray
-    threshold: FloatArray
+    threshold: FloatArray  # float64; largest number that goes left; NaN for a leaf and a set
     missing_left: BoolArray
     left: IntArray
     right: IntArray
@@ -98,9 +79,9 @@ class PlainTree:
     gain: FloatArray
     cover: FloatArray
     count: IntArray
-    members: dict[int, IntArray]
-    unknown_left: dict[int, bool]
-    lines: dict[int, Line]
+    members: dict[int, IntArray]  # by node; codes (positions of levels) that go left, ascending
+    unknown_left: dict[int, bool]  # by node; whether a value that is not a level goes left
+    lines: dict[int, Line]  # by node; the terms of leaves that have any
 
     @property
     def n_nodes(self) -> int:
@@ -115,36 +96,20 @@ class PlainTree:
 class PlainModel:
     """A model and its properties for writers.
 
-    Attributes
-    ----------
-    forest : Forest
-        One output for each tree.
-    n_outputs : int
-        Number of raw scores.
-    classes : ndarray or None
-        Labels, by index.
-    link : {"identity", "log", "logit", "softmax"} or None
-        None if the prediction has another link, or raw scores are requested.
-    schema, columns, names
-        Of the table, with the treatment of zeros and unknown categories.
-    statistics, crosses : tuple
-        Target statistics, and crosses of columns, which follow the columns as inputs of the trees.
-    is_simple : bool
-        Whether columns are the only inputs of the trees, and numbers their only leaves.
+    The link is one of "identity", "log", "logit", "softmax", "logit_each" and "shares"; it is None
+    if the prediction has another link, or raw scores are requested.
     """
 
     def __init__(self, model: Model, classes: AnyArray | None, link: str | None) -> None:
         self.model, self.classes, self.link = model, classes, link
-        self.forest = without_vectors(model.forest)
+        self.forest = without_vectors(model.forest)  # one output for each tree
         self.n_outputs = self.forest.n_outputs
-        self.schema, self.columns, self.names = (
-            model.schema,
-            model.schema.columns,
-            model.schema.names,
-        )
-        inputs = model.inputs
+        self.schema, self.columns = model.schema, model.schema.columns
+        self.names = model.schema.names
+        inputs = model.inputs  # statistics and crosses follow the columns as inputs of the trees
         self.statistics: tuple[Statistic, ...] = () if inputs is None else inputs.statistics
         self.crosses: tuple[Cross, ...] = () if inputs is None else inputs.crosses
+        # Whether columns are the only inputs of the trees, and numbers their only leaves.
         self.is_simple = self.forest.slopes is None and not self.statistics and not self.crosses
 
     @once
@@ -259,6 +224,15 @@ class PlainModel:
             values[(np.abs(values) <= self.schema.zero_band) & number] = np.nan
         return values
 
+    def with_levels(self, matrix: FloatArray, columns: Sequence[int], other: float) -> FloatArray:
+        """Return a table of :meth:`matrix` with numbers as categories in place of their codes."""
+        found = matrix.copy()
+        for j in columns:
+            levels = np.append(np.array(self.columns[j].levels, dtype=np.float64), other)
+            at = ~np.isnan(found[:, j])
+            found[at, j] = levels[found[at, j].astype(np.int64)]
+        return found
+
     def inputs_of(self, matrix: FloatArray) -> FloatArray:
         """Return the inputs of the trees for a table of :meth:`matrix`."""
         inputs = self.model.inputs
@@ -287,20 +261,18 @@ def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) 
 
 def _check(model: Model, target: str) -> None:
     """Raise for features that only Hedgerow's format has."""
-    reasons = []
-    is_complete = target in _COMPLETE
-    if model.forest.slopes is not None and not is_complete:
-        reasons.append("linear leaves")
-    if model.schema.has_categories and model.schema.unknown == "backoff":
-        reasons.append("unknown_category='backoff'")
-    if model.inputs is not None and model.inputs.statistics and not is_complete:
-        reasons.append("target statistics of categories")
-    if model.inputs is not None and model.inputs.crosses and not is_complete:
-        reasons.append("crosses of columns (feature_crosses)")
-    if OFFSET_COLUMNS in model.training:
-        reasons.append("offset columns")
-    if CLASS_WEIGHT in model.training:
-        reasons.append("labels that depend on class_weight")
+    inputs = model.inputs
+    held = {
+        "linear leaves": model.forest.slopes is not None,
+        "unknown_category='backoff'": model.schema.has_categories
+        and model.schema.unknown == "backoff",
+        "target statistics of categories": inputs is not None and inputs.statistics,
+        "crosses of columns (feature_crosses)": inputs is not None and inputs.crosses,
+        "offset columns": OFFSET_COLUMNS in model.training,
+        "labels that depend on class_weight": CLASS_WEIGHT in model.training,
+    }
+    known = _OF_COMPLETE if target in _COMPLETE else ()
+    reasons = [what for what, is_held in held.items() if is_held and what not in known]
     if reasons:
         raise ParameterError(
             f"{' and '.join(reasons)} cannot be written to {target}: save the model instead, or "

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.external.scratch import scratch_folder
@@ -23,7 +22,7 @@ _MOST_DEPTH = 80
 """Python accepts at most 100 levels of indentation."""
 
 
-def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_python(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a module."""
     trees = plain.trees()
     lines = _head(plain)
@@ -267,16 +266,14 @@ _PREDICT: dict[str, list[str]] = {
 }
 
 
-def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Compute raw scores with the module, row by row."""
     with scratch_folder() as folder:
         path = str(folder / "model.py")
         with open(path, "wb") as file:
             file.write(data)
         module = runpy.run_path(path)
-    rows = [_row(plain, values) for values in matrix.tolist()]
-    found: list[Any] = [module["raw_scores"](row) for row in rows]
-    return np.array(found, dtype=np.float64).reshape(len(matrix), -1)
+    return [module["raw_scores"](_row(plain, values)) for values in matrix.tolist()]
 
 
 def _row(plain: PlainModel, values: list[float]) -> list[Any]:

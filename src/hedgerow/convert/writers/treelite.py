@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hedgerow.arrays import FloatArray
-from hedgerow.convert.exports import Notes
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
-from hedgerow.data.external.scratch import scratch_folder
 
 _TARGET = "treelite"
 _POSTPROCESSORS = {
@@ -26,21 +22,25 @@ _POSTPROCESSORS = {
 }
 
 
-def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_treelite(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the content of a checkpoint."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
     builder = _builder(plain)
     for tree in plain.trees():
-        _add(plain, tree, builder)
+        builder.start_tree()
+        for node in range(tree.n_nodes):
+            builder.start_node(node)
+            if tree.column[node] < 0:
+                builder.leaf(float(tree.value[node]))
+            else:
+                _add_split(plain, tree, node, builder)
+            builder.end_node()
+        builder.end_tree()
     model: Any = builder.commit()
     if plain.schema.has_categories:
-        notes.add("categories are codes: positions among the levels of the model, ascending.")
-    with scratch_folder() as folder:
-        path = str(folder / "model.tl")
-        model.serialize(path)
-        with open(path, "rb") as file:
-            return file.read()
+        notes.append("categories are codes: positions among the levels of the model, ascending.")
+    return bytes(model.serialize_bytes())
 
 
 def _builder(plain: PlainModel) -> Any:
@@ -72,19 +72,7 @@ def _builder(plain: PlainModel) -> Any:
     )
 
 
-def _add(plain: PlainModel, tree: PlainTree, builder: Any) -> None:
-    builder.start_tree()
-    for node in range(tree.n_nodes):
-        builder.start_node(node)
-        if tree.column[node] < 0:
-            builder.leaf(float(tree.value[node]))
-        else:
-            _split(plain, tree, node, builder)
-        builder.end_node()
-    builder.end_tree()
-
-
-def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
+def _add_split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
     column = int(tree.column[node])
     left, right = int(tree.left[node]), int(tree.right[node])
     if node not in tree.members:
@@ -108,14 +96,9 @@ def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
     )
 
 
-def predict_treelite(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Predict raw scores with treelite's own interpreter, shape (n_rows, n_outputs)."""
+def predict_treelite(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+    """Predict raw scores with treelite's own interpreter."""
     import treelite
 
-    with scratch_folder() as folder:
-        path = str(folder / "model.tl")
-        with open(path, "wb") as file:
-            file.write(data)
-        model = treelite.Model.deserialize(path)
-    found: Any = treelite.gtil.predict(model, matrix, pred_margin=True)
-    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
+    model = treelite.Model.deserialize_bytes(data)
+    return treelite.gtil.predict(model, matrix, pred_margin=True)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.convert.exports import Notes
+from hedgerow.convert.readers.xgboost import MEANINGS
 from hedgerow.convert.thresholds import float32_after, keys_below_float32, rounded_down
 from hedgerow.convert.writers.plain import PlainModel, PlainTree, check_names, refuse
 from hedgerow.kernels.tables.keys import floats_of_keys
+from hedgerow.objectives import CUSTOM
 
 _TARGET = "XGBoost's JSON"
 _NOT_IN_NAMES = "[]<" + "".join(set(map(chr, range(32))) - set("\n\r\t"))
@@ -28,19 +29,9 @@ _NO_PARENT = 2147483647
 _I64 = 15
 """Types of category arrays in XGBoost."""
 
-_OBJECTIVES = {
-    "squared_error": "reg:squarederror",
-    "absolute_error": "reg:absoluteerror",
-    "cross_entropy": "reg:logistic",
-    "logistic": "binary:logistic",
-    "poisson": "count:poisson",
-    "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie",
-    "softmax": "multi:softprob",
-    "lambdarank": "rank:ndcg",
-    "rank_map": "rank:map",
-    "rank_pairwise": "rank:pairwise",
-}
+_OBJECTIVES = {meaning.objective: name for name, (meaning, _) in reversed(MEANINGS.items())}
+_OBJECTIVES["tweedie"] = "reg:tweedie"
+del _OBJECTIVES[CUSTOM]  # objectives without a loss of their own here
 _BY_LINK = {"identity": "reg:squarederror", "log": "reg:gamma", "logit": "binary:logistic"}
 _NO_BASE = {"logit": 0.5, "log": 1.0}
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -92,16 +83,20 @@ class _Rounding:
             )
         return cut.astype(np.float64)
 
-    def report(self, notes: Notes) -> None:
+    def report(self, notes: list[str]) -> None:
         """Add notes on the rounded numbers."""
         if self.cuts:
-            notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
+            notes.append(
+                f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds."
+            )
         if self.leaves:
-            notes.add(f"{self.leaves} leaves were rounded to float32, by {self.most:.3g} at most.")
-        notes.add("XGBoost adds leaves in float32.")
+            notes.append(
+                f"{self.leaves} leaves were rounded to float32, by {self.most:.3g} at most."
+            )
+        notes.append("XGBoost adds leaves in float32.")
 
 
-def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+def write_xgboost(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
@@ -132,12 +127,12 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     name = _objective(plain, notes)
     base = _NO_BASE.get(plain.link or "", 0.0)
     many = plain.link == "softmax"
-    for column in plain.columns:
-        if any(isinstance(level, str) and not level.isascii() for level in column.levels):
-            notes.add(
-                f"column {column.name!r} has categories beyond ASCII: give XGBoost a table of "
-                "Arrow or Polars, because XGBoost 3.2 takes the letters of pandas for bytes."
-            )
+    notes += [
+        f"column {column.name!r} has categories beyond ASCII: give XGBoost a table of "
+        "Arrow or Polars, because XGBoost 3.2 takes the letters of pandas for bytes."
+        for column in plain.columns
+        if any(isinstance(level, str) and not level.isascii() for level in column.levels)
+    ]
     model = {
         "cats": _cats(plain),
         "gbtree_model_param": {
@@ -172,14 +167,14 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
 _TYPES = {"float": "float", "int": "int", "category": "c"}
 
 
-def _objective(plain: PlainModel, notes: Notes) -> str:
+def _objective(plain: PlainModel, notes: list[str]) -> str:
     if plain.link is None or (plain.n_outputs > 1 and plain.link == "identity"):
         return "reg:squarederror"
     if plain.link in ("shares", "logit_each"):
         raise refuse("class probabilities other than a softmax", _TARGET, ": use raw=True")
     found = _OBJECTIVES.get(plain.model.objective, _BY_LINK.get(plain.link, "multi:softprob"))
     if plain.model.objective not in _OBJECTIVES:
-        notes.add(f"the objective is written as {found!r}, which has the same link.")
+        notes.append(f"the objective is written as {found!r}, which has the same link.")
     return found
 
 
@@ -310,22 +305,17 @@ def _encoding(levels: list[Any]) -> dict[str, Any]:
     return {"offsets": ends, "values": letters}
 
 
-def predict_xgboost(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
-    """Predict raw scores with XGBoost, shape (n_rows, n_outputs)."""
+def predict_xgboost(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+    """Predict raw scores with XGBoost."""
     import xgboost
 
     booster = xgboost.Booster()
     booster.load_model(bytearray(data))
     types = [_TYPES[column.kind] for column in plain.columns]
     names = list(plain.names) if plain.schema.named else None
-    values = matrix.copy()
-    for j, column in enumerate(plain.columns):
-        if column.rounding == "down":
-            numbers = np.append(np.array(column.levels, dtype=np.float64), 2.0**24)
-            at = ~np.isnan(values[:, j])
-            values[at, j] = numbers[values[at, j].astype(np.int64)]
+    own = [j for j, column in enumerate(plain.columns) if column.rounding == "down"]
+    values = plain.with_levels(matrix, own, 2.0**24)
     table = xgboost.DMatrix(
         values, feature_names=names, feature_types=types, enable_categorical=True
     )
-    found: Any = booster.predict(table, output_margin=True)
-    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
+    return booster.predict(table, output_margin=True)
