@@ -78,24 +78,9 @@ def weights(n_rows=N_ROWS):
     return weight
 
 
-def frame(n_levels, n_rows=N_ROWS):
-    pandas = pytest.importorskip("pandas")
-    X, y = table()
-    rng = np.random.default_rng(7)
-    code = rng.integers(0, n_levels, n_rows)
-    city = np.array([f"c{k}" for k in code])
-    y = (y + (code % 3 == 0) > 0.5).astype(float)
-    return pandas.DataFrame({"city": city, "a": X[:, 0], "b": X[:, 1]}), y
-
-
 def binary(**params):
     X, y = table()
     return {"objective": "logistic", **SMALL, **params}, Dataset(X, y), None
-
-
-def numeric(**params):
-    X, y = table(n_classes=0)
-    return {**SMALL, **params}, Dataset(X, y), None
 
 
 def softmax(**params):
@@ -113,56 +98,18 @@ def watched(**params):
     return params, data, Dataset(*table(seed=1))
 
 
-def offset(**params):
-    X, y = table(n_classes=0)
-    known = np.random.default_rng(3).normal(size=N_ROWS)
-    return {**SMALL, **params}, Dataset(X, y, offset=known), None
-
-
-def categories(n_levels, **params):
-    X, y = frame(n_levels)
-    return {"objective": "logistic", **SMALL, **params}, Dataset(X, y), None
-
-
-def sparse(**params):
-    scipy_sparse = pytest.importorskip("scipy.sparse")
-    rng = np.random.default_rng(2)
-    code = rng.integers(0, 12, N_ROWS)
-    X = scipy_sparse.csr_matrix(np.eye(12)[code] * rng.uniform(1, 2, (N_ROWS, 1)))
-    return {**SMALL, **params}, Dataset(X, (code % 4) + rng.normal(size=N_ROWS)), None
-
-
 OOB = {"subsample": 0.6, "oob_score": True}
 DART = {"boosting": "dart", "drop_rate": 0.4, "skip_drop": 0.2, "learning_rate": 0.3}
 FITS = {
     "gbdt": lambda: binary(),
-    "curve of the training rows": lambda: numeric(eval_metric=["loss", "mae"]),
-    "weights, subsample": lambda: weighted(subsample=0.5),
-    "offset, few bins": lambda: offset(max_bins=7),
-    "softmax": lambda: softmax(colsample_bytree=0.6, colsample_bynode=0.7),
-    "quantile": lambda: numeric(objective="quantile", quantile=0.8, subsample=0.7),
-    "line search, monotone": lambda: binary(
-        leaf_estimation="line_search", monotone_constraints={"x0": 1}
-    ),
     "goss": lambda: binary(sampling="goss"),
-    "improvement": lambda: binary(**OOB),
-    "out of bag stops": lambda: binary(
-        subsample=0.5, early_stopping="oob", patience=5, learning_rate=0.5, n_estimators=60
-    ),
     "early stopping": lambda: watched(patience=5, learning_rate=1.0, n_estimators=40),
-    "rows set aside": lambda: binary(early_stopping=True, patience=5, n_estimators=60),
     "dart": lambda: watched(**DART, n_estimators=16, early_stopping=False),
     "dart, softmax, subsample": lambda: softmax(**DART, subsample=0.7),
-    "dart, quantile": lambda: numeric(objective="quantile", quantile=0.3, **DART),
     "forest": lambda: binary(boosting="rf", **OOB, max_leaves=20),
-    "forest, softmax": lambda: softmax(boosting="rf", **OOB, early_stopping=True),
-    "forest, quantile": lambda: numeric(boosting="rf", objective="quantile", **OOB),
-    "sets of categories": lambda: categories(20),
-    "means of categories": lambda: categories(60, target_statistics=True),
-    "sparse, bundles": lambda: sparse(bundle_features=True),
     "exact": lambda: watched(tree_method="exact", subsample=0.8),
-    "approx, softmax": lambda: softmax(tree_method="approx"),
 }
+"""Kinds of state that a checkpoint keeps; ``test_paths.py`` stops a fit of each feature."""
 
 
 FLUSH = os.fsync

@@ -119,6 +119,8 @@ RECORDED = [
         "conflicts",
         "bundles by degree",
         "of all",
+        "weighted squares of all",
+        "own classes",
         "groups",
         "one leaf",
     }

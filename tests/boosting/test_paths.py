@@ -134,11 +134,9 @@ def test_validation_rows(feature: str, small_chunks: None) -> None:
     assert found.evals_result == booster.evals_result
 
 
-@pytest.mark.parametrize(
-    "feature", ["stops early", "stops early + symmetric", "stops early + GOSS"]
-)
-def test_several_sets_of_validation_rows(feature: str, small_chunks: None) -> None:
-    params, rows = parts_of(feature)
+@pytest.mark.parametrize("more", ["plain", "symmetric", "GOSS + weights"])
+def test_several_sets_of_validation_rows(more: str, small_chunks: None) -> None:
+    params, rows = parts_of(f"stops early + {more}")
     seen, unseen = rows.part(0, 400), rows.part(400, N_ROWS)
     several = {"first": unseen.in_memory(), "second": unseen.in_batches()}
     plain = dict.fromkeys(several, unseen.in_memory())
@@ -150,6 +148,7 @@ CONTINUED = {
     "plain": "plain",
     "plain + weights": "symmetric + weights",
     "plain + offsets": "offsets",
+    "plain + offsets + weights": "offsets + stops early",
     "plain + dates": "GOSS + dates + stops early + training scores",
     "sample": "falling rates + left out",
     "monotone": "penalties + L1",
@@ -189,7 +188,10 @@ def test_a_model_is_continued(before: str, small_chunks: None) -> None:
     found = same_bytes(params, rows, init_model=model)
     assert found.model.training["init_rounds"] == model.num_rounds
     if params.get("early_stopping"):
-        same_bytes(params, rows, rows.part(0, 90).without("position"), init_model=model)
+        unseen = rows.part(0, 90).without("position")
+        expected = same_bytes(params, rows, unseen, init_model=model)
+        found = train(params, rows.in_batches(), unseen.in_memory(), init_model=model)
+        assert found.to_bytes() == expected.to_bytes()
 
 
 @pytest.mark.parametrize("change", ["order", "kind"])

@@ -75,6 +75,23 @@ def absolute_of_all(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndar
 absolute_of_all.loss = lambda y, raw: np.abs(raw - y)  # type: ignore[attr-defined]
 
 
+def squares_of_all(
+    y: np.ndarray, raw: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weighted gradient and hessian of all rows at once."""
+    difference = raw - y
+    return weight * (difference - difference.mean() / 2.0), weight * np.ones(len(y))
+
+
+def own_softmax(y: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the gradient and hessian of the classes of all rows."""
+    p = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    return p - np.eye(raw.shape[1])[y.astype(int)], p * (1.0 - p)
+
+
+own_softmax.n_classes = 3  # type: ignore[attr-defined]
+
+
 def worst(y: np.ndarray, prediction: np.ndarray, weight: Any) -> float:
     """Return the largest error: a metric that is not a mean over rows."""
     return float(np.abs(y - prediction).max())
@@ -114,6 +131,7 @@ PIECES: dict[str, dict[str, Any]] = {
     "trees apart": {"multi_strategy": "one_output_per_tree"},
     "lines": {"linear_leaves": True},
     "random cuts": {"extra_trees": True, "colsample_bynode": 0.7},
+    "columns of trees": {"colsample_bytree": 0.6},
     "columns of nodes": {"colsample_bynode": 0.5},
     "categories": {"max_cat_to_onehot": 1, "min_data_per_group": 20, "cat_smooth": 30.0},
     "smooth": {"path_smooth": 2.0},
@@ -183,6 +201,8 @@ PIECES: dict[str, dict[str, Any]] = {
     "normal": {"objective": "normal"},
     "of all": {"objective": of_all},
     "absolute of all": {"objective": absolute_of_all},
+    "weighted squares of all": {"objective": squares_of_all},
+    "own classes": {"objective": own_softmax, "target": "class", "eval_metric": "logloss"},
     "Cox": {"objective": "cox", "target": "time"},
     "Cox of events": {"objective": "cox", "target": ["died", "time"]},
     "Cox of truth values": {"objective": "cox", "target": ["z1", "flag"]},
@@ -202,6 +222,7 @@ PIECES: dict[str, dict[str, Any]] = {
     },
     "pairs": {"objective": "rank_pairwise", "target": "class", "qid": "q"},
     "named positions": {"position": "place name"},
+    "mean pairs": {"pair_method": "mean", "pairs_per_row": 2},
     "positions": {"position": "place", "position_bias_regularization": 0.5},
     # roles
     "weights": {"weight": "w"},
@@ -268,6 +289,10 @@ median + MVS + DART + weights
 median + weights + small steps
 normal + weights
 of all
+of all + offsets
+weighted squares of all + weights
+own classes
+own classes + weights + columns of trees
 of all + two targets + trees apart
 of all + two targets + vectors
 absolute of all + folds + groups
@@ -290,7 +315,7 @@ vectors + symmetric + classes
 vectors + symmetric + classes + categories
 vectors + symmetric + two targets + monotone + interactions + smooth + weights
 vectors + classes
-vectors + classes + GOSS + smooth
+vectors + classes + GOSS + smooth + columns of trees
 vectors + classes + random cuts + penalties + forced
 vectors + classes + folds
 vectors + classes + boosted forests
@@ -318,6 +343,7 @@ labels + stops early
 labels + stops early + groups
 
 exact
+exact + wide integers + columns of trees
 exact + monotone + interactions
 exact + GOSS + weights + stops early
 exact + MVS + DART + offsets
@@ -436,6 +462,7 @@ ranking + symmetric + named positions + stops early + training scores
 ranking + folds + weights of queries
 ranking + folds + positions
 ranking + offsets
+ranking + mean pairs + positions
 pairs + sample
 XE-NDCG
 XE-NDCG + folds
