@@ -51,7 +51,7 @@ from hedgerow.growing.core.state import FOUND_FIELDS
 CHUNK_ROWS = 1 << 18
 STRIDE = 256  # cells of a feature with 255 bins
 FIELDS = 3  # fields of a cell in a message: g, n, and h where it is not n
-WIDE_BYTES, CELL_BYTES = 24, 8
+WIDE_BYTES, CELL_BYTES = 20, 8
 SPLIT_BYTES = 8 * (2 * FOUND_FIELDS + 2)
 """Bytes of a rank's best splits of two children, and of two exact sums."""
 

@@ -1,15 +1,54 @@
-"""Questions about the types of arguments: which of them are lists, and which are functions."""
+"""Questions about arguments: which are lists, functions, or numbers in a range."""
 
 from __future__ import annotations
 
 import functools
+import math
+import numbers
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hedgerow.errors import DataTypeError, ParameterError, brief
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Range of allowed numbers, from ``low`` to ``high``; ends are included unless open."""
+
+    low: float
+    high: float
+    low_open: bool = False
+    high_open: bool = False
+    integer: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return False
+        if isinstance(value, (int, float)):  # the check against ``numbers`` below is slow
+            if self.integer and not isinstance(value, int):
+                return False
+        elif not isinstance(value, numbers.Real) or (
+            self.integer and not isinstance(value, numbers.Integral)
+        ):
+            return False
+        try:
+            number = float(value)
+        except OverflowError:  # an integer of hundreds of digits
+            return False
+        above = number > self.low if self.low_open else number >= self.low
+        below = number < self.high if self.high_open else number <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        kind = "an integer" if self.integer else "a number"
+        left = "greater than" if self.low_open else "at least"
+        right = "less than" if self.high_open else "at most"
+        text = f"{kind} {left} {self.low:g}"
+        return text if math.isinf(self.high) else f"{text} and {right} {self.high:g}"
 
 
 def listed(values: object) -> list[Any] | None:
@@ -81,8 +120,5 @@ BATCH_ROWS = 65_536
 
 def check_batch_rows(batch_rows: object) -> None:
     """Raise unless ``batch_rows`` is a positive integer."""
-    is_integer = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
-    if not is_integer or int(batch_rows) < 1:  # type: ignore[call-overload]
-        raise ParameterError(
-            f"batch_rows must be an integer of at least 1; got {brief(batch_rows)}."
-        )
+    if batch_rows not in (allowed := Interval(1, math.inf, integer=True)):
+        raise ParameterError(f"batch_rows must be {allowed}; got {brief(batch_rows)}.")

@@ -14,9 +14,8 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from hedgerow.argument_types import path_text
 from hedgerow.errors import ParameterError, StorageError
@@ -41,20 +40,9 @@ def write_atomically(
     path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, follow_links: bool = True
 ) -> None:
     """Replace the content of ``path`` by the concatenation of ``parts``."""
-    with open_atomically(path, follow_links=follow_links) as file:
-        for part in parts:
-            _write_all(file.fileno(), memoryview(part))
-
-
-@contextlib.contextmanager
-def open_atomically(
-    path: str | os.PathLike[str], *, follow_links: bool = True
-) -> Iterator[BinaryIO]:
-    """Open a new file for writing, which replaces ``path`` at the end of the block."""
     shown = path_text(path)
     try:
-        with _replacing(os.path.realpath(shown) if follow_links else os.path.abspath(shown)) as f:
-            yield f
+        _replace(os.path.realpath(shown) if follow_links else os.path.abspath(shown), parts)
     except StorageError:  # from reading the file that provides the content
         raise
     except OSError as error:
@@ -65,8 +53,7 @@ def open_atomically(
         raise
 
 
-@contextlib.contextmanager
-def _replacing(target: str) -> Iterator[BinaryIO]:
+def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
     folder, name = os.path.split(target)
     old_mode = _mode_of(target)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
@@ -76,8 +63,8 @@ def _replacing(target: str) -> Iterator[BinaryIO]:
             if old_mode is not None and hasattr(os, "fchmod"):
                 with contextlib.suppress(PermissionError):  # file systems without modes
                     os.fchmod(file.fileno(), old_mode)
-            yield file
-            file.flush()
+            for part in parts:
+                _write_all(file.fileno(), memoryview(part))
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:

@@ -18,8 +18,7 @@ from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns
-from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import check_queries, read_qid
+from hedgerow.boosting.row_data.queries import check_values, read_qid
 from hedgerow.boosting.validation.cross import FoldPlan, FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.validation.cross_models import fold_model
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -32,7 +31,7 @@ from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.notebook import Viewed
 from hedgerow.peer_arguments import OF_CV, advised
 from hedgerow.threads import resolve_threads
-from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of
+from hedgerow.training import check_datasets, fit_spec, read_settings, stopping_of, trees_of
 
 _MOST_STRATA = 1000
 
@@ -150,12 +149,12 @@ def cv(
     stopping = stopping_of(settings)
     _check(dataset, stopping, stratified)
     spec = fit_spec(settings, dataset, None)
-    objective, sample = spec.objective, spec.train
-    trees = resolved(spec.params, objective, sample.table.schema)
+    objective, sample = spec.known.objective, spec.train
+    trees = resolved(trees_of(settings), objective, sample.table.schema)
     trees = resolve_device(trees, sample.table)
-    # Groups divide the folds here.
-    check_queries(replace(sample, group=None), None, objective, trees, stopping)
-    check_positions(sample.position, objective, trees)
+    # Groups divide the folds here, whose test rows are the validation rows.
+    bare = replace(sample, group=None)
+    check_values(bare, None, objective, trees, stopping, has_validation=True)
     kept = sample.without_zero_weights()
     with kept.row_names.reported():
         objective.check_target(kept.target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from hedgerow.booster import Booster, objective_of
 from hedgerow.convert.meaning import Imported
 from hedgerow.errors import ParameterError, brief
+from hedgerow.params import Interval
 
 
 def from_sklearn(model: Any) -> Booster:
@@ -111,10 +111,8 @@ def from_xgboost(model: Any, n_rounds: int | None = None) -> Booster:
 
     Raises
     ------
-    ParameterError
-        If ``model`` is something else, or has fewer than ``n_rounds`` rounds.
-    ModelFormatError
-        If the model has a property that Hedgerow models lack; the message names it.
+    ParameterError, ModelFormatError
+        As for :func:`from_lightgbm`.
     """
     from hedgerow.convert.readers.xgboost import read_ubjson
     from hedgerow.convert.reading import warn_of_classes
@@ -151,10 +149,8 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
 
     Raises
     ------
-    ParameterError
-        If ``model`` is something else.
-    ModelFormatError
-        If the model has a property that Hedgerow models lack; the message names it.
+    ParameterError, ModelFormatError
+        As for :func:`from_lightgbm`.
     """
     from hedgerow.convert.reading import read_json
     from hedgerow.data.external.scratch import scratch_folder
@@ -171,8 +167,7 @@ def from_catboost(model: Any, pool: Any = None) -> Booster:
 
 def _checked_rounds(n_rounds: Any, most: int) -> int:
     """Return the number of rounds to convert, or raise ``ParameterError``."""
-    is_integer = isinstance(n_rounds, numbers.Integral) and not isinstance(n_rounds, bool)
-    if not is_integer or not 1 <= n_rounds <= most:
+    if n_rounds not in Interval(1, most, integer=True):
         raise ParameterError(
             f"n_rounds must be an integer from 1 to {most}, the rounds of the model; "
             f"got {brief(n_rounds)}."

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from hedgerow.argument_types import Interval as Interval
 from hedgerow.argument_types import check_bool, is_one_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.peer_words import choice_hint
@@ -48,42 +49,6 @@ this much work.  A write costs two flushes of the disk, which take far less time
 
 FIRST_ORDER = ("gradient", "line_search")
 """Values of ``leaf_estimation`` whose trees fit the negative gradient by least squares."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Range of allowed numbers, from ``low`` to ``high``; ends are included unless open."""
-
-    low: float
-    high: float
-    low_open: bool = False
-    high_open: bool = False
-    integer: bool = False
-
-    def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool):
-            return False
-        if isinstance(value, (int, float)):  # the check against ``numbers`` below is slow
-            if self.integer and not isinstance(value, int):
-                return False
-        elif not isinstance(value, numbers.Real) or (
-            self.integer and not isinstance(value, numbers.Integral)
-        ):
-            return False
-        try:
-            number = float(value)
-        except OverflowError:  # an integer of hundreds of digits
-            return False
-        above = number > self.low if self.low_open else number >= self.low
-        below = number < self.high if self.high_open else number <= self.high
-        return above and below
-
-    def __str__(self) -> str:
-        kind = "an integer" if self.integer else "a number"
-        left = "greater than" if self.low_open else "at least"
-        right = "less than" if self.high_open else "at most"
-        text = f"{kind} {left} {self.low:g}"
-        return text if math.isinf(self.high) else f"{text} and {right} {self.high:g}"
 
 
 Used: TypeAlias = "tuple[Callable[[BoostParams], bool], str]"
@@ -312,15 +277,6 @@ class BoostParams:
             )
         self._check_that_all_is_used()
         self._check_sampling()
-
-    def at_round(self, number: int, n_first: int = 0) -> BoostParams:
-        """Return the parameters with the learning rate of round ``number``, from 0.
-
-        ``n_first`` is the number of rounds in the model being continued.
-        """
-        if is_number(self.learning_rate):
-            return self
-        return replace(self, learning_rate=rate_at(self.learning_rate, number, n_first))
 
     def rate_of_trees(self, number: int, n_first: int = 0) -> float:
         """Return the factor on leaf values; parallel trees share the learning rate equally."""

@@ -17,16 +17,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from hedgerow.argument_types import is_function
+from hedgerow.argument_types import Interval, is_function
 from hedgerow.errors import ParameterError, brief
 
 LearningRate: TypeAlias = "float | Sequence[float] | Callable[[int], float]"
 
+_POSITIVE = Interval(0.0, math.inf, low_open=True, high_open=True)
+_FACTOR = Interval(0.0, 1.0, low_open=True)
 _LONGEST = 12
 """Largest number of rates that a message or a fingerprint shows in full."""
 
@@ -48,7 +50,7 @@ class Constant:
     rate: float
 
     def __post_init__(self) -> None:
-        _check(self, positive=("rate",))
+        _check(self, rate=_POSITIVE)
 
     def __call__(self, rounds_before: int) -> float:
         """Return the rate after ``rounds_before`` rounds."""
@@ -80,7 +82,7 @@ class ExponentialDecay:
     lowest: float = 1e-4
 
     def __post_init__(self) -> None:
-        _check(self, positive=("start", "factor", "lowest"), most_one=("factor",))
+        _check(self, start=_POSITIVE, factor=_FACTOR, lowest=_POSITIVE)
 
     def __call__(self, rounds_before: int) -> float:
         """Return the rate after ``rounds_before`` rounds."""
@@ -113,12 +115,8 @@ class CosineDecay:
     n_rounds: int
 
     def __post_init__(self) -> None:
-        _check(self, positive=("start", "end"), counts=("n_rounds",))
-        if self.n_rounds < 2:
-            raise ParameterError(
-                f"n_rounds of a CosineDecay must be at least 2, because it has a first and a last "
-                f"round; got {brief(self.n_rounds)}."
-            )
+        two = Interval(2, math.inf, integer=True)  # the first round and the last
+        _check(self, start=_POSITIVE, end=_POSITIVE, n_rounds=two)
 
     def __call__(self, rounds_before: int) -> float:
         """Return the rate after ``rounds_before`` rounds."""
@@ -154,8 +152,8 @@ class StepDecay:
     lowest: float = 1e-4
 
     def __post_init__(self) -> None:
-        positive = ("start", "factor", "lowest")
-        _check(self, positive=positive, most_one=("factor",), counts=("every",))
+        count = Interval(1, math.inf, integer=True)
+        _check(self, start=_POSITIVE, factor=_FACTOR, every=count, lowest=_POSITIVE)
 
     def __call__(self, rounds_before: int) -> float:
         """Return the rate after ``rounds_before`` rounds."""
@@ -168,33 +166,14 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
-def _check(
-    schedule: Any,
-    *,
-    positive: Sequence[str],
-    most_one: Sequence[str] = (),
-    counts: Sequence[str] = (),
-) -> None:
+def _check(schedule: Any, **allowed: Interval) -> None:
     """Raise ``ParameterError`` if a parameter of a schedule is out of range."""
-    for name in (*positive, *counts):
+    for name, interval in allowed.items():
         value = getattr(schedule, name)
-        is_count = name in counts
-        kind = (int, np.integer) if is_count else (int, float, np.integer, np.floating)
-        good = isinstance(value, kind) and not isinstance(value, bool) and value > 0
-        if not good or not _is_finite(value) or (name in most_one and value > 1):
-            number = "an integer" if is_count else "a number"
-            top = " and at most 1" if name in most_one else ""
+        if value not in interval:
             raise ParameterError(
-                f"{name} of a {type(schedule).__name__} must be {number} above 0{top}; "
-                f"got {brief(value)}."
+                f"{name} of a {type(schedule).__name__} must be {interval}; got {brief(value)}."
             )
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return False
 
 
 def is_number(rate: object) -> bool:
@@ -242,8 +221,7 @@ def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
 
 
 def _checked(value: Any, rounds_before: int) -> float:
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not (value > 0 and _is_finite(value)):
+    if value not in _POSITIVE:
         raise ParameterError(
             f"learning_rate of round {rounds_before + 1} must be a finite number above 0; got "
             f"{brief(value)}."
@@ -275,13 +253,8 @@ def rate_text(rate: Any, n_estimators: int) -> str:
 
 def schedule_record(schedule: Schedule) -> list[Any]:
     """Return a schedule as JSON: its name, then its parameters in order."""
-    values = asdict(schedule)
-    plain = [getattr(values[field.name], "item", None) for field in fields(schedule)]
-    given = [values[field.name] for field in fields(schedule)]
-    return [
-        type(schedule).__name__,
-        *(value if item is None else item() for value, item in zip(given, plain, strict=True)),
-    ]
+    plain = (getattr(value, "item", lambda value=value: value)() for value in astuple(schedule))
+    return [type(schedule).__name__, *plain]
 
 
 def schedule_of_record(record: Any) -> Schedule:

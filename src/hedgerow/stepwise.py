@@ -21,8 +21,15 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.params import PARAMETERS
-from hedgerow.schedules import is_number
-from hedgerow.training import FitSpec, check_datasets, fit_spec, read_settings, without_training
+from hedgerow.schedules import is_number, rate_at
+from hedgerow.training import (
+    FitSpec,
+    check_datasets,
+    fit_spec,
+    read_settings,
+    trees_of,
+    without_training,
+)
 
 _MOST_ROUNDS = 10_000_000
 """The largest ``n_estimators``."""
@@ -90,9 +97,7 @@ class Training:
         valid, settings = without_training(dataset, valid, settings)
         check_datasets(dataset, valid)
         _check(settings, dataset)
-        self._spec: FitSpec = fit_spec(
-            {**settings, "n_estimators": _MOST_ROUNDS}, dataset, valid, init_model
-        )
+        self._spec: FitSpec = fit_spec(settings, dataset, valid, init_model)
         self._ready = self._ready_for(settings)
         self._params = self._ready.plan.params
         self._rates: list[float] = []
@@ -102,6 +107,7 @@ class Training:
 
     def _ready_for(self, settings: Mapping[str, Any]) -> Ready:
         spec = self._spec
+        params = replace(trees_of(settings), n_estimators=_MOST_ROUNDS)
         options = FitOptions(
             StoppingParams(False, train_scores=settings.get("train_scores", False)),
             settings.get("eval_metric"),
@@ -109,7 +115,7 @@ class Training:
             start=spec.start,
         )
         plan, given = plan_of(
-            spec.train, spec.objective, spec.params, options,
+            spec.train, spec.known.objective, params, options,
             validation=spec.validation, finish=spec.finish,
         )  # fmt: skip
         plan, rows, stops = with_rows_aside(plan, given)
@@ -129,10 +135,8 @@ class Training:
         )
 
     def __repr__(self) -> str:
-        state = ", closed" if self._closed else ""
-        return (
-            f"<Training: {self.num_rounds} rounds, objective {self._spec.objective.name!r}{state}>"
-        )
+        state, objective = ", closed" if self._closed else "", self._spec.known.objective
+        return f"<Training: {self.num_rounds} rounds, objective {objective.name!r}{state}>"
 
     @property
     def num_rounds(self) -> int:
@@ -169,7 +173,7 @@ class Training:
             self.close()
             raise
         n_first = self._state.n_first
-        self._rates.append(float(self._params.at_round(number, n_first).learning_rate))
+        self._rates.append(rate_at(self._params.learning_rate, number, n_first))
         return {
             rows: {name: scores[-1] for name, scores in curves.items()}
             for rows, curves in watch.history.items()
@@ -204,7 +208,7 @@ class Training:
             raise ParameterError(
                 f"learning_rate must be a number or a function; got {brief(rate)}."
             )
-        objective, schema = self._spec.objective, self._spec.train.table.schema
+        objective, schema = self._spec.known.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
         self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))

@@ -23,7 +23,6 @@ import itertools
 import math
 import numbers
 import os
-import queue
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -165,55 +164,31 @@ _Item = TypeVar("_Item")
 def work_ahead(
     make: Callable[[int], _Item], numbers: Sequence[int], n_stripes: int = 1
 ) -> Generator[_Item, None, None]:
-    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads."""
-    stripes = [
-        _Stripe(make, [n for n in numbers if n % n_stripes == stripe])
-        for stripe in range(n_stripes)
-    ]
-    try:
-        for stripe in stripes:
-            stripe.thread.start()
-        for number in numbers:
-            yield stripes[number % n_stripes].take()
-    finally:
-        for stripe in stripes:
-            stripe.stop()
+    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
 
+    The numbers of equal remainder are a stripe, whose thread is one item ahead.
+    """
+    todo = [iter([n for n in numbers if n % n_stripes == stripe]) for stripe in range(n_stripes)]
+    pools = [ThreadPoolExecutor(1, thread_name_prefix="hedgerow-ahead") for _ in todo]
 
-class _Stripe:
-    """One thread of :func:`work_ahead`."""
+    def begin(stripe: int) -> Future[_Item] | None:
+        number = next(todo[stripe], None)
+        return None if number is None else pools[stripe].submit(make, number)
 
-    def __init__(self, make: Callable[[int], object], numbers: Sequence[int]) -> None:
-        self._make, self._numbers = make, numbers
-        self._made: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
-        self._room = threading.Semaphore(1)
-        self._stopped = False
-        self.thread = threading.Thread(target=self._run, name="hedgerow-ahead", daemon=True)
-
-    def _run(self) -> None:
-        try:
-            for number in self._numbers:
-                self._room.acquire()
-                if self._stopped:
-                    return
-                self._made.put((self._make(number), None))
-        except BaseException as error:
-            self._made.put((None, error))
-
-    def take(self) -> Any:
-        item, error = self._made.get()
-        if error is not None:
-            raise error
-        self._room.release()
+    def take(stripe: int) -> _Item:  # a variable below would keep an item that is used up
+        future = ahead[stripe]
+        assert future is not None
+        item = future.result()
+        ahead[stripe] = begin(stripe)
         return item
 
-    def stop(self) -> None:
-        self._stopped = True
-        self._room.release()
-        # While the interpreter ends, no other thread runs: from Python 3.13 on, ``join`` would
-        # wait for ever.
-        if self.thread.ident is not None and not sys.is_finalizing():
-            self.thread.join()
+    try:
+        ahead = [begin(stripe) for stripe in range(n_stripes)]
+        for number in numbers:
+            yield take(number % n_stripes)
+    finally:
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
 
 
 def take_turns(
@@ -336,10 +311,6 @@ def wait_addresses() -> tuple[int, int]:
     return pause, sleep
 
 
-def _nothing() -> None:
-    """Dismiss no one."""
-
-
 class Team:
     """Helpers of a fit: threads that stay inside compiled code until dismissed.
 
@@ -381,7 +352,7 @@ class Team:
         self._helpers = []
         # ``dismiss`` refers to the owner of the team.  Without this cycle the memory of a
         # grower is free as soon as its fit ends, not only when Python collects cycles.
-        self._dismiss = _nothing
+        self._dismiss = lambda: None
 
 
 class BoundedPool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,22 +16,20 @@ from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample, counted
+from hedgerow.boosting.loop.sample import counted
+from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
-from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
-from hedgerow.boosting.row_data.targets import Targets, same_targets
-from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names, stacked
+from hedgerow.boosting.row_data.offsets import with_offset_columns
+from hedgerow.boosting.row_data.targets import same_targets
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data import AnyTable
-from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError, brief
 from hedgerow.io.checkpoint_folder import checkpoint_at
-from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.objectives.custom.losses import check_form
 from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
@@ -152,8 +150,8 @@ def train(
     spec = fit_spec(settings, dataset, valid, init_model)
     model = fit(
         spec.train,
-        spec.objective,
-        spec.params,
+        spec.known.objective,
+        trees_of(settings),
         replace(options, start=spec.start),
         validation=spec.validation,
         checkpoint=kept,
@@ -162,60 +160,30 @@ def train(
     return Booster(model)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FitSpec:
-    """A fit of rows in memory, resolved from parameters and Datasets.
-
-    Attributes
-    ----------
-    start : Start or None
-        Model to continue.
-    finish : callable
-        Converts the trained model to the one that is returned.
-    """
-
-    train: Sample
-    validation: Sample | None
-    objective: Objective
-    params: BoostParams
-    start: Start | None
-    finish: Callable[[Model], Model]
-
-
 def fit_spec(
     settings: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
 ) -> FitSpec:
     """Read the rows and build the objective for them."""
-    trees, start = trees_of(settings), start_from(init_model)
     sets = named_valid(valid)
     if any(reads_batches(rows) for rows in sets.values()):
         raise DataError(
             "the validation rows are read in batches, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
         )
-    table = _read(dataset, trees, start)
-    name = settings.get("objective", "squared_error")
-    targets = targets_as_continued(
-        dataset.targets(table.n_rows, name), start, dataset.offset is not None
-    )
-    target = targets.values
-    objective = _objective_for(
-        name, _weighted_rows(dataset, target), _loss_values(settings), targets.names
-    )
-    validation = {
-        label: _validation_sample(
-            rows, _y_of(label), dataset, table.schema, name, targets, objective
-        )
-        for label, rows in sets.items()
-    }
-    return FitSpec(
-        dataset.sample(table, target, objective.n_outputs),
-        stacked(validation),
-        objective,
-        trees,
-        start,
-        lambda found: with_offset_columns(found, dataset.offset_names),
-    )
+
+    def read_targets(job: Job, n_rows: int, weight: FloatArray | None) -> KnownTargets:
+        name = settings.get("objective", "squared_error")
+        targets = job.continued(dataset.targets(n_rows, name))
+        target = counted(targets.values, weight)
+        objective = _objective_for(name, target, _loss_values(settings), targets.names)
+
+        def read(rows: Dataset, n_rows: int, y: str) -> FloatArray:
+            return same_targets(rows.targets(n_rows, name, targets, y), targets, y)
+
+        return KnownTargets(targets.values, objective, read)
+
+    job = Job(dataset, sets, start_from(init_model))
+    return job.read(read_targets, trees_of(settings).zero_as_missing)
 
 
 def without_training(
@@ -250,31 +218,6 @@ def trees_of(settings: Mapping[str, Any]) -> BoostParams:
     return boost_params(known)
 
 
-def _validation_sample(
-    rows: Dataset,
-    y_name: str,
-    dataset: Dataset,
-    schema: Schema,
-    objective_name: Any,
-    targets: Targets,
-    objective: Objective,
-) -> Sample:
-    """Read a validation set; errors call its target ``y_name``."""
-    rows = _with_like_offset(rows, dataset)
-    try:
-        table = rows.table(schema)
-        own = rows.targets(table.n_rows, objective_name, targets)
-        return rows.sample(table, same_targets(own, targets, y_name), objective.n_outputs)
-    except (DataError, DataTypeError) as error:
-        if y_name not in str(error):
-            error.args = (f"{y_name.removeprefix('y of ')}: {error}",)
-        raise
-
-
-def _y_of(name: str) -> str:
-    return "y of valid" if name == ONLY else f"y of valid[{name!r}]"
-
-
 def check_datasets(dataset: Any, valid: Any) -> None:
     """Raise if the training or validation rows are not Datasets."""
     named = {"dataset": dataset}
@@ -297,25 +240,6 @@ def check_datasets(dataset: Any, valid: Any) -> None:
             f"{name} must be a Dataset, which holds the rows and their targets; got a "
             f"{type(rows).__name__}: make one, {how}, or Dataset.from_files for files."
         )
-
-
-def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable:
-    """Read the training table."""
-    if start is None:
-        return dataset.table(zero_missing=trees.zero_as_missing)
-    schema = start.model.schema
-    check_reading(schema, dataset.categorical_features, dataset.unknown_category, start.name)
-    if dataset.given_names is not None:
-        check_same_names(dataset.given_names, schema.names)
-    return dataset.table(schema, more_levels=True)
-
-
-def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
-    """Use the offset columns of the training rows for validation rows without an offset."""
-    if dataset.offset_names and valid.offset is None:
-        valid = valid.with_offset(list(dataset.offset_names))
-    check_both_offset(dataset.offset is not None, valid.offset is not None)
-    return valid
 
 
 def start_from(init_model: Any) -> Start | None:
@@ -379,7 +303,7 @@ def _with_offset_of(rows: Dataset, names: tuple[str, ...]) -> Dataset:
     """Use the offset columns of the training rows for validation rows without an offset."""
     if not names or reads_batches(rows) or rows.offset is not None:
         return rows
-    return rows.with_offset(list(names))
+    return rows.having(offset=list(names))
 
 
 def loss_of(settings: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
@@ -415,12 +339,6 @@ def read_settings(params: Mapping[str, Any] | None) -> dict[str, Any]:
 def _loss_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of the loss."""
     return {name: settings[name] for name in PARAMETERS if name in settings}
-
-
-def _weighted_rows(dataset: Dataset, target: FloatArray) -> FloatArray:
-    """Return the targets of the rows with positive weight; others are ignored."""
-    weight = dataset.row_weight(len(target))
-    return counted(target, weight)
 
 
 def _objective_for(

@@ -186,7 +186,7 @@ PLAIN_TREES: dict[str, Any] = {"linear_leaves": False, "feature_crosses": None}
 
 def folds_of(X: Any, y: np.ndarray, seed: int) -> list[tuple[list[int], list[int], Any]]:
     """Return the rows of the folds, and their weights."""
-    sample, squares = Sample(read_any(X), y, None), make_objective("squared_error")
+    sample, squares = Sample(read_any(X), y), make_objective("squared_error")
     found = divided(FoldRows(sample, squares, BoostParams(), 1), 5, True, seed)[0]
     return [(f.train.tolist(), f.test.tolist(), f.test_weight is None) for f in found]
 

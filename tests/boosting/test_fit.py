@@ -9,8 +9,9 @@ import pytest
 
 from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.options import FitOptions
+from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import (
     VALIDATION_STREAM,
@@ -35,7 +36,7 @@ OBJECTIVE = make_objective("squared_error")
 def sample(n_rows: int = 200, seed: int = 0, weight=None, signal: float = 1.0) -> Sample:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4))
-    return Sample(read_table(X), signal * X[:, 0] + rng.normal(size=n_rows), weight)
+    return Sample(read_table(X), signal * X[:, 0] + rng.normal(size=n_rows), weight=weight)
 
 
 def raw_scores(model, values):
@@ -195,36 +196,12 @@ def test_rows_are_set_aside_by_seed() -> None:
     assert model_to_bytes(model) == model_to_bytes(by_hand)
 
 
-@pytest.mark.parametrize("stops", [False, True])
-def test_weight_zero_is_row_absent(stops) -> None:
-    stopping = StoppingParams(early_stopping=stops)
-    weight = np.random.default_rng(0).integers(0, 3, 200).astype(float)
-    weighted = sample(weight=weight)
-    absent = weighted.take(np.flatnonzero(weight))
-    models = [fit(rows, OBJECTIVE, PARAMS, FitOptions(stopping)) for rows in (weighted, absent)]
-    assert model_to_bytes(models[0]) == model_to_bytes(models[1])
-
-
-def test_weights_of_one_are_no_weights() -> None:
-    models = [fit(sample(weight=w), OBJECTIVE, PARAMS) for w in (None, np.ones(200))]
-    assert model_to_bytes(models[0]) == model_to_bytes(models[1])
-
-
 def test_few_rows_give_the_base_value_only() -> None:
     few = sample(n_rows=9)
     model = fit(few, OBJECTIVE, PARAMS)
     assert model.forest.n_trees == 0
     base = OBJECTIVE.initial_score(few.target, None)
     np.testing.assert_array_equal(raw_scores(model, few.table.values)[0], base.repeat(9))
-
-
-def test_threads_do_not_change_the_model() -> None:
-    rows = sample(n_rows=40_000)  # enough to pay for five threads
-    params = BoostParams(n_estimators=8, subsample=0.7)
-    models = [
-        fit(rows, OBJECTIVE, params, FitOptions(n_jobs=n), validation=rows) for n in (1, 2, 3, 5)
-    ]
-    assert len({model_to_bytes(model) for model in models}) == 1
 
 
 # -- history and callbacks -----------------------------------------------------
@@ -371,7 +348,7 @@ def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
 def test_trees_learn_what_the_offset_lacks() -> None:
     rows = sample(n_rows=400)
     offset = 100.0 * rows.table.values[:, 1]
-    shifted = Sample(rows.table, rows.target + offset, None, offset[None])
+    shifted = Sample(rows.table, rows.target + offset, offset=offset[None])
     raw = raw_scores(fit(shifted, OBJECTIVE, PARAMS), rows.table.values)[0]
     with_offset = np.mean((shifted.target - offset - raw) ** 2)
     assert with_offset < 0.9 * rows.target.var()

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.row_data.groups import read_groups, split_groups
+from hedgerow.boosting.row_data.groups import read_groups, rows_of_groups_aside
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_numbers, hash_rows
 from hedgerow.cli.main import main
+from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from tests.helpers.examples import examples
 
@@ -28,7 +29,8 @@ STOPS = {"n_estimators": 30, "early_stopping": True}
 def split(groups, target=None, fraction=0.2, stratify=False, seed=0):
     keys = read_groups(groups, len(groups))
     y = np.zeros(len(groups)) if target is None else np.asarray(target, dtype=float)
-    return split_groups(keys, y, fraction, stratify, seed)
+    aside = rows_of_groups_aside(keys, y, fraction, stratify, seed, Alone())
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 
 @settings(max_examples=examples(60), deadline=None)

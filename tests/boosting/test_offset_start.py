@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -11,7 +9,6 @@ from scipy.optimize import minimize
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective, objective_for
-from hedgerow.objectives.beside import start_beside
 from hedgerow.objectives.global_sums import AllRows
 from tests.helpers.divided_rows import on_ranks
 
@@ -41,7 +38,7 @@ def rows_for(name):
 @pytest.mark.parametrize("name", MOVED)
 def test_no_constant_is_better(name) -> None:
     objective, target, offset = rows_for(name)
-    found = start_beside(objective, AllRows(target, WEIGHT, offset))
+    found = objective.start(AllRows(target, WEIGHT, offset))
 
     def loss(constant):
         return objective.loss(target, offset + np.atleast_1d(constant)[:, None], WEIGHT)
@@ -55,7 +52,7 @@ def test_no_constant_is_better(name) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_a_constant_offset_is_taken_off(name) -> None:
     objective, target, offset = rows_for(name)
-    found = start_beside(objective, AllRows(target, WEIGHT, np.full_like(offset, 0.7)))
+    found = objective.start(AllRows(target, WEIGHT, np.full_like(offset, 0.7)))
     plain = objective.initial_score(target, WEIGHT)
     if name == "softmax":  # scores of classes are relative to each other
         plain = plain + 0.7
@@ -65,22 +62,22 @@ def test_a_constant_offset_is_taken_off(name) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_bits_do_not_depend_on_how_rows_are_cut(name) -> None:
     objective, target, offset = rows_for(name)
-    whole = start_beside(objective, AllRows(target, WEIGHT, offset))
-    divided = on_ranks(4, partial(start_beside, objective), target, WEIGHT, offset)
+    whole = objective.start(AllRows(target, WEIGHT, offset))
+    divided = on_ranks(4, objective.start, target, WEIGHT, offset)
     assert divided.tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("name", [*RANKING, "cox"])
 def test_losses_of_an_order_begin_at_0(name) -> None:
     rows = AllRows(AMOUNTS, None, RNG.normal(size=(1, N)))
-    assert start_beside(make_objective(name), rows).tolist() == [0.0]
+    assert make_objective(name).start(rows).tolist() == [0.0]
 
 
 def test_no_events_at_all() -> None:
     rows = AllRows(np.zeros(3), None, np.array([[0.0, 1.0, 2.0]]))
-    (found,) = start_beside(make_objective("poisson"), rows)
+    (found,) = make_objective("poisson").start(rows)
     assert -700.0 < found < -600.0
-    (found,) = start_beside(make_objective("logistic"), rows)
+    (found,) = make_objective("logistic").start(rows)
     assert -40.0 < found < -30.0
 
 
@@ -161,5 +158,5 @@ def test_losses_of_the_users_own() -> None:
     expected = np.average(y - offset, weights=WEIGHT)
     for own in (squares, pair):
         rows = AllRows(y, WEIGHT, offset[None])
-        (found,) = start_beside(objective_for(own, y), rows)
+        (found,) = objective_for(own, y).start(rows)
         assert found == pytest.approx(expected, rel=1e-10)

@@ -7,7 +7,6 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
 from hedgerow.boosting.row_data.offsets import (
-    Offsets,
     names_of_offset,
     take_offset,
     without_columns,
@@ -268,7 +267,6 @@ def test_what_is_a_name() -> None:
     assert names_of_offset(["a", "b"]) == ("a", "b")
     for numbers in (None, [1.0, 2.0], np.zeros(3), ()):
         assert names_of_offset(numbers) == ()
-    assert Offsets.of(X, None).X is X
 
 
 def test_columns_are_taken_out() -> None:

@@ -68,7 +68,7 @@ def test_steps_of_ranks_are_those_of_all_rows(name, sizes, weighted, cuts, seed)
 
 def test_steps_without_a_rule_are_refused_on_ranks() -> None:
     class OwnSteps:
-        name, n_outputs = "own", 1
+        name, n_outputs, rowwise = "own", 1, True
 
         def leaf_steps(self, rows: LeafRows, output: int) -> np.ndarray:
             return np.zeros(len(rows.starts) - 1)

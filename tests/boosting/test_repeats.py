@@ -27,7 +27,9 @@ PLAIN = plain_values() | {"early_stopping": False}
 
 def sample_of(x: Any, y: Any, weight: Any = None) -> Sample:
     weights = None if weight is None else np.array(weight, dtype=float)
-    return Sample(read_any(np.array(x, dtype=float)[:, None]), np.array(y, dtype=float), weights)
+    return Sample(
+        read_any(np.array(x, dtype=float)[:, None]), np.array(y, dtype=float), weight=weights
+    )
 
 
 def are_observations(*columns: Any, is_classes: bool = True) -> bool:
@@ -300,14 +302,14 @@ def check_against_plain_rounds(seed: int, n_rows: int) -> None:
 sizes = st.sampled_from([60, 150, 400, 1000])
 
 
-@settings(max_examples=examples(6), deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.integers(0, 2**20), sizes)
 def test_defaults_are_not_behind_plain_rounds(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**20), sizes | st.just(2500))
 def test_defaults_are_not_behind_plain_rounds_on_many_tables(seed: int, n_rows: int) -> None:
     check_against_plain_rounds(seed, n_rows)

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "metric of sets": (lambda: fit(OF_B, **DEVIANCE), "validation row 120 of 'b' has"),
     "infinite target of a set": (
         lambda: fit({"b": Dataset(X, np.where(WRONG < 0, np.inf, GOOD), WEIGHT)}),
-        "valid['b']: Input y contains infinity (1 of 200 values, the first in row 120)",
+        "Input y of valid['b'] contains infinity (1 of 200 values, the first in row 120)",
     ),
     "estimator": (
         lambda: regressor().fit(X, WRONG, sample_weight=WEIGHT),

@@ -340,7 +340,7 @@ def test_train_scores_must_be_a_truth_value() -> None:
 def test_columns_in_a_dict_are_a_table() -> None:
     """With ``y_val``, a dict is a table of columns, which may be tuples."""
     table = {"a": (1.0, 2.0), "b": (3.0, 4.0)}
-    (rows,) = validation_sets(table, [1.0, 2.0])
+    (rows,) = validation_sets(table, [1.0, 2.0], {}).values()
     assert rows.X is table
 
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, train
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective
-from hedgerow.objectives.base import limited_for, longest_step
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.step_limits import descending_step
-from tests.helpers.chunked import TableData
+from tests.helpers.chunked import Rows, divided_into, same_bytes
 
 FREE = {
     "learning_rate": 1.0,
@@ -115,8 +114,8 @@ def test_copies_of_rows_have_the_limit_of_weights(copies: int, is_limited: bool)
     _, y, rng = _draw("logistic", 0)
     weight = rng.integers(copies // 2, copies, len(y))
     for rows in (AllRows(y, weight.astype(float)), AllRows(y.repeat(weight), None)):
-        found = limited_for(make_objective("logistic"), rows)
-        assert math.isfinite(longest_step(found, 1.0, 0.1)) == is_limited
+        found = make_objective("logistic").limited_for(rows)
+        assert math.isfinite(found.longest_step(1.0, 0.1)) == is_limited
         assert found == make_objective("logistic")
 
 
@@ -171,8 +170,8 @@ def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any])
     X, y, rng = _draw(loss, 2)
     params = {"objective": loss, **FREE, "n_estimators": 12, **LOSSES[loss], **more}
     weight = 10.0 ** rng.uniform(0.0, 5.0, len(y)) if "reg_lambda" in more else None
-    data = Dataset(X, y, weight=weight)
-    assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
+    with divided_into(150):
+        same_bytes(params, Rows.of_arrays(X, y, weight))
 
 
 _KINDS: list[dict[str, Any]] = [
@@ -201,7 +200,7 @@ def test_growers_and_the_training_loop_cut_off_the_same_steps(
     )
     forest, objective = fixed.model.forest, make_objective(loss, parameters=LOSSES[loss])
     values = forest.value if forest.vectors is None else forest.vectors
-    assert np.isclose(np.abs(values), longest_step(objective, 0.0, 1.0)).any()
+    assert np.isclose(np.abs(values), objective.longest_step(0.0, 1.0)).any()
     np.testing.assert_array_equal(fixed.predict(X, kind="raw"), scheduled.predict(X, kind="raw"))
 
 
@@ -216,7 +215,7 @@ def test_limited_steps_lower_the_loss_of_a_leaf(rate: float, raw: list[float], d
     for loss in ("logistic", "exponential", "poisson", "cross_entropy"):
         objective = make_objective(loss)
         g, h = objective.slopes(y, score)
-        limit = longest_step(objective, 0.0, rate)
+        limit = objective.longest_step(0.0, rate)
         step = float(np.clip(-g.sum() / h.sum(), -limit, limit))
         before = float(objective.losses(y, score[None]).sum())
         after = float(objective.losses(y, score[None] + rate * step).sum())
@@ -227,8 +226,8 @@ def test_limited_steps_lower_the_loss_of_a_leaf(rate: float, raw: list[float], d
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.3])
 def test_penalties_and_usual_rates_have_no_limit(loss: str, rate: float) -> None:
     objective = make_objective(loss, parameters=LOSSES.get(loss))
-    assert longest_step(objective, 1.0, rate) == math.inf
-    assert longest_step(objective, 0.0, rate) < math.inf
+    assert objective.longest_step(1.0, rate) == math.inf
+    assert objective.longest_step(0.0, rate) < math.inf
 
 
 def test_the_limit_rises_as_rates_fall() -> None:
@@ -248,7 +247,7 @@ def test_the_page_names_the_losses_with_a_limit() -> None:
         given = {"aft_distribution": "logistic"} if name == "aft" else {}
         n_outputs = {"softmax": 3, "one_vs_all": 3, "normal": 2, "log_normal": 2}.get(name, 1)
         objective = make_objective(name, n_outputs, parameters=given)
-        found = [longest_step(objective, *at) < np.inf for at in ((0, 1.0), (1, 1.0), (1, 0.3))]
+        found = [objective.longest_step(*at) < np.inf for at in ((0, 1.0), (1, 1.0), (1, 0.3))]
         expected = next(
             (kind for kind, row in zip(kinds, rows, strict=True) if name in row), (False,) * 3
         )

@@ -292,12 +292,6 @@ def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:
     assert not same_forest(fitted(**settings, learning_rate=halving).booster_, plain.booster_)
 
 
-@pytest.mark.parametrize("settings", [{}, {"objective": "absolute_error"}, {"boosting": "dart"}])
-def test_rates_of_rows_in_batches_are_those_in_memory(settings) -> None:
-    params = {**SMALL, **settings, "learning_rate": StepDecay(0.5, 0.5, every=3)}
-    assert same_forest(train(params, batches()), train(params, Dataset(X, Y)))
-
-
 def test_several_outputs_share_the_rate_of_a_round() -> None:
     settings = {**SMALL, "objective": "softmax"}
     plain = HedgerowClassifier(**settings, learning_rate=0.2).fit(X, CLASS)
@@ -347,9 +341,11 @@ def test_rates_that_cannot_be() -> None:
         fitted(learning_rate=halving, boosting="rf", subsample=0.5)
     with pytest.raises(ParameterError, match=r"factor of a StepDecay must be .* at most 1"):
         StepDecay(0.1, 1.5, 3)
-    with pytest.raises(ParameterError, match="every of a StepDecay must be an integer above 0"):
+    with pytest.raises(ParameterError, match="every of a StepDecay must be an integer at least 1"):
         StepDecay(0.1, 0.5, 2.5)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="n_rounds of a CosineDecay must be at least 2"):
+    with pytest.raises(
+        ParameterError, match="n_rounds of a CosineDecay must be an integer at least 2"
+    ):
         CosineDecay(0.1, 0.01, 1)
     with pytest.raises(ParameterError, match="rate of a Constant"):
         Constant(math.nan)
@@ -366,13 +362,13 @@ def test_schedules_fall_and_stay_above_zero(start, factor, length, number) -> No
         now, later = schedule(number), schedule(number + 1)
         assert 0.0 < later <= now <= start or now == later == pytest.approx(1e-4)
         assert schedule_of_record(schedule_record(schedule)) == schedule
-        assert BoostParams(learning_rate=schedule).at_round(number).learning_rate == now
+        assert BoostParams(learning_rate=schedule).rate_of_trees(number) == now
     assert CosineDecay(start, factor * start, length)(length - 1) == factor * start
 
 
 @pytest.mark.parametrize("record", [[], ["Other", 1.0], ["Constant"], "Constant", ["Constant", 0]])
 def test_records_that_are_no_schedule(record) -> None:
-    with pytest.raises(ValueError, match=r"schedule|parameters|above 0"):
+    with pytest.raises(ValueError, match=r"schedule|parameters|greater than 0"):
         schedule_of_record(record)
 
 
@@ -410,14 +406,6 @@ def test_rates_of_ones_own_are_compared_with_a_checkpoint(tmp_path) -> None:
           checkpoint=tmp_path)  # fmt: skip
     with pytest.raises(ParameterError, match="learning_rate was "):
         train({**params, "learning_rate": lambda number: 0.4}, Dataset(X, Y), checkpoint=tmp_path)
-
-
-def test_rates_of_the_command_line(tmp_path) -> None:
-    file = tmp_path / "t.csv"
-    np.savetxt(file, np.column_stack([X, Y]), delimiter=",", header="a,b,c,d,y", comments="")
-    command = ["train", str(file), "--target", "y", "--model", str(tmp_path / "m")]
-    assert main([*command, "--set", "n_estimators=2", "--set", "learning_rate=[0.5, 0.25]"]) == 0
-    assert HedgerowRegressor.load(tmp_path / "m").learning_rate == [0.5, 0.25]
 
 
 # -- interrupts ----------------------------------------------------------------

@@ -22,8 +22,7 @@ from hedgerow.data.binning.bundles import (
     list_rows,
     may_pay,
 )
-from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, tile_shape
-from hedgerow.data.binning.unbundled import spread_bundles
+from hedgerow.data.binning.matrix import bin_bundled, bin_unseen, spread_bundles, tile_shape
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core import row_lists

@@ -98,7 +98,7 @@ def assert_same(store, matrix, uses=EVERYTHING, numbers=None):
 
 def assert_nothing_left(*folders):
     assert [os.listdir(folder) for folder in folders] == [[] for _ in folders]
-    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]
 
 
 @pytest.fixture(scope="module")
@@ -566,7 +566,7 @@ def test_passes_that_are_given_up_leave_no_thread(compression, small, tmp_path):
             if chunk.number == 2:
                 break
         del chunk
-        assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+        assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]
         assert [c.number for c in store.chunks([0, 1, 2])] == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             _ = [1 / 0 for _ in store.chunks()]
@@ -688,7 +688,7 @@ def test_items_are_made_ahead_in_order():
     assert sorted(made) == [0, 1, 2, 3]  # one ahead in each lane
     assert list(ahead) == [-n for n in numbers[1:]]
     assert len(lanes) == 3
-    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]
 
 
 @pytest.mark.parametrize("n_lanes", [1, 2])
@@ -699,4 +699,4 @@ def test_errors_come_in_place_of_their_item(n_lanes):
         next(ahead)
     with pytest.raises(StopIteration):
         next(ahead)
-    assert not [t for t in threading.enumerate() if t.name == "hedgerow-ahead"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]

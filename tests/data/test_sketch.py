@@ -14,8 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.binning.sketch import QuantileSketch
-from hedgerow.data.binning.summary import MOST_WEIGHT
+from hedgerow.data.binning.sketch import MOST_WEIGHT, QuantileSketch
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.kernels.tables.sketch import add_down, add_up, prefix_bounds

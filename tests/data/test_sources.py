@@ -20,14 +20,16 @@ from hedgerow.cli.reading.tables import read_table as read_whole_file
 from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
-from hedgerow.data.sources import ReadRequest, Roles, Survey, TextTypes, open_files, open_parts
+from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.batches import FunctionPart
 from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.opening import open_files, open_parts
 from hedgerow.data.sources.packing import pack, unpack
 from hedgerow.data.sources.paths import DataFile, find_files
-from hedgerow.data.sources.text_files import TextPart
+from hedgerow.data.sources.survey import Survey
+from hedgerow.data.sources.text_files import TextPart, joined_kinds
 from hedgerow.errors import CommunicationError, StorageError
 from hedgerow.kernels.primitives.hashing import BIN_SAMPLE_STREAM, hash_range
 from tests.helpers.examples import examples
@@ -39,12 +41,10 @@ LIMIT = 10**8
 def found_in(paths: Sequence[Path], block: int = LIMIT) -> tuple[Any, Any]:
     """Return the schema and numbers of all columns of text files."""
     parts = [TextPart(DataFile(str(path), "csv")) for path in paths]
-    types = TextTypes()
-    for part in parts:
-        types.merge(part.find_types(block).kinds)
+    kinds = joined_kinds(part.find_kinds(block) for part in parts)
     survey = Survey(ReadRequest(), seed=0, memory_limit=LIMIT)
     for part in parts:
-        part.types = types
+        part.kinds = kinds
         survey.begin(part.column_names(), True, True)
         for batch in part.batches(None, block):
             survey.add(batch, None, None, part.name)
@@ -297,10 +297,10 @@ def test_the_heaviest_of_too_many_levels(tmp_path: Path) -> None:
 def test_messages_of_other_processes() -> None:
     arrays = [np.arange(3), np.ones((2, 2), np.float32), np.zeros(0, np.uint64)]
     value = {"names": ["ä"], "more": [1, 2.5, None, float("inf")]}
-    message = pack(value, arrays)
-    found, parts = unpack(message)
-    assert found == value
-    for part, array in zip(parts, arrays, strict=True):
+    message = pack({"arrays": arrays[:2], "value": value, "last": {"one": arrays[2]}})
+    found = unpack(message)
+    assert found["value"] == value
+    for part, array in zip([*found["arrays"], found["last"]["one"]], arrays, strict=True):
         assert part.dtype == array.dtype
         np.testing.assert_array_equal(part, array)
     for wrong in (

@@ -83,7 +83,7 @@ def samples(draw, most_rows=60, n_classes=0):
     weight = rng.choice([0.5, 1.0, 3.0], n_rows) if draw(st.booleans()) else None
     y = rng.integers(n_classes, size=n_rows) if n_classes else rng.normal(size=n_rows)
     keys = numbers is not None and draw(st.booleans())
-    return Sample(table_of(codes, n_levels, numbers, missing, keys), y.astype(float), weight)
+    return Sample(table_of(codes, n_levels, numbers, missing, keys), y.astype(float), weight=weight)
 
 
 def floats_of(table):
@@ -240,7 +240,7 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     codes = np.stack([rng.integers(300, size=700), rng.integers(5, size=700)], axis=1)
     codes[:300, 0] = np.arange(300)
     y, w = rng.normal(size=700), rng.uniform(0.5, 2.0, size=700) if weighted else np.ones(700)
-    rows = Sample(table_of(codes, (300, 5)), y, w if weighted else None)
+    rows = Sample(table_of(codes, (300, 5)), y, weight=w if weighted else None)
     new_codes = np.array([[3.0, 1.0], [3.0, 4.0], [8.0, 0.0]])
     new = Sample(Table(new_codes, rows.table.schema), np.zeros(3))
     encoded = encode(rows, new, SQUARED, replace(PARAMS, target_statistics=True))
@@ -255,7 +255,7 @@ def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
     np.testing.assert_allclose(seen, np.tile(beside, encoded.n_copies), rtol=1e-6, atol=1e-6)
     of_level = [sum(w[codes[:, 0] == level]) / mean for level in (3, 3, 8)]
     np.testing.assert_allclose(floats_of(encoded.validation.table)[:, place], of_level, rtol=1e-6)
-    heavier = Sample(rows.table, y, 3.0 * w)
+    heavier = Sample(rows.table, y, weight=3.0 * w)
     again = encode(heavier, None, SQUARED, replace(PARAMS, target_statistics=True))
     np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
 

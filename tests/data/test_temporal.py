@@ -15,7 +15,6 @@ import pytest
 from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
 from hedgerow.cli.main import main
 from hedgerow.data import read_table
-from hedgerow.data.reading.reread import read_again
 from hedgerow.errors import DataError, ModelFormatError
 from hedgerow.io import model_from_bytes
 from hedgerow.io.model_file import schema_of_text, schema_text
@@ -269,13 +268,6 @@ def test_validation_rows_and_continued_fits(tmp_path: Path) -> None:
     for other in (Dataset(AS_NUMBERS, Y), Dataset.from_files(path, "y")):
         with pytest.raises(DataError, match=NUMBERS_FOR_DATES):
             train(PARAMS, other, init_model=first)
-
-
-def test_tables_are_read_again_as_they_were() -> None:
-    months = FRAME.when.dt.to_period("Q").dt.start_time.where(DAYS % 3 > 0)
-    for chosen in ("auto", ["when"]):
-        table = read_table(FRAME.assign(when=months), categorical=chosen)
-        np.testing.assert_array_equal(read_again(table, table.schema).values, table.values)
 
 
 def test_text_files(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.external.queries import QueryNumbers
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.queries import read_qid
+from hedgerow.boosting.row_data.queries import gathered_queries, part_of_queries, read_qid
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, checksum_of
@@ -61,7 +60,7 @@ def test_the_model_is_that_of_the_table_in_memory(
     X, y, _, qid = table(kind)
     expected = train_local(X, y, None, qid, objective=objective)
     for n_ranks, borders in ((1, [100, 101]), (2, [231]), (3, [1, 2, 470]), (4, [300, 300])):
-        parts = cut(borders, X, y, None, qid)
+        parts = cut(borders, X, y, qid=qid)
         assert train_ranks(n_ranks, parts, tmp_path, objective=objective) == expected
 
 
@@ -80,14 +79,15 @@ def test_other_settings_with_weights(params: dict[str, Any], tmp_path: Path) -> 
     X, y, weight, qid = table("mixed")
     expected = train_local(X, y, weight, qid, **params)
     for n_ranks, borders in ((2, [150, 333]), (3, [5, 400])):
-        assert train_ranks(n_ranks, cut(borders, X, y, weight, qid), tmp_path, **params) == expected
+        parts = cut(borders, X, y, weight=weight, qid=qid)
+        assert train_ranks(n_ranks, parts, tmp_path, **params) == expected
 
 
 def test_all_rows_on_every_rank(tmp_path: Path) -> None:
     X, y, weight, qid = table("mixed")
     params = {"early_stopping": True, "pair_method": "mean"}
     expected = train_local(X, y, weight, qid, **params)
-    parts = cut([150, 333], X, y, weight, qid)
+    parts = cut([150, 333], X, y, weight=weight, qid=qid)
     assert train_ranks(2, parts, tmp_path, mode="features", **params) == expected
 
 
@@ -97,7 +97,7 @@ def test_validation_rows_that_are_given(tmp_path: Path) -> None:
     X_val, y_val, _, qid_val = table("mixed", 150)
     expected = train_local(X, y, None, names, Dataset(X_val, y_val, qid=qid_val))
     found = train_ranks(
-        2, cut([200], X, y, None, names), tmp_path, cut([20, 90], X_val, y_val, None, qid_val)
+        2, cut([200], X, y, qid=names), tmp_path, cut([20, 90], X_val, y_val, qid=qid_val)
     )
     assert found == expected
 
@@ -110,14 +110,14 @@ def test_rows_without_queries_are_refused() -> None:
 
 def test_one_query_is_not_divided(tmp_path: Path) -> None:
     X, y, _, qid = table(n_rows=120)
-    parts = cut([40], X, y, None, 0 * qid)
+    parts = cut([40], X, y, qid=0 * qid)
     with pytest.raises(DataError, match="there is only one"):
         train_ranks(2, parts, tmp_path, early_stopping=True)
 
 
 def test_what_rankings_do_not_do(tmp_path: Path) -> None:
     X, y, _, qid = table(n_rows=120)
-    parts = cut([40], X, y, None, qid)
+    parts = cut([40], X, y, qid=qid)
     with pytest.raises(ParameterError, match="out-of-bag rows are parts of queries"):
         train_ranks(2, parts, tmp_path, subsample=0.5, oob_score=True)
     with pytest.raises(ParameterError, match="line_search"):
@@ -130,8 +130,9 @@ def test_what_rankings_do_not_do(tmp_path: Path) -> None:
 
 def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
     X, y, _, qid = table(n_rows=20)
-    assert checksum_of(Partition(X, y, None, qid)) != checksum_of(Partition(X, y, None, qid + 1))
-    parts = cut([10], X, y, None, qid.where(qid.index != 12))
+    one, other = Partition(X, y, {"qid": qid}), Partition(X, y, {"qid": qid + 1})
+    assert checksum_of(one) != checksum_of(other)
+    parts = cut([10], X, y, qid=qid.where(qid.index != 12))
     with pytest.raises(DataError, match="partition 1: qid is missing in 1 of 10 rows"):
         train_ranks(2, parts, tmp_path)
 
@@ -140,10 +141,8 @@ def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
 
 
 def numbers_of(parts: list[Any], ranks: Any) -> Any:
-    queries = QueryNumbers()
-    for number, part in enumerate(parts):
-        queries.add(part, f"part {number}")
-    return queries.of_rows(ranks)
+    read = [part_of_queries(part, f"part {number}: qid") for number, part in enumerate(parts)]
+    return gathered_queries(read, ranks)
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -103,7 +103,7 @@ def test_objectives_weights_and_stopping(params: dict[str, Any], tmp_path: Path)
     elif params.get("objective") == "softmax":
         y = np.clip(y.round(), 0, 2)  # the first partition has no row of class 2
         X, y, weight = (part.iloc[np.argsort(y, kind="stable")] for part in (X, y, weight))
-    parts = cut([250, 450], X, y, weight)
+    parts = cut([250, 450], X, y, weight=weight)
     assert train_ranks(3, parts, tmp_path, **params) == train_local(X, y, weight, **params)
 
 
@@ -112,8 +112,8 @@ def test_validation_rows(tmp_path: Path) -> None:
     X_val, y_val, _ = table(100)
     params = {"n_estimators": 8, "early_stopping": True}
     found = train_ranks(
-        2, cut([300], X, y, weight), tmp_path, cut([90], X_val, y_val, pd.Series(np.ones(100))),
-        **params,
+        2, cut([300], X, y, weight=weight), tmp_path,
+        cut([90], X_val, y_val, weight=pd.Series(np.ones(100))), **params,
     )  # fmt: skip
     valid = Dataset(X_val, y_val, np.ones(100))
     assert found == train_local(X, y, weight, valid, **params)
@@ -141,7 +141,7 @@ def test_rounds_of_an_earlier_attempt_are_gone_on_from(
 ) -> None:
     X, y, weight = table()
     y = (y > 0.5) * 1.0 if params.get("objective") == "logistic" else y
-    parts, params = cut([250, 450], X, y, weight), {"n_estimators": 4} | params
+    parts, params = cut([250, 450], X, y, weight=weight), {"n_estimators": 4} | params
     saved: list[bytes] = []
     expected = train_ranks(3, parts, tmp_path, saved=saved, **params)
     assert 1 < len(saved) <= 4
@@ -179,14 +179,18 @@ def add_text(X: pd.DataFrame) -> pd.DataFrame:
     [
         (lambda p: p._replace(X=add_text(p.X)), DataTypeError, r"'b'.*partition 0.*partition 2"),
         (lambda p: p._replace(y=p.y.where(p.y < 2.0)), DataError, r"partition 2.*y"),
-        (lambda p: p._replace(weight=-p.weight), DataError, r"partition 2.*weight"),
+        (
+            lambda p: p._replace(given={"weight": -p.given["weight"]}),
+            DataError,
+            r"partition 2.*weight",
+        ),
     ],
 )
 def test_errors_name_partition_and_column(
     change: Any, kind: type[HedgerowError], message: str, tmp_path: Path
 ) -> None:
     X, y, weight = table()
-    parts = cut([200, 400], X, y, weight)
+    parts = cut([200, 400], X, y, weight=weight)
     parts[2] = change(parts[2])
     with pytest.raises(kind, match=message):
         train_ranks(2, parts, tmp_path)

@@ -21,19 +21,20 @@ from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import EVERYTHING
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
+from hedgerow.growing.chunks import grower as chunk_grower
 from hedgerow.growing.chunks import space as chunk_space
-from hedgerow.growing.chunks import tree as chunk_tree
 from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.chunks.levels import SymmetricChunkGrower
+from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.setup import greet
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, tree_arrays
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
-from hedgerow.growing.speculative.order import Order
 from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.objectives import make_objective
@@ -162,7 +163,8 @@ def grower_of(problem, store, start, stop, n_threads=1, communicator=None, **giv
     target = problem.target[start:stop]
     fit = Fit(target, weight, raw, problem.objective, problem.params, n_threads)
     first_row = 0 if given.get("mode") == "features" else start
-    return ChunkGrower(store, fit, communicator=communicator, first_row=first_row, **given)
+    kind = SymmetricChunkGrower if problem.params.grow_policy == "symmetric" else ChunkGrower
+    return kind(store, fit, communicator=communicator, first_row=first_row, **given)
 
 
 class StrictStore(MemoryStore):
@@ -212,7 +214,7 @@ def grow_in_chunks(
                     scores.update()
         log = grower.traffic
         return Grown(
-            trees, scores.raw, [t.passes - t.redone for t in log], [t.sent for t in log],
+            trees, scores.raw, [t.passes for t in log], [t.sent for t in log],
             [t.splits for t in log],
         )  # fmt: skip
 
@@ -404,7 +406,7 @@ def test_a_real_table(shared_data, trees) -> None:
 @pytest.mark.parametrize("edges", [[0, 900], [0, 500, 900], [0, 0, 300, 310, 900]])
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_lines_of_leaves_whose_split_was_dropped(monkeypatch, share, edges) -> None:
-    monkeypatch.setattr(chunk_tree, "_CHILD_SHARE", share)
+    monkeypatch.setattr(chunk_grower, "_CHILD_SHARE", share)
     problem = make_problem(900, linear_leaves=True, max_leaves=12)
     ways = {"edges": edges, "chunk_rows": 130, "n_threads": 2, "kind": StrictStore}
     grown = assert_same_everywhere(problem, **ways)[0]
@@ -437,7 +439,7 @@ def test_passes_are_about_as_many_as_levels(policy) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
 def test_trees_do_not_depend_on_what_is_guessed_of_children(monkeypatch, share) -> None:
-    monkeypatch.setattr(chunk_tree, "_CHILD_SHARE", share)
+    monkeypatch.setattr(chunk_grower, "_CHILD_SHARE", share)
     problem = make_problem(500, max_leaves=12)
     grown = assert_same_everywhere(problem)[0]
     if share == 1.0:
@@ -459,7 +461,7 @@ def test_given_cuts_come_first(policy) -> None:
 def test_little_memory_for_histograms(monkeypatch, edges, policy) -> None:
     monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
     monkeypatch.setattr(chunk_space, "_BUILD_BYTES", 1)
-    monkeypatch.setattr(chunk_tree, "_SPARE_NODES", 2)
+    monkeypatch.setattr(chunk_grower, "_SPARE_NODES", 2)
     shared = {"max_leaves": 25, "min_samples_leaf": 1, "grow_policy": policy}
     for more in ({}, {"forced_splits": GIVEN_CUTS}):
         for mode in ("data", "features"):
@@ -492,7 +494,7 @@ def test_levels_whose_histograms_cannot_be_kept(monkeypatch) -> None:
 
 
 def test_splits_that_are_made_ahead_are_taken_in_the_order_of_growth() -> None:
-    # Gains as in the picture in growing/speculative/order.py: a tree of four leaves.
+    # Gains as in the picture in growing/chunks/order.py: a tree of four leaves.
     arrays = tree_arrays(12, 1)
     gains, children = {0: 3.0, 1: 2.0, 2: 1.5, 3: 0.9, 4: 0.2, 5: 1.0}, {0: 1, 1: 3, 2: 5}
     for node, gain in gains.items():
@@ -643,9 +645,9 @@ def test_no_rows_are_an_error() -> None:
         grower_of(problem, empty, 0, 0)
 
 
-@pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])
+@pytest.mark.parametrize(("n_rows", "fits"), [(2**31 - 1, True), (2**31, False)])
 def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
-    # Hessians of 2**30 each, as those of a log loss are at the start: 2**33 of them are 2**63.
+    # Histograms count rows in int32.
     store = SimpleNamespace(
         chunk_sizes=[n_rows],
         spec=SimpleNamespace(n_features=1, stride=16),
@@ -653,7 +655,7 @@ def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
     )
     exchange = Exchange(Alone(), "data")
     if fits:
-        assert greet(exchange, store, BoostParams(), 1).n_rows * 2**30 <= np.iinfo(np.int64).max
+        assert greet(exchange, store, BoostParams(), 1).n_rows == np.iinfo(np.int32).max
         return
-    with pytest.raises(DataError, match="8,589,934,592 rows are too many"):
+    with pytest.raises(DataError, match="2,147,483,648 rows are too many"):
         greet(exchange, store, BoostParams(), 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks import space as chunk_space
-from hedgerow.growing.chunks.vectors import check_rows
+from hedgerow.growing.chunks.setup import check_vector_rows
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from tests.growing.test_chunk_grower import (
@@ -146,6 +146,6 @@ def test_more_columns_than_ranks() -> None:
 
 
 def test_sums_of_too_many_rows() -> None:
-    check_rows((1 << 30) - 1)
+    check_vector_rows((1 << 30) - 1)
     with pytest.raises(DataError, match=r"1,073,741,824 rows are too many for vectors"):
-        check_rows(1 << 30)
+        check_vector_rows(1 << 30)

@@ -10,9 +10,9 @@ from typing import Any
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.distributed.cluster import contiguous
-from hedgerow.distributed.partition import Partition, checksum_of
+from hedgerow.distributed.partition import Partition, checksum_of, make_partition
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.objectives import PARAMETERS
@@ -21,11 +21,12 @@ from hedgerow.params import boost_params
 STOPPING = ("early_stopping", "patience")
 
 
-def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
-    """Return partitions with borders at these rows, with the columns of a ``Partition``."""
-    places = [0, *borders, len(columns[0])]
+def cut(borders: Sequence[int], X: Any, y: Any, **given: Any) -> list[Partition]:
+    """Return partitions with borders at these rows, with the values that are not None."""
+    places = [0, *borders, len(X)]
+    given = {name: values for name, values in given.items() if values is not None}
     return [
-        Partition(*(None if values is None else values[i:j] for values in columns))
+        make_partition(X[i:j], y[i:j], **{name: values[i:j] for name, values in given.items()})
         for i, j in pairwise(places)
     ]
 
@@ -40,6 +41,7 @@ def train_ranks(
     saved: list[bytes] | None = None,
     checkpoint: Sequence[bytes] = (),
     has_queries: bool = False,
+    roles: Roles | None = None,
     **params: Any,
 ) -> bytes:
     """Train on ranks and return the bytes of the model; rank 0 appends to ``saved``."""
@@ -57,7 +59,7 @@ def train_ranks(
         memory_limit=10**8,
         checkpoint_every=0.0,
         checksums=([checksum_of(part) for part in partitions], []),
-        roles=Roles(qid="query" if has_queries else None),
+        roles=roles or Roles(of_rows={"qid": "qid"} if has_queries else {}),
     )
 
     def ranges(parts: list[Partition]) -> list[range]:

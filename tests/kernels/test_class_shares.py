@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hedgerow.objectives.softmax import Softmax
+from hedgerow.objectives.classes import Softmax
 
 
 def naive(target: np.ndarray, raw: np.ndarray) -> np.ndarray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hedgerow.comm.threads import run_ranks
 from hedgerow.kernels.primitives.exact_sum import (
     ARRAY_SIZE,
     ExactSum,
@@ -218,6 +220,31 @@ def test_start_does_not_depend_on_cutting_or_order(weighted) -> None:
             target[order], weight if weight is None else weight[order]
         )
         assert np.array_equal(shuffled, start), name
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_a_rank_without_rows_knows_no_number_of_targets(n_targets, weighted) -> None:
+    target = np.asfortranarray(RNG.normal(size=(7, n_targets)))
+    target, weight = target[:, 0] if n_targets == 1 else target, RNG.uniform(size=7)
+
+    def gathered(ranks: Any) -> Any:
+        own = slice(3 * ranks.rank, 3 * ranks.rank + 3 + ranks.rank)
+        empty = ranks.rank == 2
+        rows = AllRows(
+            np.zeros(0) if empty else target[own],
+            weight[own] if weighted and not empty else None,
+            communicator=ranks,
+        )
+        centers = [rows.of_target(k).center() for k in range(n_targets)] if n_targets > 1 else []
+        return *rows.gathered(), centers
+
+    whole = AllRows(target, weight if weighted else None)
+    centers = [whole.of_target(k).center() for k in range(n_targets)] if n_targets > 1 else []
+    for found, mass, own in run_ranks(3, gathered):
+        assert np.array_equal(found, target)
+        assert mass is None if not weighted else np.array_equal(mass, weight)
+        assert own == centers
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, -7.0, 1e-320])

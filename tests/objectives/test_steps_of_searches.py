@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.objectives import line_search, make_objective, rowwise
+from hedgerow.objectives import line_search, make_objective, roots
 from hedgerow.objectives.line_search import LeafRows, RootRule
 from hedgerow.objectives.targets import leaf_rule_of
 
@@ -65,17 +65,17 @@ def test_a_search_of_many_leaves_takes_few_steps(
 
 @pytest.mark.parametrize("name", ["huber", "pseudo_huber", "fair", "log_cosh", "expectile"])
 def test_a_start_score_takes_few_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    loss, n_means, search = make_objective(name), 0, rowwise.root_of
+    loss, n_means, search = make_objective(name), 0, roots.root_of
 
-    def counted(mean: Any, start: float, low: float, high: float) -> float:
+    def counted(mean: Any, start: float, within: Any) -> float:
         def at(part: int, where: float) -> float:
             nonlocal n_means
             n_means += 1
             return mean(part, where)
 
-        return search(at, start, low, high)
+        return search(at, start, within)
 
-    monkeypatch.setattr(rowwise, "root_of", counted)
+    monkeypatch.setattr(roots, "root_of", counted)
     start = loss.initial_score(NUMBERS, None)
     assert 0 < n_means <= 20
     raw = np.full((1, N_ROWS), start[0])

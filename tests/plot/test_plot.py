@@ -139,7 +139,7 @@ def test_depth_can_be_limited() -> None:
 @pytest.mark.parametrize("depth", [-1, 1.5, True, "3"])
 @pytest.mark.parametrize("show", [tree_text, tree_dot, plot_tree])
 def test_depth_is_a_whole_number(show: Any, depth: Any) -> None:
-    with pytest.raises(ParameterError, match="max_depth must be a whole number >= 0"):
+    with pytest.raises(ParameterError, match="max_depth must be an integer at least 0"):
         show(IRIS, max_depth=depth)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.booster import Booster
 from hedgerow.data import numbers_of, read_any
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.kernels.tables.keys import MISSING_KEY, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import Predictor

@@ -15,6 +15,7 @@ from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.automatic.defaults import AUTO, chosen_names
 from hedgerow.boosting.automatic.recipe import AUTOMATIC
 from hedgerow.boosting.row_data.classes import n_classes_of
+from hedgerow.boosting.row_data.row_values import ROW_VALUES
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cli.reading.features import Target
 from hedgerow.cli.usage import UsageError, one_line, shows_progress
@@ -49,6 +50,7 @@ Columns: TypeAlias = Mapping[str, AnyArray]
 """Columns by name, which need no data frame library."""
 
 _LEVELS_SHOWN = 5
+_OF_ROWS = frozenset(value.of_fit for value in ROW_VALUES)
 _OF_SOME_MODELS = ("quantile", "loss_parameters", "targets", "offset_columns", "folds")
 """Facts that models without them do not show."""
 
@@ -137,7 +139,7 @@ def fold_lines(estimator: Estimator, job: Job) -> list[str]:
         usual = ["concordance"]
     if estimator.eval_metric is None:
         scored.set_params(eval_metric=["loss", *usual])
-    more: Any = {name: job.more.get(name) for name in ("sample_weight", "groups", "qid")}
+    more: Any = {name: given for name, given in job.more.items() if name in _OF_ROWS}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

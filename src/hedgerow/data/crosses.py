@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import Schema
 
 Operation: TypeAlias = Literal["product", "difference", "ratio"]

@@ -38,8 +38,6 @@ class Inputs:
     ----------
     kept : tuple of int
         Columns of the schema that trees split directly, ascending.
-    statistics : tuple of Statistic
-    crosses : tuple of Cross, default=()
     """
 
     kept: tuple[int, ...]

@@ -69,7 +69,6 @@ class Schema:
 
     Attributes
     ----------
-    columns : tuple of Column
     named : bool, default=False
         Whether the names are the user's; otherwise they are ``"x0"``, ``"x1"``, ...
     unknown : {"missing", "backoff", "error", "split"}, default="missing"
@@ -97,12 +96,10 @@ class Schema:
 
     @once
     def names(self) -> tuple[str, ...]:
-        """Name of each column."""
         return tuple(column.name for column in self.columns)
 
     @once
     def kinds(self) -> tuple[ColumnKind, ...]:
-        """Kind of each column."""
         return tuple(column.kind for column in self.columns)
 
     @once
@@ -117,7 +114,6 @@ class Schema:
 
     @once
     def has_categories(self) -> bool:
-        """Whether there is a category column."""
         return "category" in self.kinds
 
     @once
@@ -127,12 +123,10 @@ class Schema:
 
     @once
     def only_floats(self) -> bool:
-        """Whether all columns are floats."""
         return not (self.has_int or self.has_categories)
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.columns)
 
     def n_levels(self, j: int) -> int:
@@ -224,6 +218,15 @@ def unnamed_schema(n_features: int, kind: ColumnKind) -> Schema:
     Cached: building it for 28 columns takes 10 us, reading one row takes 0.5 us.
     """
     return Schema(tuple(Column(name, kind) for name in default_names(n_features)))
+
+
+def new_schema(columns: Sequence[Column], named: bool, unknown: UnknownPolicy) -> Schema:
+    """Return the schema of new columns; without names, those of one kind share one."""
+    kinds = {column.kind for column in columns}
+    schema = Schema(tuple(columns), named, unknown if "category" in kinds else "missing")
+    if named or len(kinds) > 1 or schema.has_categories or schema.has_temporal:
+        return schema
+    return unnamed_schema(len(columns), columns[0].kind)
 
 
 def position_of(key: object, schema: Schema, where: str) -> int:

@@ -26,13 +26,13 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_onl
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
+from hedgerow.data.missing import is_missing, lowest_of, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
     Table,
     check_n_features,
     check_names,
     check_shape,
-    read_more_levels,
     read_table,
 )
 from hedgerow.data.schema import (
@@ -79,17 +79,14 @@ class SparseTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, at least 1."""
         return len(self.row_start) - 1
 
     @property
     def n_features(self) -> int:
-        """Number of columns, at least 1."""
         return self.schema.n_features
 
     @property
     def n_entries(self) -> int:
-        """Number of stored entries."""
         return len(self.column)
 
     @property
@@ -100,18 +97,12 @@ class SparseTable:
     @property
     def default_bin(self) -> Any:
         """Value of entries that are not stored, in the type of ``value``."""
-        kind = self.value.dtype.type
-        if not self.schema.zero_missing:
-            return kind(0)
-        return kind(np.nan) if self.value.dtype.kind == "f" else kind(MISSING_KEY)
+        dtype = self.value.dtype
+        return missing_of(dtype) if self.schema.zero_missing else dtype.type(0)
 
     def entries(self) -> Entries:
         """Return read-only views for kernels, so that they are compiled for only one type."""
-        kind = self.value.dtype.type
-        lowest = kind(-np.inf) if self.value.dtype.kind == "f" else kind(MISSING_KEY + 1)
-        arrays = map(np.ascontiguousarray, (self.row_start, self.column, self.value))
-        row_start, column, value = map(read_only, arrays)
-        return Entries(row_start, column, value, lowest)
+        return entries_of(self.row_start, self.column, self.value)
 
     def take(self, rows: AnyArray) -> SparseTable:
         """Copy the rows at the positions ``rows``."""
@@ -139,6 +130,13 @@ class SparseTable:
         table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
         spread_entries(self.entries(), position, self.default_bin, table, start, stop)
         return table
+
+
+def entries_of(row_start: IntArray, column: npt.NDArray[np.int32], value: AnyArray) -> Entries:
+    """Return read-only views for kernels, so that they are compiled for only one type."""
+    arrays = map(np.ascontiguousarray, (row_start, column, value))
+    row_start, column, value = map(read_only, arrays)
+    return Entries(row_start, column, value, lowest_of(value.dtype))
 
 
 AnyTable: TypeAlias = Table | SparseTable
@@ -188,29 +186,12 @@ def read_any(
 ) -> AnyTable:
     """Read and validate a table, sparse or dense.
 
-    Raise ``DataError`` for a wrong shape, wrong columns, complex numbers, or integers out
-    of range. Raise ``DataTypeError`` for text, categories or objects in sparse data, and as
-    for :func:`hedgerow.data.read_table`.
-
-    Parameters
-    ----------
-    X : sparse matrix or array of scipy, or a table for :func:`hedgerow.data.read_table`
-        Any sparse format.  Duplicate entries are summed, in a copy.
-    schema, reader, categorical, unknown, names
-        As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
-    zero_missing : bool, default=False
-        Treat 0 as missing.  Ignored with a ``schema``, which has its own such option.
-    more_levels : bool, default=False
-        Add new categories to the levels of ``schema``; see
-        :func:`hedgerow.data.reading.table.read_more_levels`.
-
-    Returns
-    -------
-    Table or SparseTable
+    Sparse columns hold numbers only.  Duplicate entries are summed, in a copy.  ``zero_missing``
+    treats 0 as missing; a ``schema`` has its own such option.  Other parameters are those of
+    :func:`hedgerow.data.read_table`.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from scipy.sparse import csr_array
     >>> from hedgerow.data import read_any
     >>> table = read_any(csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 0.0]])))
@@ -219,12 +200,15 @@ def read_any(
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
-        if schema is not None and more_levels:
-            table = read_more_levels(X, schema, reader=reader)
-        else:
-            table = read_table(
-                X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
-            )
+        table = read_table(
+            X,
+            schema,
+            reader=reader,
+            categorical=categorical,
+            unknown=unknown,
+            names=names,
+            more_levels=more_levels,
+        )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
     check_shape(X.shape)
     if schema is not None:
@@ -335,7 +319,8 @@ def _without_zeros(table: SparseTable) -> SparseTable:
 
 def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> SparseTable:
     """Append columns of values in the type of the table; ``schema`` has all columns."""
-    held = ~_is_default(columns, schema)
+    # A sparse table does not store zeros or, with zeros, missing values.
+    held = ~is_missing(columns) if schema.zero_missing else columns != 0
     row_start = table.row_start + np.concatenate(([0], np.cumsum(np.count_nonzero(held, axis=1))))
     is_new = np.ones(row_start[-1], dtype=np.bool_)
     moved = np.repeat(row_start[:-1] - table.row_start[:-1], np.diff(table.row_start))
@@ -345,13 +330,6 @@ def with_columns(table: SparseTable, columns: AnyArray, schema: Schema) -> Spars
     column[~is_new], value[~is_new] = table.column, table.value
     column[is_new], value[is_new] = table.n_features + np.nonzero(held)[1], columns[held]
     return SparseTable(row_start, column, value, schema)
-
-
-def _is_default(values: AnyArray, schema: Schema) -> BoolArray:
-    """Return which values a sparse table does not store: zeros or, with zeros, missing values."""
-    if not schema.zero_missing:
-        return np.asarray(values == 0)
-    return np.isnan(values) if values.dtype.kind == "f" else values == MISSING_KEY
 
 
 def sparse_of(table: Table) -> SparseTable:
@@ -366,7 +344,7 @@ def sparse_of(table: Table) -> SparseTable:
         block = values[first : first + step]
         held = block != 0
         if schema.zero_missing:
-            held &= ~np.isnan(block) if block.dtype.kind == "f" else block != MISSING_KEY
+            held &= ~is_missing(block)
         counts.append(np.count_nonzero(held, axis=1))
         columns.append(np.nonzero(held)[1].astype(np.int32))
         numbers.append(block[held])

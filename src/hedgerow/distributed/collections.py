@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.data.sources import Roles
+from hedgerow.boosting.row_data.row_values import ROW_VALUES
+from hedgerow.data.sources.base import Roles
 from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, naming_lost_scheduler, present_workers, ready
@@ -23,15 +24,7 @@ from hedgerow.distributed.partition import (
 )
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError
 
-NAMES = {
-    "X": "X",
-    "y": "y",
-    "weight": "sample_weight",
-    "query": "qid",
-    "offset": "offset",
-    "groups": "groups",
-    "position": "position",
-}
+NAMES = {"X": "X", "y": "y"} | {value.name: value.of_fit for value in ROW_VALUES}
 """The user's names for the parts of a partition."""
 
 
@@ -123,10 +116,14 @@ def _check_both(train: Mapping[str, Any], validation: Mapping[str, Any]) -> None
     for role in validation:
         if "X" not in validation:
             raise DataError(f"{NAMES[role]}_val is given without X_val and y_val.")
-    for role in ("query", "offset"):
-        if validation and (role in train) != (role in validation):
-            name = NAMES[role]
-            given, missing = (name, f"{name}_val") if role in train else (f"{name}_val", name)
+    for value in ROW_VALUES:
+        if value.of_training or value.missing is not None:
+            continue
+        if validation and (value.name in train) != (value.name in validation):
+            name = value.of_fit
+            given, missing = f"{name}_val", name
+            if value.name in train:
+                given, missing = missing, given
             raise DataError(
                 f"{given} is given without {missing}: give it for training and validation rows, "
                 "or for neither."

@@ -14,6 +14,7 @@ from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.dataset.file_checks import check_parts
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
+from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target
 from hedgerow.distributed.cluster import Parts, Resilience
@@ -194,13 +195,10 @@ class OnClusterByRows(OnCluster):
         CommunicationError, DataError, DataTypeError, ParameterError
             See :func:`hedgerow.distributed.train`.
         """
+        rows = {"X": X, "y": y, **given_values(locals())}
+        valid = {"X": X_val, "y": y_val, **given_values(locals(), "_val")}
         self._params(), self._stopping(), self._check_objective()
-        client, tables = self._prepare(
-            client,
-            parallelism,
-            {"X": X, "y": y, "weight": sample_weight, "offset": offset, "groups": groups},
-            {"X": X_val, "y": y_val, "weight": sample_weight_val, "offset": offset_val},
-        )
+        client, tables = self._prepare(client, parallelism, rows, valid)
 
         def train(loss: LossSpec, known: Labels | None) -> Model:
             work = self._work(loss, memory_limit, known)

@@ -26,7 +26,7 @@ from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse
 from hedgerow.distributed.cluster import Resilience, naming_lost_scheduler
-from hedgerow.distributed.collections import Tables
+from hedgerow.distributed.collections import NAMES, Tables
 from hedgerow.distributed.partition import Partition, column_count
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.training import train
@@ -75,18 +75,12 @@ class FitAlone:
         """Fit the estimator to all rows."""
         requested = self.estimator.n_jobs
         self.estimator.n_jobs = requested or n_threads
-        more: dict[str, Any] = {
-            "qid": rows.query,
-            "offset": rows.offset,
-            "groups": rows.groups,
-            "position": rows.position,
-        }
+        more = {NAMES[name]: given for name, given in rows.given.items()}
         if valid is not None:
-            more |= {"X_val": valid.X, "y_val": valid.y, "sample_weight_val": valid.weight}
-            more |= {"qid_val": valid.query, "offset_val": valid.offset}
-        more = {name: given for name, given in more.items() if given is not None}
+            more |= {"X_val": valid.X, "y_val": valid.y}
+            more |= {f"{NAMES[name]}_val": given for name, given in valid.given.items()}
         try:
-            return self.estimator.fit(rows.X, rows.y, rows.weight, **more)
+            return self.estimator.fit(rows.X, rows.y, **more)
         finally:
             self.estimator.n_jobs = requested
 
@@ -138,24 +132,22 @@ def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> A
 
 def _all_rows(partitions: Sequence[Partition]) -> Partition:
     """Concatenate partitions in their order."""
-    parts = Partition(*(list(column) for column in zip(*partitions, strict=True)))
+    given = {}
+    for name in partitions[0].given:
+        own = [part.given[name] for part in partitions]
+        of_outputs = name == "offset"
+        given[name] = _joined(list(map(np.asarray, own))) if of_outputs else _column(own, name)
+    y = [part.y for part in partitions]
     return Partition(
-        _joined(parts.X),
-        _joined(parts.y) if column_count(parts.y[0]) > 1 else _column(parts.y, "y"),
-        _column(parts.weight, "sample_weight"),
-        _column(parts.query, "qid"),
-        None if parts.offset[0] is None else _joined([np.asarray(o) for o in parts.offset]),
-        _column(parts.groups, "groups"),
-        _column(parts.position, "position"),
+        _joined([part.X for part in partitions]),
+        _joined(y) if column_count(y[0]) > 1 else _column(y, "y"),
+        given,
     )
 
 
 def _dataset(rows: Partition, reading: Mapping[str, Any]) -> Dataset:
     """Return rows as a Dataset for :func:`hedgerow.train`."""
-    X, y, weight, query, offset, groups, position = rows
-    return Dataset(
-        X, y, weight, qid=query, offset=offset, groups=groups, position=position, **reading
-    )
+    return Dataset(rows.X, rows.y, **rows.given, **reading)
 
 
 def _worker_with_most_memory(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
@@ -190,7 +182,7 @@ def _size_of(partition: Partition) -> int:
 
 def _column(parts: list[Any], name: str) -> Any:
     """Concatenate columns, or tables with one column, to one value per row."""
-    return None if parts[0] is None else _joined([one_axis(part, name) for part in parts])
+    return _joined([one_axis(part, NAMES[name]) for part in parts])
 
 
 def _joined(parts: list[Any]) -> Any:

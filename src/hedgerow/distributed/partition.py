@@ -8,7 +8,7 @@ partition  consecutive rows of all collections of a training: features, target, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,11 +17,13 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, distinct
 from hedgerow.boosting.row_data.class_weights import weights_by_class
 from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.row_values import FURTHER
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch, Roles
 from hedgerow.data.sources.batches import one_axis
-from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, HedgerowError
 from hedgerow.estimators import labels
@@ -30,22 +32,19 @@ from hedgerow.estimators import labels
 class Partition(NamedTuple):
     """Consecutive rows of all collections.
 
-    X         frame, array of two axes, or sparse matrix
-    y         target: column or array of one axis
-    weight    weight of each row, or None
-    query     query of each row, or None
-    offset    raw scores of each row, one or one per output, or None
-    groups    group of each row, or None
-    position  position of each row in its query, or None
+    X      frame, array of two axes, or sparse matrix
+    y      target: column or array of one axis
+    given  columns of further values, by argument of :class:`hedgerow.Dataset`
     """
 
     X: Any
     y: Any
-    weight: Any = None
-    query: Any = None
-    offset: Any = None
-    groups: Any = None
-    position: Any = None
+    given: Mapping[str, Any] = {}
+
+    @property
+    def columns(self) -> list[Any]:
+        """The target and all further values."""
+        return [self.y, *self.given.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +83,9 @@ class Description:
     target_names: tuple[str, ...] | None = None
 
 
-_OF_ROWS = (("query", "qid"), ("groups", "groups"), ("position", "position"))
-"""Parts with a value of any type for each row, and the role of each."""
-
-
-def make_partition(**parts: Any) -> Partition:
+def make_partition(X: Any, y: Any, **given: Any) -> Partition:
     """Combine the parts of the same rows."""
-    return Partition(**parts)
+    return Partition(X, y, given)
 
 
 def describe(partition: Partition) -> Description:
@@ -99,11 +94,11 @@ def describe(partition: Partition) -> Description:
     return Description(
         row_count(X),
         _present_count(partition),
-        tuple(row_count(part) for part in partition[1:] if part is not None),
+        tuple(map(row_count, partition.columns)),
         names_of(X),
         int(X.shape[1]) if len(X.shape) == 2 else -1,
         checksum_of(partition),
-        0 if partition.offset is None else column_count(partition.offset),
+        column_count(partition.given["offset"]) if "offset" in partition.given else 0,
         column_count(partition.y),
         _names_of_targets(partition.y),
     )
@@ -152,14 +147,12 @@ def roles_of(first: Description, present: Collection[str]) -> Roles:
     ``present`` are the names of the parts.
     """
     targets = _names_aside(first, "target", first.n_targets) if first.n_targets > 1 else ()
-    of_rows = {role: _names_aside(first, part, 1)[0] for part, role in _OF_ROWS if part in present}
+    further = [value.name for value in FURTHER if value.name in present]
     return Roles(
         target=next(iter(targets), None),
         offset=_names_aside(first, "offset", first.n_offsets),
         further=targets[1:],
-        qid=of_rows.get("qid"),
-        groups=of_rows.get("groups"),
-        position=of_rows.get("position"),
+        of_rows={name: _names_aside(first, name, 1)[0] for name in further},
         named=False,
     )
 
@@ -178,9 +171,7 @@ def _names_aside(first: Description, role: str, n_columns: int) -> tuple[str, ..
 def checksum_of(partition: Partition) -> int:
     """Return a checksum of all values, to verify a partition that Dask computes again."""
     found = 0
-    for part in partition:
-        if part is None:
-            continue
+    for part in (partition.X, *partition.columns):
         if is_sparse(part):
             table = part.tocsr()
             columns: Sequence[Any] = (table.data, table.indices, table.indptr)
@@ -288,27 +279,26 @@ class PartitionPart:
                 self._aside = self._read_aside()
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
-        aside = _columns_of(self._partition.offset, self._roles.offset)
+        given = self._partition.given
+        aside = _columns_of(given.get("offset"), self._roles.offset)
         aside |= _columns_of(self._partition.y, self._roles.targets)
-        for part, role in _OF_ROWS:
-            name = getattr(self._roles, role)
-            if name is not None:
-                values = np.asarray(one_axis(getattr(self._partition, part), role))
-                aside[name] = ReadColumn(values, None, "any", False, str(values.dtype))
+        for role, name in self._roles.of_rows.items():
+            values = np.asarray(one_axis(given[role], role))
+            aside[name] = ReadColumn(values, sort=None, dtype=values.dtype)
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return
         if columns is not None:
             columns = [name for name in columns if name not in aside]
         found = read_columns(X, columns)
-        yield Batch(n_rows, {**found.by_name, **aside}, found.named, None, *self._aside)
+        yield Batch(n_rows, {**found.columns, **aside}, found.named, None, *self._aside)
 
     def _read_aside(self) -> tuple[ReadColumn | None, ReadColumn | None]:
         """Return the target, unless there are several, and the weight as numbers."""
         y = None if self._roles.targets else one_axis(self._partition.y, "y")
-        weight = None
-        if self._partition.weight is not None:
-            weight = one_axis(self._partition.weight, "sample_weight")
+        weight = self._partition.given.get("weight")
+        if weight is not None:
+            weight = one_axis(weight, "sample_weight")
         if y is None:
             return None, None if weight is None else _column(weight, "sample_weight")
         if self._labels is None:
@@ -364,9 +354,10 @@ def label_array(partition: Partition) -> AnyArray:
 
 def weight_array(partition: Partition) -> FloatArray | None:
     """Return the weights without validation, which happens when rows are read."""
-    if partition.weight is None:
+    weight = partition.given.get("weight")
+    if weight is None:
         return None
-    return np.ascontiguousarray(one_axis(partition.weight, "sample_weight"), dtype=np.float64)
+    return np.ascontiguousarray(one_axis(weight, "sample_weight"), dtype=np.float64)
 
 
 def unique_labels(partition: Partition, number: int) -> AnyArray:
@@ -405,4 +396,4 @@ def _columns_of(given: Any, names: Sequence[str]) -> dict[str, ReadColumn]:
 
 
 def _column(values: Any, name: str) -> ReadColumn:
-    return read_columns({name: values}).by_name[name]
+    return read_columns({name: values}).columns[name]

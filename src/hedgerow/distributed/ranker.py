@@ -8,6 +8,7 @@ import numpy as np
 
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import require_queries
+from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
 from hedgerow.distributed.estimators import OnCluster
@@ -102,28 +103,12 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         DataError, DataTypeError, ParameterError
             If data or parameters are invalid; the message names partition and column.
         """
+        rows = {"X": X, "y": y, **given_values(locals())}
+        valid = {"X": X_val, "y": y_val, **given_values(locals(), "_val")}
         require_queries(qid)
         self._params(), self._stopping()
         self._check_objective()
-        client, tables = self._prepare(
-            client,
-            parallelism,
-            {
-                "X": X,
-                "y": y,
-                "weight": sample_weight,
-                "query": qid,
-                "offset": offset,
-                "position": position,
-            },
-            {
-                "X": X_val,
-                "y": y_val,
-                "weight": sample_weight_val,
-                "query": qid_val,
-                "offset": offset_val,
-            },
-        )
+        client, tables = self._prepare(client, parallelism, rows, valid)
 
         def fit() -> object:
             loss = LossSpec(self._chosen_objective, self._loss_values(), has_queries=True)

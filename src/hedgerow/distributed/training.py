@@ -10,6 +10,7 @@ from typing import Any
 
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.dataset.file_checks import check_parts
+from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
@@ -115,6 +116,8 @@ def train(
     >>> X, y = table.drop(columns="price"), table["price"]               # doctest: +SKIP
     >>> booster = train(client, {"n_estimators": 500}, X, y)             # doctest: +SKIP
     """
+    rows = {"X": X, "y": y, **given_values(locals())}
+    valid = {"X": X_val, "y": y_val, **given_values(locals(), "_val")}
     check_parallelism(parallelism)
     given = read_settings(params)
     if "random_state" in given:
@@ -123,9 +126,7 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     reading = {"categorical_features": categorical_features, "unknown_category": unknown_category}
-    rows = {"X": X, "y": y, "weight": weight, "query": qid, "offset": offset}
-    valid = {"X": X_val, "y": y_val, "weight": weight_val, "query": qid_val, "offset": offset_val}
-    tables = persist_tables(client, {**rows, "groups": groups, "position": position}, valid)
+    tables = persist_tables(client, rows, valid)
     start = None if init_model is None else Booster(initial_model(init_model)[0]).to_bytes()
     try:
         check_parts(None, trees)

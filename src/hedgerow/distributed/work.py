@@ -16,12 +16,14 @@ from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.row_values import OF_TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.data.external.scratch import scratch_folder
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources import ReadRequest, Roles, Source
+from hedgerow.data.sources.base import ReadRequest, Roles
+from hedgerow.data.sources.opening import Source
 from hedgerow.distributed.checkpoints import ClusterStore
 from hedgerow.distributed.partition import (
     Labels,
@@ -109,7 +111,7 @@ class TrainWork:
 
             valid: FileDataset | None = None
             if self.has_validation:
-                valid = dataset(shard.more, shard.more_numbers, self.roles.of_validation())
+                valid = dataset(shard.more, shard.more_numbers, self.roles.without(OF_TRAINING))
 
             model = fit_data(
                 dataset(shard.partitions, shard.numbers, self.roles),

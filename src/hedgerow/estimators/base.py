@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
@@ -19,17 +20,17 @@ from hedgerow.advanced import ADVANCED_NAMES, read_advanced
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.callbacks import Callback
-from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import n_classes_of
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
+from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.data import AnyTable, UnknownCategory, read_any
+from hedgerow.data import UnknownCategory
 from hedgerow.data.categories.columns import CategoricalFeatures
 from hedgerow.errors import ParameterError, brief
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
+from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.estimators.snapshots import snapshot
 from hedgerow.inspection.views import Inspected
@@ -37,7 +38,6 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.custom.losses import check_form
-from hedgerow.objectives.precomputed import PrecomputedLoss
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, PredictionKind, boost_params
 from hedgerow.peer_arguments import OF_ESTIMATORS, NamesOfPeers
 from hedgerow.peer_words import objective_hint
@@ -46,10 +46,10 @@ from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
-    from hedgerow.boosting.resume.checkpoint import Checkpoint
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
     from hedgerow.boosting.resume.continuing import Start
 
-OwnObjective: TypeAlias = "str | Callable[..., Any] | PrecomputedLoss"
+OwnObjective: TypeAlias = "str | Callable[..., Any] | Objective"
 Auto: TypeAlias = "Literal['auto']"
 EvalMetric: TypeAlias = MetricChoice
 
@@ -263,64 +263,76 @@ class HedgerowEstimator(
         model, source = initial_model(init_model)
         return Start(model), source
 
-    def _read(self, X: Any, params: BoostParams, start: Start | None = None) -> AnyTable:
-        """Read the training table."""
-        if start is not None:
-            from hedgerow.boosting.resume.continuing import check_reading
+    def _job(self, arguments: Mapping[str, Any], start: Start | None = None) -> Job:
+        """Return the rows among the arguments of ``fit`` or a similar function."""
+        from hedgerow.boosting.loop.setup.job import Job, called_in_fit
+        from hedgerow.boosting.row_data.dataset import Dataset
+        from hedgerow.boosting.row_data.offsets import check_offset_columns
+        from hedgerow.boosting.row_data.row_values import given_values
+        from hedgerow.boosting.validation.row_sets import validation_sets
 
-            schema, reader = start.model.schema, type(self).__name__
-            check_reading(schema, self.categorical_features, self.unknown_category, start.name)
-            return read_any(X, schema, reader=reader, more_levels=True)
-        return read_any(
-            X,
-            reader=type(self).__name__,
-            zero_missing=params.zero_as_missing,
-            categorical=self.categorical_features,
-            unknown=self.unknown_category,
+        rows = Dataset(
+            arguments["X"],
+            arguments["y"],
+            categorical_features=self.categorical_features,
+            unknown_category=self.unknown_category,
+            **given_values(arguments),
         )
+        X_val, y_val = arguments.get("X_val"), arguments.get("y_val")
+        sets = validation_sets(X_val, y_val, given_values(arguments, "_val"))
+        for other in sets.values():
+            check_offset_columns(rows.offset_names, other.offset)
+        return Job(rows, sets, start, called_in_fit, type(self).__name__)
 
-    def _train(
-        self,
-        train: Sample,
-        validation: Sample | None,
-        objective: Objective,
-        params: BoostParams,
-        stopping: StoppingParams,
-        checkpoint: Checkpoint | None = None,
-        start: Start | None = None,
-        finish: Callable[[Model], Model] = lambda model: model,
-        **known: Any,
-    ) -> Model:
-        """Train a model; ``known`` holds fitted attributes that the model does not have."""
+    def _read_targets(
+        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
+    ) -> KnownTargets:
+        """Read the training targets and make the loss; ``source`` has the classes of a model."""
+        raise NotImplementedError
+
+    def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
+        """Train on the rows among the arguments of ``fit``."""
         from hedgerow.boosting.automatic.defaults import choose
         from hedgerow.boosting.loop.fit import fit
         from hedgerow.boosting.loop.setup.options import FitOptions
+        from hedgerow.io.checkpoint_folder import checkpoint_at
 
+        params, stopping = self._params(), self._stopping()
+        kept = checkpoint_at(arguments["checkpoint"], arguments["checkpoint_every"])
+        self._check_objective()
+        start, source = self._start(arguments["init_model"])
+        job = self._job(arguments, start)
+        spec = job.read(partial(self._read_targets, source=source), params.zero_as_missing)
+        more = {} if spec.known.classes is None else {"classes_": spec.known.classes}
         # Folds cannot choose the number of rounds of a model that is or will be continued.
         continued = start is not None or self._may_continue()
         automatic = self._automatic()
         if continued and "learning_rate" in automatic:  # it must not depend on the rounds
             params = replace(params, learning_rate=self._plain("learning_rate"))
-        return fit(
-            train,
-            objective,
+        model = fit(
+            spec.train,
+            spec.known.objective,
             params,
             FitOptions(
                 stopping,
                 self.eval_metric,
-                self._round_callbacks(lambda model: self._fitted(model, **known)),
+                self._round_callbacks(lambda model: self._fitted(model, **more)),
                 self.progress,
                 self.n_jobs,
-                start,
+                spec.start,
             ),
-            validation=validation,
-            checkpoint=checkpoint,
-            finish=finish,
+            validation=spec.validation,
+            checkpoint=kept,
+            finish=spec.finish,
             choose=lambda size: choose(
-                params, stopping, automatic, objective, size,
-                validation is not None, checkpoint is not None, continued,
+                params, stopping, automatic, spec.known.objective, size,
+                spec.validation is not None, kept is not None, continued,
             ),
         )  # fmt: skip
+        named = classes_of_labels(model) if more else None
+        if named is not None:  # by the model to continue, or by y
+            more = {"classes_": named}
+        return self._adopt(model, **more)
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Set the fitted attributes from a trained model, all in one assignment."""

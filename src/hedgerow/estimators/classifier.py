@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Never, Self, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_weight
-from hedgerow.boosting.resume.continuing import targets_as_continued
-from hedgerow.boosting.row_data.class_weights import corrected, rescaled, weights_by_class
 from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
-from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.offsets import Offsets
-from hedgerow.boosting.row_data.targets import Targets, has_columns
-from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.data import AnyTable
+from hedgerow.boosting.row_data.targets import has_columns, same_targets
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.multilabel import (
-    Indicators,
-    classes_of_labels,
     label_classes,
     label_objective,
     read_indicators,
@@ -41,6 +31,8 @@ from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
+    from hedgerow.boosting.row_data.dataset import Dataset
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -348,65 +340,35 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         InterruptedFitWarning
             If an interrupt (Ctrl-C) ended the fit after its first round.
         """
-        params, stopping = self._params(), self._stopping()
-        from hedgerow.io.checkpoint_folder import checkpoint_at
+        return self._fit_rows(locals())
 
-        kept = checkpoint_at(checkpoint, checkpoint_every)
-        self._check_objective()
-        reader = type(self).__name__
-        start, source = self._start(init_model)
-        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val)
-        offsets = Offsets.of(X, offset)
-        table = self._read(offsets.X, params, start)
-        weight = check_weight(sample_weight, table.n_rows)
-        before = labels.known_classes(source, start)
-        order = partial(targets_as_continued, start=start, has_offset=offset is not None)
-        known = self._read_y(y, table.n_rows, weight, before, order)
-        n_outputs, by_class = known.objective.n_outputs, known.by_class
+    def _read_targets(
+        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
+    ) -> KnownTargets:
+        from hedgerow.boosting.loop.setup.job import KnownTargets
 
-        def validation_sample(rows: ValidationRows) -> Sample:
-            own = offsets.of_rows(rows.X, rows.offset)
-            own_table = rows.read(own.X, table.schema, reader)
-            values = known.read(rows.y, own_table.n_rows, rows.called("y"))
-            mass = check_weight(rows.weight, own_table.n_rows, rows.called("sample_weight"))
-            sample = _sample(own_table, values, mass, by_class)
-            return own.on(sample, n_outputs, rows.called("offset"))
-
-        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
-        train = offsets.on(_sample(table, known.values, weight, by_class), n_outputs)
-        train = replace(train, group=read_groups(groups, train.n_rows))
-        if start is not None:
-            start = replace(start, model=rescaled(start.model, by_class))
-        model = self._train(
-            train, validation, known.objective, params, stopping, kept, start,
-            lambda found: offsets.noted(corrected(found, by_class)), classes_=known.classes,
-        )  # fmt: skip
-        classes = known.classes
-        if isinstance(known, Indicators):
-            classes = classes_of_labels(model)  # named by the model to continue, or by y
-        return self._adopt(model, classes_=classes)
-
-    def _read_y(
-        self,
-        y: Any,
-        n_rows: int,
-        weight: FloatArray | None,
-        before: AnyArray | None,
-        order: Callable[[Targets], Targets],
-    ) -> Classes | Indicators:
-        """Read the labels, as classes or in the order of the model to continue, if there is one."""
+        y, reader = job.rows.y, type(self).__name__
         if has_columns(y):
-            targets = order(read_indicators(y, n_rows, "y"))
+            targets = job.continued(read_indicators(y, n_rows, "y"))
             loss = label_objective(self.objective, self.class_weight)
             objective = objective_for(
                 loss, targets.values, 1, self._loss_values(), "two classes", targets.names
             )
-            return Indicators(targets, objective)
-        reader = type(self).__name__
+
+            def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
+                return same_targets(read_indicators(rows.y, n_rows, name), targets, name)
+
+            return KnownTargets(targets.values, objective, read, None, label_classes(objective))
         y = labels.read_labels(y, n_rows, "y", reader)
-        classes, codes = labels.encode_as(y, weight, before)
+        known = labels.known_classes(source, job.start)
+        classes, codes = labels.encode_as(y, weight, known)
+
+        def codes_of(rows: Dataset, n_rows: int, name: str) -> FloatArray:
+            return indices_of(labels.read_labels(rows.y, n_rows, name, reader), classes, name)
+
+        objective = self._make_objective(classes, codes)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        return Classes(codes, classes, self._make_objective(classes, codes), by_class, reader)
+        return KnownTargets(codes, objective, codes_of, by_class, classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)
@@ -545,34 +507,6 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         if classes is None:
             raise ModelFormatError("the classes are missing.")
         return {"classes_": classes}
-
-
-class Classes(NamedTuple):
-    """One label of each row.
-
-    values     float64 (n_rows,): the class of each training row, by number
-    classes    sorted class labels
-    objective  the loss
-    by_class   weight of each class, or None
-    reader     name of the estimator, for messages
-    """
-
-    values: FloatArray
-    classes: AnyArray
-    objective: Objective
-    by_class: FloatArray | None
-    reader: str
-
-    def read(self, y: Any, n_rows: int, name: str) -> FloatArray:
-        """Return the classes of other rows, by number."""
-        return indices_of(labels.read_labels(y, n_rows, name, self.reader), self.classes, name)
-
-
-def _sample(
-    table: AnyTable, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
-) -> Sample:
-    """Build a sample whose row weights include the class weights."""
-    return Sample(table, codes, weights_by_class(weight, codes, by_class))
 
 
 def _classes_of(booster: Booster, raw: FloatArray) -> AnyArray:

@@ -26,9 +26,7 @@ from hedgerow.boosting.loop.driver import check_out_of_bag
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
 from hedgerow.boosting.row_data.class_weights import corrected, weights_of
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
-from hedgerow.boosting.row_data.offsets import Offsets
-from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import check_queries
+from hedgerow.boosting.row_data.queries import check_values
 from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import (
@@ -192,17 +190,16 @@ def cross_fit(
     >>> result.model.predict_proba(X[:2]).shape
     (2, 2)
     """
+    X, y, groups, qid = map(on_host, (X, y, groups, qid))
+    arguments = dict(locals())
     _check(estimator, stopping, model)
     requested: StoppingParams = estimator._stopping()  # the clock begins
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
-    X, y, groups, qid = map(on_host, (X, y, groups, qid))
-    given = Offsets.of(X, offset)
-    problem = read_problem(estimator, given, y, sample_weight, qid)
+    problem = read_problem(estimator, arguments)
     kept = problem.sample.without_zero_weights()
     with kept.row_names.reported():
         problem.objective.check_target(kept.target)
-    check_queries(kept, None, problem.objective, problem.params, requested)
-    check_positions(kept.position, problem.objective, problem.params)
+    check_values(kept, None, problem.objective, problem.params, requested, has_validation=True)
     limits = _limits(requested, stopping, problem, kept.n_rows)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed,
@@ -222,7 +219,7 @@ def cross_fit(
         plan = FoldPlan(rows, problem.objective, params, limits, metrics, threads, problem.weigh)
         grown = grow_folds(plan, inner)
     models = [
-        given.noted(corrected(cross_models.fold_model(plan, fold, one), by_class))
+        problem.spec.finish(corrected(cross_models.fold_model(plan, fold, one), by_class))
         for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
     ]
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
@@ -234,7 +231,7 @@ def cross_fit(
         boosters=tuple(Booster(one, problem.classes) for one in models),
         best_rounds=np.array(cross_models.rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
-        model=_merged(estimator, model, plan, grown, problem, weights, given, requested),
+        model=_merged(estimator, model, plan, grown, problem, weights, requested),
     )
 
 
@@ -356,7 +353,6 @@ def _merged(
     grown: GrownFolds,
     problem: Problem,
     weights: Sequence[FloatArray | None],
-    given: Offsets,
     clock: StoppingParams,
 ) -> Any:
     """Return the averaged or refitted model as a fitted estimator."""
@@ -370,6 +366,6 @@ def _merged(
         n_rounds = max(1, round(float(rounds)))
         found = cross_models.refit_model(plan, grown, n_rounds, clock)
         by_class = None if problem.weigh is None else problem.weigh.of(plan.rows.sample)
-    found = given.noted(corrected(found, by_class))
+    found = problem.spec.finish(corrected(found, by_class))
     more = {} if problem.classes is None else {"classes_": problem.classes}
     return clone(estimator)._adopt(found, **more)

@@ -4,29 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.devices import resolve_device
+from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.row_data.class_weights import weights_by_class
-from hedgerow.boosting.row_data.offsets import Offsets
+from hedgerow.boosting.row_data.class_weights import with_class_weights
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.row_sets import ValidationRows
 from hedgerow.data import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.ranker import HedgerowRanker
-from hedgerow.estimators.regressor import HedgerowRegressor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -48,58 +46,56 @@ class ClassWeights:
         """Return both with weights that include those of the classes."""
         by_class = self.of(train)
 
-        def weighted(sample: Sample) -> Sample:
-            weight = weights_by_class(sample.weight, sample.target, by_class)
-            return replace(sample, weight=weight)
-
-        return weighted(train), weighted(test)
+        return with_class_weights(train, by_class), with_class_weights(test, by_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """All rows, the objective, and the parameters of the trees."""
+    """All rows with the objective, and the parameters of the trees."""
 
-    sample: Sample
-    objective: Objective
+    spec: FitSpec
     params: BoostParams
     weigh: ClassWeights | None = None
-    classes: AnyArray | None = None
+
+    @property
+    def classes(self) -> AnyArray | None:
+        """Class labels; None for other estimators."""
+        return self.spec.known.classes
+
+    @property
+    def sample(self) -> Sample:
+        """All rows."""
+        return self.spec.train
+
+    @property
+    def objective(self) -> Objective:
+        """The loss."""
+        return self.spec.known.objective
 
 
-def read_problem(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> Problem:
-    """Read the arguments as the estimator's fit does."""
+def read_problem(estimator: Any, arguments: Mapping[str, Any]) -> Problem:
+    """Read the arguments of ``cross_fit`` as the estimator's fit does."""
     params = estimator._params()
     estimator._check_objective()
-    table = estimator._read(given.X, params)
-    weigh: ClassWeights | None = None
-    classes: AnyArray | None = None
-    if isinstance(estimator, HedgerowRanker):
-        objective = estimator._make_objective()
-        sample = estimator._sample(table, ValidationRows("", given.X, y, weight, None, qid))
-    elif isinstance(estimator, HedgerowClassifier):
-        if has_columns(y):
-            raise DataError(
-                "cross_fit takes one label for each row, but y has several columns: call it for "
-                "each column."
-            )
-        y = labels.read_labels(y, table.n_rows, "y", type(estimator).__name__)
-        checked = check_weight(weight, table.n_rows)
-        classes, codes = labels.encode(y, checked)
-        labels.class_weights(estimator.class_weight, classes, codes, checked)
-        objective = estimator._make_objective(classes, codes)
-        sample = Sample(table, codes, checked)
-        if estimator.class_weight is not None:
-            weigh = ClassWeights(estimator.class_weight, classes)
-    else:
-        assert isinstance(estimator, HedgerowRegressor)
-        targets = estimator._targets(y, table.n_rows, "y")
-        sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
-        objective = estimator._make_objective(targets, sample.weight)
-    if qid is not None and sample.query is None:
+    if isinstance(estimator, HedgerowClassifier) and has_columns(arguments["y"]):
+        raise DataError(
+            "cross_fit takes one label for each row, but y has several columns: call it for each "
+            "column."
+        )
+    if arguments["qid"] is not None and not isinstance(estimator, HedgerowRanker):
         raise ParameterError("qid has an effect only on a HedgerowRanker: use groups instead.")
-    sample = given.on(sample, objective.n_outputs)
-    requested = resolve_device(resolved(params, objective, table.schema), table)
-    return Problem(sample, objective, requested, weigh, classes)
+
+    def read_targets(job: Job, n_rows: int, weight: FloatArray | None) -> Any:
+        known = estimator._read_targets(job, n_rows, weight)
+        return replace(known, by_class=None)  # each fold has weights of its own
+
+    job = estimator._job({**arguments, "groups": None})  # which divide the folds
+    spec = job.read(read_targets, params.zero_as_missing)
+    table, weigh = spec.train.table, None
+    requested = resolve_device(resolved(params, spec.known.objective, table.schema), table)
+    if getattr(estimator, "class_weight", None) is not None:
+        weigh = ClassWeights(estimator.class_weight, spec.known.classes)
+    return Problem(spec, requested, weigh)
 
 
 def weights_of_folds(

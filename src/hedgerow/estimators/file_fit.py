@@ -22,7 +22,7 @@ from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled
 from hedgerow.boosting.row_data.classes import indices_of
 from hedgerow.boosting.row_data.offsets import with_offset_columns
-from hedgerow.data.sources.columns import ReadColumn
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
 from hedgerow.estimators import labels
 from hedgerow.estimators.classifier import HedgerowClassifier

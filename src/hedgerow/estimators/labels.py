@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import check_finite, check_length
+from hedgerow.boosting.row_data.checks import check_finite, check_length
 from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
 from hedgerow.boosting.row_data.targets import one_column, require_target, target_column
 from hedgerow.cuda.arrays import host_array

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
+from hedgerow.boosting.row_data.targets import Targets, read_targets
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.objectives import Objective, SeveralTargets
 
@@ -65,33 +65,3 @@ def classes_of_labels(model: Model) -> AnyArray | None:
     from hedgerow.booster import objective_of
 
     return label_classes(objective_of(model))
-
-
-class Indicators(NamedTuple):
-    """Several labels of each row, as :class:`hedgerow.estimators.classifier.Classes` holds one.
-
-    targets    zeros and ones, and the names of the labels
-    objective  the same loss for each label
-    """
-
-    targets: Targets
-    objective: Objective
-
-    @property
-    def values(self) -> FloatArray:
-        """Targets of the training rows, float64 (n_rows, n_labels)."""
-        return self.targets.values
-
-    @property
-    def classes(self) -> AnyArray | None:
-        """Names or numbers of the labels."""
-        return label_classes(self.objective)
-
-    @property
-    def by_class(self) -> None:
-        """Class weights need a single label."""
-        return None
-
-    def read(self, y: Any, n_rows: int, name: str) -> FloatArray:
-        """Return the targets of other rows, with the labels in the same order."""
-        return same_targets(read_indicators(y, n_rows, name), self.targets, name)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Never, Self, TypeAlias, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeAlias, cast
 
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
-from hedgerow.boosting.row_data.offsets import Offsets
-from hedgerow.boosting.row_data.positions import read_position
+from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.queries import read_qid, require_queries, weight_of_rows
 from hedgerow.boosting.row_data.targets import require_target, target_column
-from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.data import AnyTable
 from hedgerow.errors import AbsentAttributeError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
-from hedgerow.objectives import RANKING, Objective, make_objective
+from hedgerow.objectives import RANKING, make_objective
 from hedgerow.objectives.ranking.losses import PairMethod
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
+    from hedgerow.boosting.row_data.dataset import Dataset
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -350,49 +350,22 @@ class HedgerowRanker(HedgerowEstimator):
         InterruptedFitWarning
             If an interrupt (Ctrl-C) ended the fit after its first round.
         """
-        params, stopping = self._params(), self._stopping()
-        from hedgerow.io.checkpoint_folder import checkpoint_at
+        return self._fit_rows(locals())
 
-        kept = checkpoint_at(checkpoint, checkpoint_every)
-        self._check_objective()
-        objective = self._make_objective()
-        start, _ = self._start(init_model)
-        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
-        offsets = Offsets.of(X, offset)
-        table = self._read(offsets.X, params, start)
-        train = offsets.on(
-            self._sample(table, ValidationRows("", X, y, sample_weight, None, qid)), 1
-        )
-        train = replace(train, position=read_position(position, table.n_rows))
+    def _read_targets(
+        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
+    ) -> KnownTargets:
+        from hedgerow.boosting.loop.setup.job import KnownTargets
 
-        def validation_sample(rows: ValidationRows) -> Sample:
-            own = offsets.of_rows(rows.X, rows.offset)
-            own_table = rows.read(own.X, table.schema, type(self).__name__)
-            return own.on(self._sample(own_table, rows), 1, rows.called("offset"))
+        for name, rows in ((None, job.rows), *job.validation.items()):
+            require_target(rows.y, type(self).__name__, job.called("y", name))
+            require_queries(rows.qid, job.called("qid", name))
 
-        validation = stacked({rows.name: validation_sample(rows) for rows in sets})
-        model = self._train(
-            train, validation, objective, params, stopping, kept, start, offsets.noted
-        )
-        return self._adopt(model)
+        def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
+            return check_vector(target_column(rows.y, name), n_rows, name)
 
-    def _make_objective(self) -> Objective:
-        return make_objective(self._chosen_objective, parameters=self._loss_values())
-
-    def _sample(self, table: AnyTable, rows: ValidationRows) -> Sample:
-        """Build a sample; training rows have an empty name."""
-
-        def called(argument: str) -> str:
-            return rows.called(argument) if rows.name else argument
-
-        require_target(rows.y, type(self).__name__, called("y"))
-        n_rows, weight = table.n_rows, called("sample_weight")
-        return Sample(
-            table,
-            check_vector(target_column(rows.y, called("y")), n_rows, called("y")),
-            check_weight(weight_of_rows(rows.weight, rows.qid, n_rows, weight), n_rows, weight),
-            query=_queries(rows.qid, n_rows, called("qid"), "fit"),
-        )
+        objective = make_objective(self._chosen_objective, parameters=self._loss_values())
+        return KnownTargets(read(job.rows, n_rows, "y"), objective, read)
 
     @property
     def position_bias_(self) -> dict[int | str, float]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 from sklearn.base import RegressorMixin
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight, counted
-from hedgerow.boosting.resume.continuing import targets_as_continued
+from hedgerow.boosting.loop.sample import counted
+from hedgerow.boosting.row_data.checks import check_vector, check_weight
 from hedgerow.boosting.row_data.event_times import read_times
-from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import (
     Targets,
@@ -24,17 +22,17 @@ from hedgerow.boosting.row_data.targets import (
     same_targets,
     target_column,
 )
-from hedgerow.boosting.validation.row_sets import ValidationRows, stacked, validation_sets
-from hedgerow.data import Schema
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.estimators.scores import r2
 from hedgerow.estimators.snapshots import of_one_fit
-from hedgerow.objectives import Objective, make_objective, objective_for
+from hedgerow.objectives import make_objective, objective_for
 from hedgerow.params import CHECKPOINT_SECONDS
 from hedgerow.peer_arguments import OF_ESTIMATORS_PREDICT, refuse_arguments
 
 if TYPE_CHECKING:
+    from hedgerow.boosting.loop.setup.job import Job, KnownTargets
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.objectives.distributions.predicted import Distribution
     from hedgerow.objectives.survival.aft import Distribution as TimeDistribution
 
@@ -371,53 +369,25 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         InterruptedFitWarning
             If an interrupt (Ctrl-C) ended the fit after its first round.
         """
-        params, stopping = self._params(), self._stopping()
-        from hedgerow.io.checkpoint_folder import checkpoint_at
+        return self._fit_rows(locals())
 
-        kept = checkpoint_at(checkpoint, checkpoint_every)
-        self._check_objective()
-        start, _ = self._start(init_model)
-        sets = validation_sets(X_val, y_val, sample_weight_val, offset_val)
-        offsets = Offsets.of(X, offset)
-        table = self._read(offsets.X, params, start)
-        targets = self._targets(y, table.n_rows, "y")
-        targets = targets_as_continued(targets, start, offset is not None)
-        train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
-        objective = self._make_objective(targets, train.weight)
-        train = offsets.on(train, objective.n_outputs)
-        train = replace(train, group=read_groups(groups, train.n_rows))
-        validation = stacked(
-            {
-                rows.name: self._validation_sample(
-                    rows, offsets.of_rows(rows.X, rows.offset), table.schema, targets, objective
-                )
-                for rows in sets
-            }
+    def _read_targets(
+        self, job: Job, n_rows: int, weight: FloatArray | None, source: Any = None
+    ) -> KnownTargets:
+        from hedgerow.boosting.loop.setup.job import KnownTargets
+
+        targets = job.continued(self._targets(job.rows.y, n_rows, "y"))
+        objective = objective_for(
+            self._chosen_objective,
+            counted(targets.values, weight),
+            parameters=self._loss_values(),
+            names=targets.names,
         )
-        model = self._train(
-            train, validation, objective, params, stopping, kept, start, offsets.noted
-        )
-        return self._adopt(model)
 
-    def _make_objective(self, targets: Targets, weight: FloatArray | None) -> Objective:
-        values, target = self._loss_values(), counted(targets.values, weight)
-        return objective_for(self._chosen_objective, target, parameters=values, names=targets.names)
+        def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
+            return same_targets(self._targets(rows.y, n_rows, name, targets), targets, name)
 
-    def _validation_sample(
-        self,
-        rows: ValidationRows,
-        offsets: Offsets,
-        schema: Schema,
-        targets: Targets,
-        objective: Objective,
-    ) -> Sample:
-        """Read a validation set; ``offsets`` holds its table and its offset."""
-        table = rows.read(offsets.X, schema, type(self).__name__)
-        own_targets = self._targets(rows.y, table.n_rows, rows.called("y"), targets)
-        target = same_targets(own_targets, targets, rows.called("y"))
-        weight = check_weight(rows.weight, table.n_rows, rows.called("sample_weight"))
-        sample = Sample(table, target, weight)
-        return offsets.on(sample, objective.n_outputs, rows.called("offset"))
+        return KnownTargets(targets.values, objective, read)
 
     def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
         """Read targets; ``like`` holds the training targets."""

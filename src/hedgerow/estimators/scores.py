@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.targets import read_targets, require_target
 from hedgerow.cuda.arrays import on_host
 from hedgerow.errors import DataError, DataTypeError, brief

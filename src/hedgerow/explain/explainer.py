@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.explain.game import find_players, make_game

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.argument_types import BATCH_ROWS, check_batch_rows, check_bool
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import check_offset
+from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
 from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable

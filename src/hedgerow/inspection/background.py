@@ -10,12 +10,12 @@ import numpy as np
 
 from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.loop.sample import check_offset, check_weight
+from hedgerow.boosting.row_data.checks import check_offset, check_weight
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import Column, position_of
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
@@ -377,12 +377,12 @@ def _points(
     every = distinct(np.concatenate((quantiles, cuts)))
     if len(every) <= n_points:
         return every if len(every) > 0 else np.ones(1)
-    by_rows = _some(quantiles, n_points - n_points // 2)
+    by_rows = evenly(quantiles, n_points - n_points // 2)
     others = every[~np.isin(every, by_rows)]
-    return distinct(np.append(by_rows, _some(others, n_points - len(by_rows))))
+    return distinct(np.append(by_rows, evenly(others, n_points - len(by_rows))))
 
 
-def _some(numbers: FloatArray, n: int) -> FloatArray:
+def evenly(numbers: FloatArray, n: int) -> FloatArray:
     """Return at most ``n`` of some numbers, evenly spaced by rank."""
     n = min(n, len(numbers))
     return distinct(numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)])

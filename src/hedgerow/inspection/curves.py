@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, distinct
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
 from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
@@ -52,8 +52,7 @@ class IndividualCurves(Viewed):
 
     def centred(self, place: int = 0) -> IndividualCurves:
         """Return the curves minus their value at a position (Goldstein et al. 2015)."""
-        base = self.values[:, place : place + 1]
-        return IndividualCurves(self.effect, self.values - base, self.own, self.kind)
+        return replace(self, values=self.values - self.values[:, place : place + 1])
 
 
 def individual_curves(
@@ -200,8 +199,7 @@ def _accumulated(background: Background, column: int, n_points: int) -> Effect:
     """Return the accumulated effect of one column of numbers."""
     described, own = background.schema.columns[column], background.values[:, column]
     numbers, quantiles = floats_of_column(own, described.kind), bg.quantiles_of(own, described.kind)
-    positions = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
-    edges = distinct(quantiles[positions]) if len(quantiles) else np.zeros(1)
+    edges = bg.evenly(quantiles, n_points) if len(quantiles) else np.zeros(1)
     n_steps = max(1, len(edges) - 1)
     step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, n_steps)
     rescorer = Rescorer(background, column)

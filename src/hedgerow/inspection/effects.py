@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.categories.columns import Encoded, Ticks, rounded_categories
+from hedgerow.data.categories.columns import rounded_categories
 from hedgerow.data.categories.levels import Level
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.reading.temporal import as_trained, text_of_ticks
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Temporal
-from hedgerow.errors import DataTypeError, ParameterError, brief, did_you_mean
+from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.notebook import MOST_COLUMNS, Viewed, largest, some_of
 
 MAX_TICK = 2**62
@@ -189,15 +189,9 @@ class Effect(Viewed):
         """Return numbers; dates, times and durations are microseconds."""
         column = Column(self.name, "float", temporal=self.temporal)
         part = as_trained(read_objects(present, self.name), column, typed=False)
-        if isinstance(part, Ticks):
-            return part.values
-        if isinstance(part, Encoded):
-            if not isinstance(part.values, np.ndarray):
-                raise DataTypeError(
-                    f"column {self.name!r} holds numbers; got the text {str(present[0])[:50]!r}."
-                )
-            return part.values[part.codes]
-        return rounded_categories(part, self.rounding)
+        shown = str(present[0])[:50] if len(present) else ""
+        numbers = part.plain(f"column {self.name!r} holds numbers; got the text {shown!r}.")
+        return rounded_categories(numbers, self.rounding)
 
     def _between(self, numbers: FloatArray) -> FloatArray:
         x = self.positions.astype(np.float64)
@@ -289,16 +283,16 @@ class PartialDependence(Viewed):
             Columns ``column``, ``value`` (text), ``output``, ``effect``, ``rows``.
         """
         names = self.output_names or ("",)
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("column", "value", "output", "effect", "rows")
-        }
-        for effect in self.effects:
-            for label, value, rows in _lines(effect):
-                for name, number in zip(names, np.atleast_1d(value).tolist(), strict=True):
-                    entries = (effect.name, label, name, number, rows)
-                    for column, entry in zip(columns.values(), entries, strict=True):
-                        column.append(entry)
-        return make_frame(columns, backend)
+        lines = [
+            (effect.name, label, name, number, rows)
+            for effect in self.effects
+            for label, value, rows in _lines(effect)
+            for name, number in zip(names, np.atleast_1d(value).tolist(), strict=True)
+        ]
+        heads = ("column", "value", "output", "effect", "rows")
+        return make_frame(
+            {head: [line[k] for line in lines] for k, head in enumerate(heads)}, backend
+        )
 
 
 def _lines(effect: Effect) -> Iterator[tuple[str, FloatArray, float]]:

@@ -20,10 +20,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.classes import column_of, indices_of
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.queries import read_qid
+from hedgerow.boosting.row_data.targets import targets_of_rows
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
@@ -32,10 +32,12 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.notebook import Viewed, largest, some_of
-from hedgerow.objectives import SeveralTargets
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import Interval
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
 
+_N_REPEATS = Interval(1, np.inf, integer=True)
 _UNITS = {
     "gain": "share of the loss reduction",
     "split": "number of splits",
@@ -107,22 +109,18 @@ class Importances(Viewed):
         Returns
         -------
         data frame
-            bg.Columns ``column``, ``importance``, ``error`` (None without an estimate); for
+            Columns ``column``, ``importance``, ``error`` (None without an estimate); for
             several outputs, one row for each, with its name in ``output``.
         """
-        outputs = self.output_names or ("",)
-        values = self.values.reshape(len(self.names), -1)
-        errors = None if self.errors is None else self.errors.reshape(values.shape)
-        columns: dict[str, list[Any]] = {"column": [], "importance": [], "error": []}
+        order, outputs = list(self.order), self.output_names or ("",)
+        errors = np.full(self.values.shape, None) if self.errors is None else self.errors
+        columns: dict[str, list[Any]] = {
+            "column": [self.names[k] for k in order for _ in outputs],
+            "importance": self.values[order].reshape(-1).tolist(),
+            "error": errors[order].reshape(-1).tolist(),
+        }
         if self.output_names:
-            columns["output"] = []
-        for k in self.order:
-            for output, name in enumerate(outputs):
-                columns["column"].append(self.names[k])
-                columns["importance"].append(float(values[k, output]))
-                columns["error"].append(None if errors is None else float(errors[k, output]))
-                if self.output_names:
-                    columns["output"].append(name)
+            columns["output"] = list(outputs) * len(order)
         return make_frame(columns, backend)
 
 
@@ -229,13 +227,12 @@ def permutation_importance(
     >>> bool(found.values[0] > 1.0), bool(abs(found.values[1]) < 0.1)
     (True, True)
     """
-    if isinstance(n_repeats, bool) or not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
-        raise ParameterError(
-            f"n_repeats must be a whole number of at least 1; got {brief(n_repeats)}."
-        )
+    if n_repeats not in _N_REPEATS:
+        raise ParameterError(f"n_repeats must be {_N_REPEATS}; got {brief(n_repeats)}.")
     chosen = bg.positions_of(columns, model)
     background = bg.read_background(model, X, "raw", sample_weight, offset, n_jobs)
-    judge, target = _metric(background, metric, qid), _target(background, y, classes)
+    judge = _metric(background, metric, qid)
+    target = read_targets(background.objective, y, classes, background.n_rows)[1]
 
     def score(raw: FloatArray) -> float:
         values = raw if judge.from_raw else background.values_of(raw)
@@ -261,15 +258,29 @@ def permutation_importance(
     )  # fmt: skip
 
 
-def _target(background: bg.Background, y: Any, classes: AnyArray | None) -> FloatArray:
-    """Read the targets of the rows: labels if there are classes."""
-    n_rows, objective = background.n_rows, background.objective
+def read_targets(
+    objective: Objective, y: Any, classes: AnyArray | None, n_rows: int
+) -> tuple[AnyArray, FloatArray]:
+    """Return the targets as the user names them, and in the form of the objective."""
     if classes is None or isinstance(objective, SeveralTargets):
-        return targets_of_rows(objective, y, n_rows)
+        values = targets_of_rows(objective, y, n_rows)
+        return values, values
     labels = column_of(y, "y")
     if len(labels) != n_rows:
         raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
-    return indices_of(labels, np.asarray(classes), "y", "the model")
+    return labels, indices_of(labels, np.asarray(classes), "y", "the model")
+
+
+def read_queries(objective: Objective, qid: Any, n_rows: int) -> IntArray | None:
+    """Return the query of each row; raise unless rankings, and only they, have queries."""
+    is_ranking = scored_as(objective) == "ranking"
+    if is_ranking != (qid is not None):
+        raise ParameterError(
+            "a ranking model needs qid, the query of each row: pass qid."
+            if is_ranking
+            else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
+        )
+    return read_qid(qid, n_rows)
 
 
 def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric:
@@ -278,15 +289,7 @@ def _metric(background: bg.Background, metric: MetricChoice, qid: Any) -> Metric
     metrics: Sequence[Metric] = make_metrics(metric, objective)
     if len(metrics) != 1:
         raise ParameterError(f"metric must be a single metric; got {brief(metric)}.")
-    is_ranking = scored_as(objective) == "ranking"
-    if is_ranking != (qid is not None):
-        raise ParameterError(
-            "a ranking model needs qid, the query of each row: pass qid."
-            if is_ranking
-            else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
-        )
-    if is_ranking:
-        codes = read_qid(qid, n_rows)
-        assert codes is not None
+    codes = read_queries(objective, qid, n_rows)
+    if codes is not None:
         metrics = metrics_of_queries(metrics, objective, query_rows(codes, n_rows))
     return metrics[0]

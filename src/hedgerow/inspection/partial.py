@@ -118,11 +118,7 @@ def partial_dependence(
     some = background.sample(max_rows, random_state)
     mean = some.means([some.raw])[0]
     names = named_outputs(output_names, len(mean))
-    effects = []
-    for column in chosen:
-        grid = bg.grid_of(background, column, n_points)
-        curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
-        effects.append(effect_of_grid(background, column, grid, curve))
+    effects = [_effect_alone(background, some, column, n_points)[1] for column in chosen]
     return PartialDependence(tuple(effects), background.kind, np.squeeze(mean), names)
 
 
@@ -170,20 +166,26 @@ def joint_dependence(
         raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
     background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
-    grids, effects, places = [], [], []
-    for column in chosen:
-        grid = bg.grid_of(background, column, n_points)
-        alone = some.means(Rescorer(some, column).grid_scores(grid.encoded))
-        grids.append(grid.encoded)
-        effects.append(effect_of_grid(background, column, grid, alone))
-        places.append(grid.place_of(background.values[:, column]))
-    shape = len(grids[0]), len(grids[1])
-    pairs = np.repeat(grids[0], shape[1]), np.tile(grids[1], shape[0])
+    (one, first), (two, second) = (
+        _effect_alone(background, some, column, n_points) for column in chosen
+    )
+    places = [g.place_of(background.values[:, k]) for k, g in zip(chosen, (one, two), strict=True)]
+    shape = len(one.encoded), len(two.encoded)
+    pairs = np.repeat(one.encoded, shape[1]), np.tile(two.encoded, shape[0])
     means = some.means(Rescorer(some, *chosen).grid_scores(*pairs))
     rows = np.zeros((shape[0] + 1, shape[1] + 1))  # the last are levels that are not evaluated
     np.add.at(rows, tuple(places), 1.0 if background.weight is None else background.weight)
     values = single_output(means.reshape(*shape, -1))
-    return JointEffect(effects[0], effects[1], values, rows[:-1, :-1], background.kind)
+    return JointEffect(first, second, values, rows[:-1, :-1], background.kind)
+
+
+def _effect_alone(
+    background: Background, some: Background, column: int, n_points: int
+) -> tuple[Grid, Effect]:
+    """Return the effect of one column over some of the rows, and the grid that it is known on."""
+    grid = bg.grid_of(background, column, n_points)
+    curve = some.means(Rescorer(some, column).grid_scores(grid.encoded))
+    return grid, effect_of_grid(background, column, grid, curve)
 
 
 def interactions(

@@ -24,9 +24,16 @@ from typing import TYPE_CHECKING
 from hedgerow.once import imported_once
 
 if TYPE_CHECKING:
-    from hedgerow.metrics.base import Metric, MetricFunction, Task, scored_as, task_of
+    from hedgerow.metrics.base import (
+        GroupedMetric,
+        Metric,
+        MetricChoice,
+        MetricFunction,
+        Task,
+        scored_as,
+        task_of,
+    )
     from hedgerow.metrics.catalogue import ALIASES, METRICS
-    from hedgerow.metrics.choice import GroupedMetric, MetricChoice
     from hedgerow.metrics.evaluating import evaluate, evaluate_rounds, not_nan
     from hedgerow.metrics.groups import by_group
     from hedgerow.metrics.making import make_metrics, metrics_of_queries
@@ -53,9 +60,11 @@ __all__ = [
 __getattr__ = imported_once(
     __name__,
     {
-        "base": ("Metric", "MetricFunction", "Task", "scored_as", "task_of"),
+        "base": (
+            *("GroupedMetric", "Metric", "MetricChoice", "MetricFunction", "Task"),
+            *("scored_as", "task_of"),
+        ),
         "catalogue": ("ALIASES", "METRICS"),
-        "choice": ("GroupedMetric", "MetricChoice"),
         "evaluating": ("evaluate", "evaluate_rounds", "not_nan"),
         "groups": ("by_group",),
         "making": ("make_metrics", "metrics_of_queries"),

@@ -15,8 +15,8 @@ from typing import Any
 
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
-from hedgerow.metrics import confusion, curves, scores
-from hedgerow.metrics import probability as p
+from hedgerow.metrics import classes as c
+from hedgerow.metrics import curves, scores
 from hedgerow.metrics import regression as r
 from hedgerow.metrics.base import Metric, MetricFunction, Task, built_in
 from hedgerow.metrics.curves import Curve
@@ -35,7 +35,7 @@ _DISTANCE = Interval(0.0, math.inf, low_open=True, high_open=True)
 _POWER = Interval(1.0, 2.0, low_open=True, high_open=True)
 _COUNT = Interval(1, 10_000, integer=True)
 
-_MEDIAN = partial(r.quantile_at, 0.5)
+_MEDIAN = partial(r.weighted_quantile, 0.5)
 
 _AVERAGES = {
     "second": ("", _TWO),
@@ -54,7 +54,7 @@ def _curve(name: str, summary: curves.Summary, by_weight: bool = False) -> Metri
 
 
 def _table(summary: Callable[..., float]) -> MetricFunction:
-    return partial(confusion.of_table, summary)
+    return partial(c.of_table, summary)
 
 
 _OVER = "over that of the best constant"
@@ -82,8 +82,8 @@ _OF_NUMBERS: tuple[tuple[str, MetricFunction, str], ...] = (
     ("poisson_nloglik", Mean(r.poisson_likelihoods), "the same plus log(y!)"),
     ("gamma_deviance", Mean(r.gamma_deviances), "mean deviance, positive y"),
     ("gamma_nloglik", Mean(r.gamma_likelihoods), "mean of y / m + log m"),
-    ("cross_entropy", Mean(p.cross_entropies), "for shares y and m from 0 to 1"),
-    ("kldiv", Mean(p.divergences), "the same minus that of m = y"),
+    ("cross_entropy", Mean(c.cross_entropies), "for shares y and m from 0 to 1"),
+    ("kldiv", Mean(c.divergences), "the same minus that of m = y"),
     ("d2_absolute_error", _skill(scores.absolute_errors, _MEDIAN), f"1 minus `mae` {_OVER}"),
     (
         "d2_poisson", _skill(r.poisson_deviances, weighted_mean),
@@ -97,8 +97,8 @@ _OF_CLASSES: tuple[tuple[str, tuple[Task, ...], MetricFunction, str], ...] = (
     ("logloss", _CLASSES, Mean(scores.log_losses), "mean of -log(p of the true class)"),
     ("accuracy", _CLASSES, Mean(scores.hits), "share of rows classified correctly"),
     ("error", _CLASSES, Mean(scores.misses), "share of rows classified wrongly"),
-    ("brier", _CLASSES, Mean(p.brier_scores), "mean squared error of p"),
-    ("hinge", _CLASSES, Mean(p.hinge_losses), "mean of max(0, 1 - margin)"),
+    ("brier", _CLASSES, Mean(c.brier_scores), "mean squared error of p"),
+    ("hinge", _CLASSES, Mean(c.hinge_losses), "mean of max(0, 1 - margin)"),
     (
         "auc", _CLASSES, _curve("auc", Curve.area, True),
         "area under the ROC curve; classes by weight",
@@ -130,9 +130,9 @@ _OF_CLASSES: tuple[tuple[str, tuple[Task, ...], MetricFunction, str], ...] = (
         "the same, pairs by weight",
     ),
     ("auc_mu", _MANY, curves.auc_mu, _BY_RAW),
-    ("balanced_accuracy", _CLASSES, _table(confusion.balanced_accuracy), "mean recall"),
-    ("mcc", _CLASSES, _table(confusion.matthews), "Matthews' correlation coefficient"),
-    ("kappa", _CLASSES, _table(confusion.kappa), "Cohen's kappa"),
+    ("balanced_accuracy", _CLASSES, _table(c.balanced_accuracy), "mean recall"),
+    ("mcc", _CLASSES, _table(c.matthews), "Matthews' correlation coefficient"),
+    ("kappa", _CLASSES, _table(c.kappa), "Cohen's kappa"),
 )  # fmt: skip
 """Metrics of classes: name, tasks, score, description."""
 
@@ -154,7 +154,7 @@ def _without_parameter() -> Iterator[Metric]:
     ):
         for averaging, (mean, tasks) in _AVERAGES.items():
             name, text = (f"{kind}_{averaging}", f"`{kind}`, {mean}") if mean else (kind, what)
-            score = _table(partial(confusion.class_score, kind, averaging))
+            score = _table(partial(c.class_score, kind, averaging))
             yield built_in(name, score, tasks, text, higher=True)
 
 
@@ -224,17 +224,17 @@ WITH_PARAMETER: dict[str, WithParameter] = {
         "1 minus `tweedie_deviance` over that of the mean", higher=True,
     ),
     "error_at": WithParameter(
-        _mean(p.misses_at), "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
+        _mean(c.misses_at), "", 0.5, _SHARE, _TWO, "share of rows wrong at a threshold on p"
     ),
     "top_k_error": WithParameter(
-        _mean(p.top_misses), "", 2, _COUNT, _MANY, "share of rows not among the k first classes"
+        _mean(c.top_misses), "", 2, _COUNT, _MANY, "share of rows not among the k first classes"
     ),
     "top_k_accuracy": WithParameter(
-        _mean(p.top_hits), "", 2, _COUNT, _MANY, "share of rows among the k first classes",
+        _mean(c.top_hits), "", 2, _COUNT, _MANY, "share of rows among the k first classes",
         higher=True,
     ),
     "calibration_error": WithParameter(
-        lambda bins: partial(p.calibration_error, bins), "", 10, _COUNT, _CLASSES,
+        lambda bins: partial(c.calibration_error, bins), "", 10, _COUNT, _CLASSES,
         "mean distance of p and share over so many bins",
     ),
 }  # fmt: skip

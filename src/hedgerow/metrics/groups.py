@@ -22,9 +22,8 @@ import numpy as np
 from hedgerow.argument_types import name_of_function
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError, brief
-from hedgerow.metrics.base import Metric, MetricFunction, rows_of
+from hedgerow.metrics.base import GroupedMetric, Metric, MetricFunction, Reduce, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
-from hedgerow.metrics.choice import GroupedMetric, Reduce
 from hedgerow.metrics.scorers import with_weight
 from hedgerow.peer_words import metric_hint
 
@@ -164,21 +163,18 @@ def by_group(
     mass = None if weight is None else np.asarray(weight, dtype=np.float64)
     values = np.asarray(groups)
     n_predicted = predicted.shape[-1] if metric.from_raw else len(predicted)
-    _check_lengths(len(target), {"groups": len(values), "prediction": n_predicted})
+    n_weights = len(target) if mass is None else len(mass)
+    lengths = {"groups": len(values), "prediction": n_predicted, "weight": n_weights}
+    for name, length in lengths.items():
+        if length != len(target):
+            raise DataError(f"{name} has {length} values for {len(target)} rows of y_true.")
     if mass is not None:
-        _check_lengths(len(target), {"weight": len(mass)})
         rows = np.flatnonzero(mass)
         target, values, mass = target[rows], values[rows], mass[rows]
         predicted = rows_of(predicted, rows, metric.from_raw)
     codes, labels = codes_of(values)
     found = GroupScores(metric, "group", None, labels, codes).of_rows(None)
     return dict(zip(found.labels, found.scores(target, predicted, mass), strict=True))
-
-
-def _check_lengths(n_rows: int, lengths: dict[str, int]) -> None:
-    for name, length in lengths.items():
-        if length != n_rows:
-            raise DataError(f"{name} has {length} values for {n_rows} rows of y_true.")
 
 
 def _metric_of(given: str | Metric | MetricFunction) -> Metric:

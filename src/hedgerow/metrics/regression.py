@@ -123,7 +123,7 @@ def median_error(
     y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
 ) -> float:
     """Return the median of the absolute errors."""
-    return weighted_quantile(np.abs(y_true - prediction), 0.5, weight)
+    return weighted_quantile(0.5, np.abs(y_true - prediction), weight)
 
 
 def explained_variance(
@@ -153,18 +153,13 @@ def skill(
     )
 
 
-def quantile_at(level: float, values: FloatArray, weight: FloatArray | None) -> float:
-    """Return :func:`weighted_quantile` at a level."""
-    return weighted_quantile(values, level, weight)
-
-
 def _explained(left: float, all_: float) -> float:
     if all_ == 0.0:  # all targets are equal: as in scikit-learn
         return 1.0 if left == 0.0 else 0.0
     return 1.0 - left / all_
 
 
-def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
+def weighted_quantile(level: float, values: FloatArray, weight: FloatArray | None) -> float:
     """Return the smallest value whose cumulative weight reaches the share ``level``."""
     # If it equals the level, the mean of this and the next value: the median of 1, 2, 3, 4 is 2.5.
     order = np.argsort(values, kind="stable")
@@ -179,4 +174,4 @@ def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | Non
 def skill_of_pinball(level: float) -> MetricFunction:
     """Return the skill score of the pinball loss against the best constant."""
     losses = partial(loss_of, Quantile(level=level))
-    return partial(skill, losses, partial(quantile_at, level))
+    return partial(skill, losses, partial(weighted_quantile, level))

@@ -11,9 +11,9 @@ from hedgerow.argument_types import listed
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
+from hedgerow.objectives.catalogue import OBJECTIVES, RANKING, objective_class
 from hedgerow.objectives.custom.losses import CUSTOM, Linked, Task, make_own_classes, make_own_loss
-from hedgerow.objectives.quantile import SeveralQuantiles
+from hedgerow.objectives.quantile import Quantile, SeveralQuantiles
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.targets import (
     SeveralTargets,
@@ -67,8 +67,8 @@ def make_objective(
     if name == "quantile":
         level = given.get("quantile", 0.5)
         several = listed(level) is not None
-        return SeveralQuantiles(tuple(level)) if several else OBJECTIVES[name](1, level)
-    return OBJECTIVES[name](n_outputs=n_outputs, **given)
+        return SeveralQuantiles(tuple(level)) if several else Quantile(1, level)
+    return objective_class(name)(n_outputs=n_outputs, **given)
 
 
 def objective_for(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,9 +29,13 @@ from hedgerow.objectives.domain import (
     check_spread,
 )
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import LeafRows, LeafRule
+from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes
+from hedgerow.objectives.roots import root_of
 from hedgerow.objectives.step_limits import PENALIZED_WEIGHT, SAFE_RATE, limit_without_penalty
 from hedgerow.params import Interval
+
+_MOST_CYCLES = 100
+_CLOSE = 1e-9
 
 
 class LossRows(NamedTuple):
@@ -49,7 +53,24 @@ class LossRows(NamedTuple):
     round: int = 0
 
 
-class Objective(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class _OfRows:
+    """What a loss knows about the rows of a fit.
+
+    Attributes
+    ----------
+    weight_factor : float
+        The total weight divided by ``PENALIZED_WEIGHT``, at least 1.  Penalties bound the steps of
+        leaves less by this factor.
+    has_far_targets : bool
+        Whether targets are so far from their mean that Newton steps need a limit.
+    """
+
+    weight_factor: float = field(default=1.0, repr=False, compare=False)
+    has_far_targets: bool = field(default=False, repr=False, compare=False)
+
+
+class Objective(_OfRows, ABC):
     """A loss with its link, its initial score and its derivatives.
 
     Attributes
@@ -58,58 +79,67 @@ class Objective(Protocol):
         Name in the public API and in the model file.
     kernel_id : int
         Number of the compiled derivatives in the gradient pass
-        (:mod:`hedgerow.objectives.derivatives`).
+        (:mod:`hedgerow.objectives.derivatives`); ``PRECOMPUTED`` if :meth:`derivatives` writes
+        them (:mod:`hedgerow.objectives.precomputed`).
     n_outputs : int
         Raw scores per row.
     constant_hessian : bool
         True if h is the row's weight for any raw score.
     second_order : bool
-        True if h is the second derivative.  Otherwise the second derivative is zero almost
-        everywhere, and leaf values come from a line search.
+        True if h is the second derivative or an upper bound of it.  Otherwise the second
+        derivative is zero almost everywhere, and leaf values come from a line search.
+    vanishing_hessian : bool
+        Whether h may be nearly 0 where g is not.
+    rowwise : bool
+        Whether g and h of a row depend only on this row.
+    coupled : bool
+        Whether g and h of an output depend on the raw scores of other outputs.
+    of_residuals : bool
+        Whether the loss depends only on ``target - raw``.
+    squares : bool
+        Whether the loss squares differences of targets.
+    longest_line : float
+        Limit on the linear terms of a leaf.
     level : float
         The quantile level; other objectives ignore it.
     """
 
     name: ClassVar[str]
-    kernel_id: ClassVar[int]
-    constant_hessian: ClassVar[bool]
+    kernel_id: ClassVar[int] = PRECOMPUTED
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    vanishing_hessian: ClassVar[bool] = False
+    rowwise: ClassVar[bool] = True
+    coupled: ClassVar[bool] = False
+    of_residuals: ClassVar[bool] = False
+    squares: ClassVar[bool] = False
+    longest_line: ClassVar[float] = math.inf
+    level: float = 0.5
+    n_outputs: int = 1
 
-    @property
-    def second_order(self) -> bool:
-        """Whether h is the second derivative or an upper bound of it."""
-
-    @property
-    def level(self) -> float:
-        """The quantile level."""
-
-    @property
-    def n_outputs(self) -> int:
-        """Raw scores per row."""
-
+    @abstractmethod
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         """Raise ``DataError`` with the first row whose target is outside the domain.
 
-        For a part of a table, ``target`` starts at row ``first_row``, and ``origin`` is the
-        target of row 0.
+        For a part of a table, ``target`` starts at row ``first_row``, and ``origin`` holds the
+        targets of row 0.
         """
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        """Return the raw score per output that minimises the weighted loss of a constant."""
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        """Return the initial score of rows on ranks; their division does not affect bits."""
-
+    @abstractmethod
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return predictions, (n_rows,) or (n_rows, classes), of raw scores (n_outputs, n_rows)."""
 
+    @abstractmethod
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Return the weighted mean loss, from exact sums."""
 
+    @abstractmethod
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         """Return the unweighted loss of each row; no row depends on another."""
 
+    @abstractmethod
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Return the step c of each leaf that minimises the loss of its rows at ``raw + c``.
 
@@ -117,47 +147,127 @@ class Objective(Protocol):
         :data:`hedgerow.objectives.line_search.LeafRule`, is ``leaves.steps_by(leaf_rule)``.
         """
 
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        """Write the first and second derivative of each row, without its weight.
 
-@dataclass(frozen=True, kw_only=True)
-class WeightedLoss:
-    """Base class of losses that know whether the rows of a fit have a large total weight.
+        ``g`` and ``h`` are float64 (n_rows,), contiguous.  For a rowwise loss the result must not
+        depend on the number of rows in a call.  Several threads call the method.
+        """
+        raise NotImplementedError
 
-    Attributes
-    ----------
-    weight_factor : float
-        The total weight divided by ``PENALIZED_WEIGHT``, at least 1.  Penalties bound the steps of
-        leaves less by this factor.
-    """
+    def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
+        """Return the objective with the arrays that it computes once for these targets."""
+        return self
 
-    weight_factor: float = field(default=1.0, repr=False, compare=False)
+    def start(self, rows: AllRows) -> FloatArray:
+        """Return the initial score of rows that may have offsets."""
+        if rows.offset is not None:
+            return self.start_beside(rows)
+        if rows.communicator.size > 1:
+            return self.start_of(rows)
+        return self.initial_score(rows.target, rows.weight)
 
-
-class MeanLoss(WeightedLoss, ABC):
-    """Base class of losses whose mean over the rows is the loss of a fit; the link is the identity.
-
-    A subclass has the attributes of :class:`Objective`, defines what is abstract here, and
-    overrides what differs.
-    """
-
-    name: ClassVar[str]
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
-    vanishing_hessian: ClassVar[bool] = False
-    domain: ClassVar[Domain] = None
-    level: float = 0.5
-    n_outputs: int = 1
-
-    def step_limit(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on the Newton steps of leaves (:func:`longest_step`)."""
-        return limit_without_penalty(reg_lambda, rate) if self.vanishing_hessian else math.inf
-
-    @abstractmethod
-    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        """Return the loss of each row."""
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Return the raw score per output that minimises the weighted loss of a constant."""
+        return self.start_of(AllRows(target, weight))
 
     @abstractmethod
     def start_of(self, rows: AllRows) -> FloatArray:
-        """Return the initial score of rows on ranks."""
+        """Return the initial score of rows on ranks; their division does not affect bits."""
+
+    def start_beside(self, rows: AllRows) -> FloatArray:
+        """Return the constants that minimise the weighted loss when added to the offsets.
+
+        A Poisson model with the logarithm of the exposure as offset starts at the log of all counts
+        over all exposures, like the intercept of a generalised linear model.  If the offsets are
+        the scores of a good model, the best constants are about 0.
+
+        For losses of residuals the constants are known, otherwise they are roots of mean first
+        derivatives.  That of one output lies between ``plain - largest offset`` and ``plain -
+        smallest offset``, where ``plain`` is the best constant without the offset.  Those of
+        several are searched by turns, until none changes.
+        """
+        offsets = rows.offset
+        assert offsets is not None
+        if self.of_residuals:
+            residuals = [replace(rows, target=rows.target - offset) for offset in offsets]
+            return np.array([self.start_of(own)[k] for k, own in enumerate(residuals)])
+        base = self.start_of(replace(rows, offset=None)).copy()
+
+        def root(output: int, start: float, within: tuple[float, float] | None = None) -> float:
+            def mean(part: int, at: float) -> float:
+                moved = base.copy()
+                moved[output] = at
+                given = LossRows(rows.target, offsets + moved[:, None], rows.weight)
+                return rows.means([self._slopes_of_rows(given, output)[part]])[0]
+
+            return root_of(mean, start, within)
+
+        if self.n_outputs == 1:
+            smallest, largest = replace(rows, target=offsets[0]).extent()
+            low, high = float(base[0]) - largest, float(base[0]) - smallest
+            return np.array([root(0, 0.5 * low + 0.5 * high, (low, high))])
+        for _ in range(_MOST_CYCLES):
+            before = base.copy()
+            for output in range(len(base)):
+                base[output] = root(output, float(base[output]))
+            if (np.abs(base - before) <= _CLOSE * (1.0 + np.abs(base))).all():
+                break
+        return base
+
+    def _slopes_of_rows(self, rows: LossRows, output: int) -> Slopes:
+        """Return the first and second derivative of each row in the raw score of an output."""
+        loss: Any = self
+        found: Slopes
+        if hasattr(loss, "slopes_of"):
+            found = loss.slopes_of(rows.target, rows.raw, output)
+        elif hasattr(loss, "slopes") and self.n_outputs == 1:
+            found = loss.slopes(rows.target, rows.raw[0])
+        else:
+            found = np.empty(len(rows.target)), np.empty(len(rows.target))
+            self.derivatives(rows, output, *found)
+        return found
+
+    def step_limit(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on Newton steps of leaves for a weight factor of 1."""
+        return limit_without_penalty(reg_lambda, rate) if self.vanishing_hessian else math.inf
+
+    def longest_step(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on the Newton step of a leaf, before the learning rate.
+
+        ``rate`` is the learning rate of a round, or 0 if steps do not add up.
+        """
+        return float(self.step_limit(reg_lambda / self.weight_factor, rate))
+
+    def line_limit(self, reg_lambda: float, rate: float) -> float:
+        """Return the limit on the linear terms of a leaf, before the highest learning rate.
+
+        If the rate is high, penalties are not enough: a row that the tree was not grown on may lie
+        far out on the line.
+        """
+        penalty = reg_lambda if rate <= SAFE_RATE else 0.0
+        return min(self.longest_line, self.longest_step(penalty, rate))
+
+    def needs_limit(self, rows: AllRows) -> bool:
+        """Return whether targets are so far from their mean that Newton steps need a limit."""
+        return False
+
+    def limited_for(self, rows: AllRows) -> Self:
+        """Return the objective with the limit on steps that these rows need."""
+        loss = replace(self, has_far_targets=True) if self.needs_limit(rows) else self
+        if math.isinf(loss.longest_step(0.0, 1.0)):
+            return loss
+        factor = rows.total_weight() / PENALIZED_WEIGHT
+        return replace(loss, weight_factor=factor) if factor > 1.0 else loss
+
+
+class MeanLoss(Objective):
+    """Base class of losses whose mean over the rows is the loss of a fit; the link is the identity.
+
+    A subclass defines what is abstract here, and overrides what differs.
+    """
+
+    domain: ClassVar[Domain] = None
 
     @abstractmethod
     def leaf_rule(self, output: int) -> LeafRule:
@@ -167,7 +277,7 @@ class MeanLoss(WeightedLoss, ABC):
         return leaves.steps_by(self.leaf_rule(output), output)
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         """Raise ``DataError`` for the first target outside the ``domain`` of the loss."""
         if self.domain is None:  # so that squares of residuals do not overflow
@@ -178,9 +288,6 @@ class MeanLoss(WeightedLoss, ABC):
             n_classes = 2 if self.domain == TWO_CLASSES else self.n_outputs
             check_classes(target, self.name, n_classes, first_row)
 
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self.start_of(AllRows(target, weight))
-
     def predict(self, raw: FloatArray) -> FloatArray:
         return raw[0]
 
@@ -188,93 +295,20 @@ class MeanLoss(WeightedLoss, ABC):
         return weighted_mean(self.losses(target, raw), weight)
 
 
-class OrderLoss(WeightedLoss, ABC):
+class OrderLoss(Objective):
     """Base class of losses of the order of the rows, which a constant does not change."""
 
-    name: ClassVar[str]
-    kernel_id: ClassVar[int] = PRECOMPUTED
-    constant_hessian: ClassVar[bool] = False
-    second_order: ClassVar[bool] = True
     rowwise: ClassVar[bool] = False
-    coupled: ClassVar[bool] = False
-    level: ClassVar[float] = 0.5
-
-    def step_limit(self, reg_lambda: float, rate: float) -> float:
-        """Return the limit on the Newton steps of leaves (:func:`longest_step`)."""
-        return limit_without_penalty(reg_lambda, rate)
-
-    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return np.zeros(1)
+    vanishing_hessian: ClassVar[bool] = True
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return 0: the loss of a constant does not depend on the constant."""
         return np.zeros(1)
 
-    def start_beside(self, rows: AllRows) -> FloatArray:
-        """Return 0, with an offset as well."""
-        return np.zeros(1)
+    start_beside = start_of
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         raise ParameterError(
             f"objective {self.name!r} has no loss per leaf, which a line search needs: use "
             "leaf_estimation='newton' or 'gradient'."
         )
-
-
-def log_odds(rate: float) -> float:
-    """Return the log-odds of a probability, which is limited to 15 digits."""
-    rate = min(max(rate, 1e-15), 1.0 - 1e-15)
-    return float(np.log(rate) - np.log1p(-rate))
-
-
-def sum_of_outputs(values: FloatArray) -> FloatArray:
-    """Sum over outputs in order (the order of NumPy's sum depends on the number of columns)."""
-    total = values[0].copy()
-    for row in values[1:]:
-        total += row
-    return total
-
-
-def both_classes(positive: FloatArray) -> FloatArray:
-    """Return the probabilities of both classes, (n_rows, 2), from the probability of class 1."""
-    found = np.empty((len(positive), 2))
-    np.subtract(1.0, positive, out=found[:, 0])
-    found[:, 1] = positive
-    return found
-
-
-def longest_line(objective: Objective, reg_lambda: float, rate: float) -> float:
-    """Return the limit on the linear terms of a leaf, before the learning rate.
-
-    The limit is infinite except for objectives whose steps would be too long.  ``rate`` is the
-    highest learning rate of a round.  If it is high, penalties are not enough: a row that the tree
-    was not grown on may lie far out on the line.
-    """
-    single = getattr(objective, "single", objective)
-    of_lines = float(getattr(single, "longest_line", math.inf))
-    penalty = reg_lambda if rate <= SAFE_RATE else 0.0
-    return min(of_lines, longest_step(objective, penalty, rate))
-
-
-def limited_for(objective: Objective, rows: AllRows) -> Objective:
-    """Return the objective with the limit on steps that targets and weights of these rows need."""
-    limited = getattr(objective, "limited_for", None)
-    if limited is not None:
-        objective = cast(Objective, limited(rows))
-    if not isinstance(objective, WeightedLoss) or math.isinf(longest_step(objective, 0.0, 1.0)):
-        return objective
-    factor = rows.total_weight() / PENALIZED_WEIGHT
-    return cast(Objective, replace(objective, weight_factor=factor)) if factor > 1.0 else objective
-
-
-def longest_step(objective: Objective, reg_lambda: float, rate: float) -> float:
-    """Return the limit on the Newton step of a leaf, before the learning rate.
-
-    The limit is infinite except for objectives whose hessian may be nearly 0 where g is not.
-    ``rate`` is the learning rate of a round, or 0 if steps do not add up.
-    """
-    limit = getattr(objective, "step_limit", None)
-    if limit is None:
-        return math.inf
-    factor: float = getattr(objective, "weight_factor", 1.0)
-    return float(limit(reg_lambda / factor, rate))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
 
-_HOMES = {
-    "squared_error": "squared_error:SquaredError",
+OBJECTIVES: dict[str, str] = {
+    "squared_error": "robust:SquaredError",
     "absolute_error": "quantile:AbsoluteError",
     "quantile": "quantile:Quantile",
-    "logistic": "two_classes:Logistic",
-    "exponential": "two_classes:Exponential",
-    "softmax": "softmax:Softmax",
+    "logistic": "classes:Logistic",
+    "exponential": "classes:Exponential",
+    "softmax": "classes:Softmax",
     "huber": "robust:Huber",
     "pseudo_huber": "robust:PseudoHuber",
     "fair": "robust:Fair",
@@ -41,6 +41,7 @@ _HOMES = {
     "rank_pairwise": "ranking.losses:RankPairwise",
     "rank_xendcg": "ranking.losses:RankCrossEntropy",
 }
+"""Module and class of each objective."""
 
 RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
 """Names of the ranking objectives."""
@@ -55,29 +56,14 @@ DISTRIBUTIONAL: tuple[str, ...] = (
 """Names of the objectives that learn a distribution."""
 
 
-class Losses(Mapping[str, "Callable[..., Objective]"]):
-    """Classes of objectives by name.
+def objective_class(name: str) -> Callable[..., Objective]:
+    """Return the class of an objective.
 
     A process needs few of them.  Importing all of them made
     ``from hedgerow import HedgerowClassifier`` 40 ms slower.
     """
-
-    def __getitem__(self, name: str) -> Callable[..., Objective]:
-        """Return the class; KeyError for an unknown name."""
-        module, attribute = _HOMES[name].split(":")
-        found: Callable[..., Objective] = getattr(
-            import_module(f"hedgerow.objectives.{module}"), attribute
-        )
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in _HOMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
-
-    def __len__(self) -> int:
-        return len(_HOMES)
-
-
-OBJECTIVES = Losses()
+    module, attribute = OBJECTIVES[name].split(":")
+    found: Callable[..., Objective] = getattr(
+        import_module(f"hedgerow.objectives.{module}"), attribute
+    )
+    return found

@@ -1,51 +1,87 @@
-"""Losses of classes and of probabilities besides ``logistic``, ``exponential``, ``softmax``.
+"""Losses of classes and of probabilities.
 
-cross_entropy  the target is a probability itself, in [0, 1]; otherwise ``logistic``
+logistic       ``log(1 + exp(-s raw))``, s = -1 or 1: g = p - y, h = p (1 - p); sigmoid link
+cross_entropy  the same for a target that is a probability itself, in [0, 1]
+exponential    ``exp(-s raw)``, AdaBoost's loss: g = -s exp(-s raw), h = exp(-s raw).  The
+               minimiser is half the log-odds (Friedman, Hastie and Tibshirani 2000), so the link
+               is ``1 / (1 + exp(-2 raw))``
 focal          well-classified rows have little weight (Lin et al. 2017)
 hinge          linear for margins below 1; no probabilities
+softmax        cross-entropy of K classes (target 0 ... K-1): one raw score per class
 one_vs_all     for each of K classes, a logistic loss against all others
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import expit, log_expit, xlog1py, xlogy
+from scipy.special import expit, log_expit, logsumexp, xlog1py, xlogy
 
 from hedgerow.arrays import FloatArray
-from hedgerow.objectives import row_kernels
-from hedgerow.objectives.base import both_classes, log_odds, sum_of_outputs
+from hedgerow.kernels.class_shares import add_distances, subtract_top, sum_classes
+from hedgerow.objectives import derivatives, row_kernels
+from hedgerow.objectives import line_search as ls
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.domain import CLASSES, TWO_CLASSES, Domain
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import (
-    LeafRule,
-    QuantileRule,
-    Slopes,
-    root_rule,
-    root_rule_of_scores,
-)
-from hedgerow.objectives.rowwise import RowLoss, check_number, root_of_mean
+from hedgerow.objectives.roots import root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 Task = Literal["regression", "two classes", "classes"]
 _FARTHEST_START = 34.5
 """Log-odds of a probability of 1 - 1e-15: the initial score for rows of one class."""
+_FAR = derivatives.FARTHEST_MARGIN
+_MOST_CYCLES = 100
+_CLOSE = 1e-9
+
+
+class _LogOdds(MeanLoss):
+    """Base class of losses whose raw score is the log-odds of a probability."""
+
+    kernel_id: ClassVar[int] = derivatives.LOGISTIC
+    vanishing_hessian: ClassVar[bool] = True
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([log_odds(rows.mean())])
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
+        p = expit(raw)
+        return p - target, p * (1.0 - p)
+
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        """Return the rule: the root of the sum of p(raw + c) - y, which has no closed form."""
+        return ls.root_rule(self.slopes, output)
 
 
 @dataclass(frozen=True, slots=True)
-class CrossEntropy(RowLoss):
+class Logistic(_LogOdds):
+    """Negative binomial log-likelihood; raw score is the log-odds of class 1."""
+
+    name: ClassVar[str] = "logistic"
+    domain: ClassVar[Domain] = TWO_CLASSES
+    task: ClassVar[Task] = "two classes"
+    n_outputs: int = 1
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return both_classes(expit(raw[0]))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
+        other = np.where(target > 0.0, -raw[0], raw[0])
+        return np.asarray(np.logaddexp(0.0, other))
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy(_LogOdds):
     """``y log(y / p) + (1 - y) log((1 - y) / (1 - p))``: 0 for a perfect prediction."""
 
     name: ClassVar[str] = "cross_entropy"
     domain: ClassVar[Domain] = Interval(0.0, 1.0)
-    kernel = row_kernels.cross_entropy
-    vanishing_hessian: ClassVar[bool] = True
     n_outputs: int = 1
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        return np.array([log_odds(rows.mean())])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return np.asarray(expit(raw[0]))
@@ -54,12 +90,42 @@ class CrossEntropy(RowLoss):
         known = xlogy(target, target) + xlog1py(1.0 - target, -target)
         return np.asarray(known - target * log_expit(raw[0]) - (1.0 - target) * log_expit(-raw[0]))
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        p = expit(raw)
-        return p - target, p * (1.0 - p)
 
-    def leaf_rule(self, output: int) -> LeafRule:
-        return root_rule(self.slopes, output)
+@dataclass(frozen=True, slots=True)
+class Exponential(MeanLoss):
+    """Exponential loss of two classes; raw score is half the log-odds of class 1."""
+
+    name: ClassVar[str] = "exponential"
+    domain: ClassVar[Domain] = TWO_CLASSES
+    task: ClassVar[Task] = "two classes"
+    vanishing_hessian: ClassVar[bool] = True
+    kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
+    n_outputs: int = 1
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([0.5 * log_odds(rows.mean())])
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
+        sign = np.where(target > 0.0, 1.0, -1.0)
+        size = np.exp(np.clip(-sign * raw, -_FAR, _FAR))
+        return -sign * size, size
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return both_classes(expit(2.0 * raw[0]))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        margin = np.where(target > 0.0, raw[0], -raw[0])
+        return np.asarray(np.exp(np.minimum(-margin, _FAR)))
+
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        """Return the rule: half the log of the ratio of the sums of exp(-s raw) of both classes."""
+
+        def values(target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+            positive, score = target > 0.0, np.clip(raw[output], -_FAR, _FAR)
+            up = np.where(positive, np.exp(-score), 0.0)
+            return up, np.where(positive, 0.0, np.exp(score))
+
+        return ls.log_ratio_rule(values, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +166,7 @@ class Focal(RowLoss):
         far = _FARTHEST_START
         if rate in (0.0, 1.0):
             return np.array([far if rate == 1.0 else -far])
-        return np.array([root_of_mean(rows, self.slopes, log_odds(rate), -far, far)])
+        return np.array([root_of_mean(rows, self.slopes, log_odds(rate), (-far, far))])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return both_classes(expit(raw[0]))
@@ -117,14 +183,14 @@ class Focal(RowLoss):
         _, share, _, log_p, _ = self._parts(target, raw[0])
         return np.asarray(-share * log_p)
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         sign, share, p, log_p, q = self._parts(target, raw)
         power = self.focal_gamma
         curvature = q * (1.0 + 2.0 * power) + power * log_p * (q - power * p)
         return sign * share * (power * p * log_p - q), share * p * curvature
 
-    def leaf_rule(self, output: int) -> LeafRule:
-        return root_rule(self.slopes, output)
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        return ls.root_rule(self.slopes, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +214,7 @@ class Hinge(RowLoss):
         """Return 1 or -1 for the class with more weight; 0 if both have the same."""
         return np.array([float(np.sign(rows.mean() - 0.5))])
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         sign = np.where(target > 0.0, 1.0, -1.0)
         return np.where(sign * raw < 1.0, -sign, 0.0), np.zeros(len(target))
 
@@ -158,9 +224,80 @@ class Hinge(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))
 
-    def leaf_rule(self, output: int) -> QuantileRule:
+    def leaf_rule(self, output: int) -> ls.QuantileRule:
         """Return the rule: the derivative rises at margins, from minus the weight of class 1."""
-        return QuantileRule(lambda target, raw: np.where(target > 0.0, 1.0, -1.0) - raw, None)
+        return ls.QuantileRule(lambda target, raw: np.where(target > 0.0, 1.0, -1.0) - raw, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax(MeanLoss):
+    """Multinomial log-likelihood.
+
+    g_k = p_k - [y = k], h_k = p_k (1 - p_k) K / (K - 1).  The factor K / (K - 1) is from
+    Friedman (2001), algorithm 6: with it, the joint step of all K trees is as long as a Newton
+    step under the constraint that raw scores sum to zero.
+    """
+
+    name: ClassVar[str] = "softmax"
+    domain: ClassVar[Domain] = CLASSES
+    vanishing_hessian: ClassVar[bool] = True
+    kernel_id: ClassVar[int] = derivatives.SOFTMAX
+    coupled: ClassVar[bool] = True
+    n_outputs: int = 3
+
+    @property
+    def task(self) -> Task:
+        return "two classes" if self.n_outputs == 2 else "classes"
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        share = np.clip(rows.shares(self.n_outputs), 1e-15, None)
+        score = np.log(share)
+        return np.asarray(score - score.mean())
+
+    def start_beside(self, rows: AllRows) -> FloatArray:
+        """Return the scores for which the mean probability of each class is its share.
+
+        Each cycle adds the logarithm of share over mean probability to each class, which always
+        raises the likelihood.
+        """
+        start = np.log(np.clip(rows.shares(self.n_outputs), 1e-15, None))
+        base = start
+        for _ in range(_MOST_CYCLES):
+            chances = np.ascontiguousarray(self.predict(rows.offset + base[:, None]).T)
+            steps = start - np.log(np.maximum(rows.means(list(chances)), 1e-300))
+            steps -= steps.mean()
+            base = base + steps
+            if np.abs(steps).max() <= _CLOSE:
+                break
+        return np.asarray(base - base.mean())
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return _shares_of(raw)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raw, target = (np.ascontiguousarray(given, dtype=np.float64) for given in (raw, target))
+        share, (top, total) = np.empty(raw.shape), np.empty((2, len(target)))
+        subtract_top(raw, top, share)
+        np.exp(share, out=share)  # NumPy's exp and log: those of the kernels differ in the last bit
+        sum_classes(share, total)
+        np.log(total, out=total)
+        add_distances(raw, target, top, total)
+        return total
+
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        """Return the rule: the root of the sum of p_k - [y = k], other scores fixed."""
+
+        def slopes(target: FloatArray, raw: FloatArray) -> Callable[[FloatArray], ls.Slopes]:
+            others = logsumexp(np.delete(raw, output, axis=0), axis=0)
+            hit = (target == output).astype(np.float64)
+
+            def at(step: FloatArray) -> ls.Slopes:
+                p = expit(raw[output] + step - others)
+                return p - hit, p * (1.0 - p)
+
+            return at
+
+        return ls.RootRule(slopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +318,7 @@ class OneVsAll(RowLoss):
         return np.array([log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        # Divide by the largest first, so that tiny probabilities do not all become 0.
-        log_p = log_expit(raw)
-        share = np.exp(log_p - log_p.max(axis=0))
-        return np.ascontiguousarray((share / sum_of_outputs(share)).T)
+        return _shares_of(log_expit(raw))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         total = np.zeros(raw.shape[1])
@@ -192,10 +326,34 @@ class OneVsAll(RowLoss):
             total -= log_expit(np.where(target == label, score, -score))
         return total
 
-    def leaf_rule(self, output: int) -> LeafRule:
-        return root_rule_of_scores(self.slopes_of, output)
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        return ls.root_rule_of_scores(self.slopes_of, output)
 
-    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         """Return the first and second derivative of each row in the raw score of an output."""
         p = expit(raw[output])
         return p - (target == output), p * (1.0 - p)
+
+
+def log_odds(rate: float) -> float:
+    """Return the log-odds of a probability, which is limited to 15 digits."""
+    rate = min(max(rate, 1e-15), 1.0 - 1e-15)
+    return float(np.log(rate) - np.log1p(-rate))
+
+
+def _shares_of(logs: FloatArray) -> FloatArray:
+    """Return the share of each output in the sum, (n_rows, n_outputs), from logarithms."""
+    # Divide by the largest first, so that tiny probabilities do not all become 0.
+    share = np.exp(logs - logs.max(axis=0))
+    total = share[0].copy()
+    for row in share[1:]:  # in order: that of NumPy's sum depends on the number of columns
+        total += row
+    return np.ascontiguousarray((share / total).T)
+
+
+def both_classes(positive: FloatArray) -> FloatArray:
+    """Return the probabilities of both classes, (n_rows, 2), from the probability of class 1."""
+    found = np.empty((len(positive), 2))
+    np.subtract(1.0, positive, out=found[:, 0])
+    found[:, 1] = positive
+    return found

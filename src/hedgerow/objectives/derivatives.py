@@ -146,24 +146,3 @@ def fill_derivatives(loss: int, data: LossData, output: int, block: FloatArray) 
     if loss == SOFTMAX:
         class_probabilities(data, 0, n_rows, block)
     derivatives(loss, data, output, 0, n_rows, block)
-
-
-def gradients_of(
-    loss: int,
-    target: FloatArray,
-    weight: FloatArray | None,
-    raw: FloatArray,
-    output: int,
-    level: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Return g and h of every row, as the gradient pass of a tree computes them."""
-    data = LossData(
-        target=np.ascontiguousarray(target, dtype=np.float64),
-        weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
-        raw=np.ascontiguousarray(raw, dtype=np.float64),
-        probability=np.empty(raw.shape if loss == SOFTMAX else (0, 0)),
-        level=np.float64(level),
-    )
-    block = np.empty((2, len(data.target)))
-    fill_derivatives(loss, data, output, block)
-    return block[0], block[1]

@@ -58,15 +58,15 @@ def check_classes(target: FloatArray, name: str, n_classes: int, first_row: int 
 
 
 def check_spread(
-    target: FloatArray, name: str, first_row: int = 0, origin: float | None = None
+    target: FloatArray, name: str, first_row: int = 0, origin: FloatArray | None = None
 ) -> None:
     """Raise ``DataError`` if a target differs from row 0 by more than ``LARGEST_SPREAD``."""
-    # ``origin`` is the target of row 0 if ``target`` does not contain it.
-    origin = float(target[0]) if origin is None else origin
+    # ``origin`` holds the target of row 0 if ``target`` does not contain it.
+    first = float(target[0] if origin is None else origin[0])
     with np.errstate(over="ignore"):
-        outside = ~(np.abs(target - origin) <= LARGEST_SPREAD)
+        outside = ~(np.abs(target - first) <= LARGEST_SPREAD)
     refuse_first(
         outside, target, first_row,
         f"objective {name!r} needs targets within {LARGEST_SPREAD:g} of each other; row "
-        f"{{row}} holds {{value}}, another {origin!r}: rescale them.",
+        f"{{row}} holds {{value}}, another {first!r}: rescale them.",
     )  # fmt: skip

@@ -12,6 +12,7 @@ No result depends on the division of the rows: sums are exact
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -68,7 +69,8 @@ class AllRows:
         """Return the targets and weights of the rows of all ranks."""
         own = np.zeros(0) if self.weight is None else self.weight
         weight = gather_numbers(own, self.communicator)
-        target = gather_targets([self.target], self.communicator)
+        parts = [self.target] if len(self.target) > 0 else []
+        target = gather_targets(parts, self.communicator)
         return target, weight if len(weight) > 0 else None
 
     def means(self, arrays: Sequence[FloatArray]) -> list[float]:
@@ -195,11 +197,5 @@ def largest_of_ranks(values: FloatArray, communicator: Communicator) -> FloatArr
 
 def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) -> int:
     """Return the first position whose cumulative sum is ``goal`` or more."""
-    low, high = 0, so_far.shape[1] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if total_of(so_far[:, middle], limbs).units >= goal:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    places = range(so_far.shape[1] - 1)
+    return bisect_left(places, goal, key=lambda at: Fraction(total_of(so_far[:, at], limbs).units))

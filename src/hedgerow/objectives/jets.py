@@ -126,52 +126,14 @@ def _unary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
         _overload(function)(typed)
 
 
-def _exp(x: float) -> tuple[float, float, float]:
-    e = math.exp(x)
-    return e, e, e
-
-
-def _expm1(x: float) -> tuple[float, float, float]:
-    e = math.exp(x)
-    return math.expm1(x), e, e
-
-
-def _log(x: float) -> tuple[float, float, float]:
-    return math.log(x), 1.0 / x, -1.0 / (x * x)
-
-
-def _log1p(x: float) -> tuple[float, float, float]:
-    return math.log1p(x), 1.0 / (1.0 + x), -1.0 / ((1.0 + x) * (1.0 + x))
-
-
 def _sqrt(x: float) -> tuple[float, float, float]:
     root = math.sqrt(x)
     return root, 0.5 / root, -0.25 / (root * x)
 
 
-def _square(x: float) -> tuple[float, float, float]:
-    return x * x, 2.0 * x, 2.0
-
-
 def _tanh(x: float) -> tuple[float, float, float]:
     t = math.tanh(x)
     return t, 1.0 - t * t, -2.0 * t * (1.0 - t * t)
-
-
-def _cosh(x: float) -> tuple[float, float, float]:
-    return math.cosh(x), math.sinh(x), math.cosh(x)
-
-
-def _sinh(x: float) -> tuple[float, float, float]:
-    return math.sinh(x), math.cosh(x), math.sinh(x)
-
-
-def _sin(x: float) -> tuple[float, float, float]:
-    return math.sin(x), math.cos(x), -math.sin(x)
-
-
-def _cos(x: float) -> tuple[float, float, float]:
-    return math.cos(x), -math.sin(x), -math.cos(x)
 
 
 def _arctan(x: float) -> tuple[float, float, float]:
@@ -184,31 +146,29 @@ def _erf(x: float) -> tuple[float, float, float]:
     return math.erf(x), d, -2.0 * x * d
 
 
-def _negative(x: float) -> tuple[float, float, float]:
-    return -x, -1.0, 0.0
-
-
-def _itself(x: float) -> tuple[float, float, float]:
-    return x, 1.0, 0.0
-
-
-for _functions, _rule in (
-    ((math.exp, np.exp), _exp),
-    ((math.expm1, np.expm1), _expm1),
-    ((math.log, np.log), _log),
-    ((math.log1p, np.log1p), _log1p),
+_RULES: tuple[tuple[tuple[Any, ...], Callable[[float], tuple[float, float, float]]], ...] = (
+    ((math.exp, np.exp), lambda x: (math.exp(x), math.exp(x), math.exp(x))),
+    ((math.expm1, np.expm1), lambda x: (math.expm1(x), math.exp(x), math.exp(x))),
+    ((math.log, np.log), lambda x: (math.log(x), 1.0 / x, -1.0 / (x * x))),
+    (
+        (math.log1p, np.log1p),
+        lambda x: (math.log1p(x), 1.0 / (1.0 + x), -1.0 / ((1.0 + x) * (1.0 + x))),
+    ),
     ((math.sqrt, np.sqrt), _sqrt),
-    ((np.square,), _square),
+    ((np.square,), lambda x: (x * x, 2.0 * x, 2.0)),
     ((math.tanh, np.tanh), _tanh),
-    ((math.cosh, np.cosh), _cosh),
-    ((math.sinh, np.sinh), _sinh),
-    ((math.sin, np.sin), _sin),
-    ((math.cos, np.cos), _cos),
+    ((math.cosh, np.cosh), lambda x: (math.cosh(x), math.sinh(x), math.cosh(x))),
+    ((math.sinh, np.sinh), lambda x: (math.sinh(x), math.cosh(x), math.sinh(x))),
+    ((math.sin, np.sin), lambda x: (math.sin(x), math.cos(x), -math.sin(x))),
+    ((math.cos, np.cos), lambda x: (math.cos(x), -math.sin(x), -math.cos(x))),
     ((math.atan, np.arctan), _arctan),
     ((math.erf,), _erf),
-    ((operator.neg, np.negative), _negative),
-    ((operator.pos,), _itself),
-):
+    ((operator.neg, np.negative), lambda x: (-x, -1.0, 0.0)),
+    ((operator.pos,), lambda x: (x, 1.0, 0.0)),
+)
+"""Functions of a number, and a function that returns f, f' and f''."""
+
+for _functions, _rule in _RULES:
     _unary(_functions, _rule)
 
 
@@ -230,14 +190,6 @@ def _binary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
 
     for function in functions:
         _overload(function)(typed)
-
-
-def _add(x: Any, y: Any) -> Any:
-    return jet(x.value + y.value, x.first + y.first, x.second + y.second)
-
-
-def _subtract(x: Any, y: Any) -> Any:
-    return jet(x.value - y.value, x.first - y.first, x.second - y.second)
 
 
 def _multiply(x: Any, y: Any) -> Any:
@@ -282,14 +234,6 @@ def _is_above(x: Any, y: Any) -> Any:
     return x.second >= y.second
 
 
-def _larger(x: Any, y: Any) -> Any:
-    return x if _is_above(x, y) else y
-
-
-def _smaller(x: Any, y: Any) -> Any:
-    return y if _is_above(x, y) else x
-
-
 def _log_add_exp(x: Any, y: Any) -> Any:
     size = abs(x.value - y.value)
     top = max(x.value, y.value)
@@ -305,13 +249,19 @@ def _log_add_exp(x: Any, y: Any) -> Any:
 
 
 for _operators, _of_two in (
-    ((operator.add, operator.iadd, np.add), _add),
-    ((operator.sub, operator.isub, np.subtract), _subtract),
+    (
+        (operator.add, operator.iadd, np.add),
+        lambda x, y: jet(x.value + y.value, x.first + y.first, x.second + y.second),
+    ),
+    (
+        (operator.sub, operator.isub, np.subtract),
+        lambda x, y: jet(x.value - y.value, x.first - y.first, x.second - y.second),
+    ),
     ((operator.mul, operator.imul, np.multiply), _multiply),
     ((operator.truediv, operator.itruediv, np.divide), _divide),
     ((operator.pow, operator.ipow, math.pow, np.power), _power),
-    ((max, np.maximum), _larger),
-    ((min, np.minimum), _smaller),
+    ((max, np.maximum), lambda x, y: x if _is_above(x, y) else y),
+    ((min, np.minimum), lambda x, y: y if _is_above(x, y) else x),
     ((np.logaddexp,), _log_add_exp),
 ):
     _binary(_operators, _of_two)

@@ -160,6 +160,19 @@ def mean_rule(values: Callable[[FloatArray, FloatArray], FloatArray]) -> SumsRul
     return SumsRule(summed, lambda above, below: above / below)
 
 
+def log_ratio_rule(
+    values: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]], factor: float = 1.0
+) -> SumsRule:
+    """Return the rule of a loss whose steps are the logarithm of the ratio of two sums."""
+
+    def step(above: FloatArray, below: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            steps = factor * (np.log(above) - np.log(below))
+        return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+
+    return SumsRule(values, step)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafRows:
     """The rows of a tree, grouped by leaf.

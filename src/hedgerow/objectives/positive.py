@@ -19,25 +19,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import xlogy
 
 from hedgerow.arrays import FloatArray
+from hedgerow.objectives import line_search as ls
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.distributions.predicted import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, LOWEST_MEAN, POSITIVE, Domain
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import (
-    FAR_RATIO,
-    LONGEST_STEP,
-    LeafRule,
-    Slopes,
-    SumsRule,
-    mean_rule,
-)
 from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
@@ -54,11 +47,10 @@ class LogLinkLoss(RowLoss):
     # make them longer: at a learning rate of 0.3, linear leaves had 3 to 10 times the Poisson
     # loss of constant leaves after 30 rounds.
     longest_line: ClassVar[float] = 1.0
-    has_far_targets: bool = False
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
         limit = limit_of_log_means(reg_lambda, rate)
-        return min(limit, LONGEST_STEP) if self.has_far_targets else limit
+        return min(limit, ls.LONGEST_STEP) if self.has_far_targets else limit
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the logarithm of the mean target, the best constant for all of these losses."""
@@ -83,15 +75,9 @@ class LogLinkLoss(RowLoss):
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the rising and the falling part of g: g = up - down."""
 
-    def leaf_rule(self, output: int) -> LeafRule:
+    def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: the logarithm of the ratio of the sums of both parts."""
-
-        def step(up: FloatArray, down: FloatArray) -> FloatArray:
-            with np.errstate(divide="ignore"):
-                steps = np.log(down) - np.log(up)
-            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
-
-        return SumsRule(lambda target, raw: self.parts(target, raw[output]), step)
+        return ls.log_ratio_rule(lambda target, raw: self.parts(target, raw[output])[::-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +87,15 @@ class Poisson(LogLinkLoss):
     name: ClassVar[str] = "poisson"
     kernel = row_kernels.poisson
     n_outputs: int = 1
-    has_far_targets: bool = field(default=False, repr=False, compare=False)
 
-    def limited_for(self, rows: AllRows) -> Poisson:
-        """Return the loss with a limit on steps if a target is far above the mean of these rows.
+    def needs_limit(self, rows: AllRows) -> bool:
+        """Return whether a target is far above the mean.
 
         The Newton step of a leaf is the ratio of targets and means, minus 1, but the best step is
         the logarithm of the ratio.  With one target of 1e9 among 20,000 counts, raw scores rose
         to 800 in one round, and predictions were infinite.
         """
-        far = rows.extent()[1] > FAR_RATIO * (1.0 + rows.mean())
-        return replace(self, has_far_targets=True) if far else self
+        return rows.extent()[1] > ls.FAR_RATIO * (1.0 + rows.mean())
 
     def distribution(self, raw: FloatArray) -> PoissonDistribution:
         """Return the distribution of each row, which has only the mean as parameter."""
@@ -124,7 +108,7 @@ class Poisson(LogLinkLoss):
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.exp(np.minimum(raw, row_kernels.FARTHEST_LOG)), target
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         up, down = self.parts(target, raw)
         return up - down, up
 
@@ -145,10 +129,9 @@ class Gamma(LogLinkLoss):
     kernel = row_kernels.gamma
     domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 1
-    has_far_targets: bool = field(default=False, repr=False, compare=False)
 
-    def limited_for(self, rows: AllRows) -> Gamma:
-        """Return the loss with a limit on steps if many targets are far below the mean.
+    def needs_limit(self, rows: AllRows) -> bool:
+        """Return whether many targets are far below the mean.
 
         The Newton step of a leaf is 1 minus the ratio of means and targets, but the best step is
         minus the logarithm of the ratio.  With targets ``exp(3 z)``, z normally distributed, raw
@@ -157,9 +140,8 @@ class Gamma(LogLinkLoss):
         With ratios r of targets and mean, the step of a leaf is ``sum(1 - r) / (1 + sum(r))`` at
         the start, if ``reg_lambda`` is 1.  It is above 16 only if ``sum(1 - 17 r)`` is.
         """
-        scale = (1.0 + LONGEST_STEP) / rows.mean()
-        far = rows.total(np.maximum(0.0, 1.0 - scale * rows.target)) > LONGEST_STEP
-        return replace(self, has_far_targets=True) if far else self
+        scale = (1.0 + ls.LONGEST_STEP) / rows.mean()
+        return rows.total(np.maximum(0.0, 1.0 - scale * rows.target)) > ls.LONGEST_STEP
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         far = np.log(target) - raw[0]
@@ -169,7 +151,7 @@ class Gamma(LogLinkLoss):
         down = np.exp(np.minimum(np.log(target) - raw, row_kernels.FARTHEST_LOG))
         return np.ones(len(target)), down
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         up, down = self.parts(target, raw)
         return up - down, down
 
@@ -208,7 +190,7 @@ class Tweedie(LogLinkLoss):
         up = np.exp(np.minimum(b * raw, row_kernels.FARTHEST_LOG))
         return up, np.minimum(target * np.exp(np.clip(a * raw, -700.0, 700.0)), row_kernels.MOST)
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         up, down = self.parts(target, raw)
         return up - down, (2.0 - self.tweedie_power) * up + (self.tweedie_power - 1.0) * down
 
@@ -241,8 +223,8 @@ class SquaredLogError(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(0.5 * (raw[0] - np.log1p(target)) ** 2)
 
-    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def slopes(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         return raw - np.log1p(target), np.ones(len(target))
 
-    def leaf_rule(self, output: int) -> LeafRule:
-        return mean_rule(lambda target, raw: np.log1p(target) - raw[output])
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        return ls.mean_rule(lambda target, raw: np.log1p(target) - raw[output])

@@ -15,7 +15,6 @@ which never has a larger pinball loss than the scores themselves.
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -28,8 +27,10 @@ from hedgerow.objectives import derivatives, row_kernels
 from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import QuantileRule, residuals
-from hedgerow.objectives.rowwise import RowLoss
+from hedgerow.objectives.rowwise import RowLoss, check_number
+from hedgerow.params import Interval
 
+_LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
 MOST_LEVELS = 1000
 """Most levels of one model."""
 
@@ -50,12 +51,7 @@ class Quantile(MeanLoss):
     level: float = 0.5
 
     def __post_init__(self) -> None:
-        number = isinstance(self.level, numbers.Real) and not isinstance(self.level, bool)
-        if not number or not 0.0 < self.level < 1.0:
-            raise ParameterError(
-                "quantile must be a number greater than 0 and less than 1; got "
-                f"{brief(self.level)}."
-            )
+        check_number(self.level, "quantile", _LEVEL)
 
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([rows.quantile(self.level)])

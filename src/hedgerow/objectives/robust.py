@@ -1,8 +1,9 @@
-"""Robust losses of a number: outliers have less influence than under squared error.
+"""Squared error, and robust losses of a number, where outliers have less influence.
 
 ===============  ===================================  =================================
 name             loss of a row, r = raw - y           predicts
 ===============  ===================================  =================================
+squared_error    r**2 / 2                             the mean
 huber            r**2 / 2, linear from |r| = delta    between mean and median
 pseudo_huber     the same, smooth                     between mean and median
 fair             delta |r| - delta**2 log(1 + |r| /   between mean and median
@@ -28,15 +29,38 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.objectives import row_kernels
+from hedgerow.objectives import derivatives, row_kernels
+from hedgerow.objectives.base import MeanLoss
 from hedgerow.objectives.domain import LARGEST, check_spread, refuse_first
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import QuantileRule, Slopes, residuals
+from hedgerow.objectives.line_search import LeafRule, QuantileRule, Slopes, mean_rule, residuals
 from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.params import Interval
 
 _DELTA = Interval(0.0, LARGEST, low_open=True)
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredError(MeanLoss):
+    """Least squares; the prediction is the conditional mean (Friedman 2001)."""
+
+    name: ClassVar[str] = "squared_error"
+    kernel_id: ClassVar[int] = derivatives.SQUARED_ERROR
+    constant_hessian: ClassVar[bool] = True
+    of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
+    n_outputs: int = 1
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([rows.center()])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(0.5 * (raw[0] - target) ** 2)
+
+    def leaf_rule(self, output: int) -> LeafRule:
+        """Return the rule: the mean residual of each leaf."""
+        return mean_rule(lambda target, raw: target - raw[output])
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +195,7 @@ class AbsolutePercentage(RowLoss):
     n_outputs: int = 1
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         size = np.abs(target)
         outside = (size < 1.0 / LARGEST) | (size > LARGEST)

@@ -171,17 +171,6 @@ def tweedie(
 
 
 @kernel
-def cross_entropy(
-    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
-) -> None:
-    """Write g and h of ``log(1 + exp(raw)) - y raw``."""
-    for i in range(len(g)):
-        p = 1.0 / (1.0 + exponential(-raw[i]))
-        g[i] = p - target[i]
-        h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
-
-
-@kernel
 def one_class(
     target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
 ) -> None:

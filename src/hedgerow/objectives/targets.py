@@ -12,8 +12,7 @@ are a multi-label problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -21,32 +20,25 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.base import LossRows, Objective, limited_for, longest_step
+from hedgerow.objectives.base import LossRows, Objective
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule
-from hedgerow.objectives.precomputed import PrecomputedLoss, bound_to_rows
 
-_TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
-_NUMBERS = (
-    *("squared_error", "absolute_error", "quantile", "huber", "pseudo_huber", "fair"),
-    *(
-        "log_cosh",
-        "expectile",
-        "mape",
-        "poisson",
-        "gamma",
-        "tweedie",
-        "squared_log_error",
-        "cross_entropy",
-    ),
-    "custom",
+_OF_SINGLE = (
+    *("name", "kernel_id", "constant_hessian", "second_order", "level", "rowwise", "squares"),
+    "longest_line",
 )
-FOR_SEVERAL = (*_NUMBERS, *_TWO_CLASSES)
+"""What all targets have in common."""
+FOR_SEVERAL = (
+    *("squared_error", "absolute_error", "quantile", "huber", "pseudo_huber", "fair", "log_cosh"),
+    *("expectile", "mape", "poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+    *("custom", "logistic", "exponential", "focal", "hinge"),
+)
 """Losses that support several targets."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeveralTargets:
+@dataclass(frozen=True)
+class SeveralTargets(Objective):
     """The mean of the losses of several targets.
 
     Attributes
@@ -63,42 +55,15 @@ class SeveralTargets:
     names: tuple[str, ...]
     named: bool = False
 
+    def __post_init__(self) -> None:
+        known = {name: getattr(self.single, name) for name in _OF_SINGLE}
+        for name, value in {**known, "n_outputs": len(self.singles)}.items():
+            object.__setattr__(self, name, value)
+
     @property
     def single(self) -> Objective:
         """The loss of the first target, which represents all."""
         return self.singles[0]
-
-    @property
-    def name(self) -> str:
-        return self.single.name
-
-    @property
-    def kernel_id(self) -> int:
-        return self.single.kernel_id
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.singles)
-
-    @property
-    def constant_hessian(self) -> bool:
-        return self.single.constant_hessian
-
-    @property
-    def second_order(self) -> bool:
-        return self.single.second_order
-
-    @property
-    def level(self) -> float:
-        return self.single.level
-
-    @property
-    def rowwise(self) -> bool:
-        return bool(getattr(self.single, "rowwise", True))
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     @property
     def label(self) -> str | None:
@@ -107,56 +72,49 @@ class SeveralTargets:
 
     @property
     def task(self) -> Literal["regression", "labels"]:
-        own = getattr(self.single, "task", None)
-        two_classes = own == "two classes" or self.name in _TWO_CLASSES
-        return "labels" if two_classes else "regression"
+        return "labels" if getattr(self.single, "task", "") == "two classes" else "regression"
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> SeveralTargets:
         """Return the objective with the arrays that each loss computes once for its targets."""
         bound = [
-            bound_to_rows(loss, np.ascontiguousarray(target[:, k]), weight)
+            loss.bound_to(np.ascontiguousarray(target[:, k]), weight)
             for k, loss in enumerate(self.singles)
         ]
         return replace(self, singles=tuple(bound))
 
     def limited_for(self, rows: AllRows) -> SeveralTargets:
         """Return the objective with a limit on the steps of each loss whose targets need one."""
-        singles = [limited_for(loss, rows.of_target(k)) for k, loss in enumerate(self.singles)]
+        singles = [loss.limited_for(rows.of_target(k)) for k, loss in enumerate(self.singles)]
         return replace(self, singles=tuple(singles))
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
         """Return the limit on steps: the smallest of all targets, whose trees may be shared."""
-        return min(longest_step(loss, reg_lambda, rate) for loss in self.singles)
+        return min(loss.longest_step(reg_lambda, rate) for loss in self.singles)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         own = rows._replace(
             target=np.ascontiguousarray(rows.target[:, output]), raw=rows.raw[output : output + 1]
         )
-        cast(PrecomputedLoss, self.singles[output]).derivatives(own, 0, g, h)
+        self.singles[output].derivatives(own, 0, g, h)
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
-        self.check_part(target, first_row, [origin] * self.n_outputs)
-
-    def check_part(
-        self, target: FloatArray, first_row: int, origins: Sequence[float | None]
-    ) -> None:
-        """Check the targets of a part of the rows; ``origins`` are those of row 0."""
         for k, loss in enumerate(self.singles):
-            with self._naming(k):
-                loss.check_target(np.ascontiguousarray(target[:, k]), first_row, origins[k])
+            first = None if origin is None else origin[k : k + 1]
+            try:
+                loss.check_target(np.ascontiguousarray(target[:, k]), first_row, first)
+            except DataError as error:
+                raise DataError(f"target {self.names[k]!r}: {error}") from None
+
+    def start(self, rows: AllRows) -> FloatArray:
+        starts = [loss.start(rows.of_target(k)) for k, loss in enumerate(self.singles)]
+        return np.concatenate(starts)
+
+    start_of = start
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        columns = (np.ascontiguousarray(target[:, k]) for k in range(self.n_outputs))
-        starts = [
-            loss.initial_score(y, weight) for loss, y in zip(self.singles, columns, strict=True)
-        ]
-        return np.concatenate(starts)
-
-    def start_of(self, rows: AllRows) -> FloatArray:
-        starts = [loss.start_of(rows.of_target(k)) for k, loss in enumerate(self.singles)]
-        return np.concatenate(starts)
+        return self.start(AllRows(target, weight))
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return a column per target, in order; for labels, the probabilities of 1."""
@@ -190,24 +148,6 @@ class SeveralTargets:
         column = np.ascontiguousarray(prediction[:, output])
         return np.column_stack([1.0 - column, column]) if self.task == "labels" else column
 
-    @contextmanager
-    def _naming(self, output: int) -> Iterator[None]:
-        """Add the name of the target to errors."""
-        try:
-            yield
-        except DataError as error:
-            raise DataError(f"target {self.names[output]!r}: {error}") from None
-
-
-def check_part(
-    objective: Objective, target: FloatArray, first_row: int, origin: FloatArray
-) -> None:
-    """Check the targets of a part of the rows that starts at row ``first_row``."""
-    if isinstance(objective, SeveralTargets):
-        objective.check_part(target, first_row, origin.tolist())
-    else:
-        objective.check_target(target, first_row, float(origin[0]))
-
 
 def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
     """Return the rule of the leaves of an output's trees, by which rows in chunks are searched.
@@ -217,9 +157,9 @@ def leaf_rule_of(objective: Objective, output: int) -> LeafRule | None:
     """
     if isinstance(objective, SeveralTargets):
         return leaf_rule_of(objective.singles[output], 0)
-    loss = getattr(objective, "inner", objective)
-    if not getattr(loss, "rowwise", True):
+    if not objective.rowwise:
         return None
+    loss = getattr(objective, "inner", objective)
     for kind in type(loss).__mro__:
         if "leaf_rule" in vars(kind):
             rule: LeafRule = cast(Any, loss).leaf_rule(output)
@@ -245,7 +185,7 @@ def several_targets(
     single = make(np.ascontiguousarray(target[:, 0]))
     _check_single(single)
     chosen = names if names is not None else tuple(f"y{k}" for k in range(n_targets))
-    return cast(Objective, SeveralTargets((single,) * n_targets, chosen, names is not None))
+    return SeveralTargets((single,) * n_targets, chosen, names is not None)
 
 
 def _check_single(single: Objective) -> None:
@@ -273,4 +213,4 @@ def targets_of_record(single: Objective, record: object, n_outputs: int) -> Obje
     chosen = tuple(cast(list[str], names))
     if len(set(chosen)) != n_outputs or n_outputs < 2:
         raise ParameterError("two targets have one name, or there is only one.")
-    return cast(Objective, SeveralTargets((single,) * n_outputs, chosen, named))
+    return SeveralTargets((single,) * n_outputs, chosen, named)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray, distinct
-from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.plot import style as s
 

@@ -319,9 +319,8 @@ def plot_joint_dependence(
     Parameters
     ----------
     joint : JointEffect
-    ax : matplotlib Axes, optional
-    output : int or str, default=0
-        Number or name of the output, if there are several.
+    ax, output
+        As for :func:`plot_curves`.
 
     Returns
     -------

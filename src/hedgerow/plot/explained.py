@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.inspection.effects import Interactions, place_of_name
+from hedgerow.params import Interval
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
@@ -29,13 +30,29 @@ _BINS = 120
 
 
 def values_of_output(
-    explanation: Any, output: int | str | None
+    explanation: Any, output: int | str | None, what: str = ""
 ) -> tuple[FloatArray, FloatArray, str]:
-    """Return SHAP values of one output, the base value of each row, and the output's name."""
+    """Return SHAP values of one output, the base value of each row, and the output's name.
+
+    ``what`` names a plot of single columns; without it the explanation must have interactions.
+    """
+    if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
+        raise DataTypeError(
+            "explanation must be the result of explain, such as booster.explain(X); got "
+            f"{brief(explanation)}."
+        )
+    if bool(what) == bool(explanation.interactions):
+        raise ParameterError(
+            f"{what} shows single columns, but this explanation has interactions of pairs: use "
+            "plot_interactions, or explain without interactions=True."
+            if what
+            else "this explanation has no interactions: explain with interactions=True, or pass "
+            "the result of the model's interactions()."
+        )
     names = tuple(explanation.output_names)
     values, base = np.asarray(explanation.values), np.asarray(explanation.base_values)
     if not names:
-        if output is not None and not (isinstance(output, int | np.integer) and output == 0):
+        if output is not None and output not in Interval(0, 0, integer=True):
             raise ParameterError(
                 f"the explanation has only one output; got output={brief(output)}."
             )
@@ -47,28 +64,6 @@ def values_of_output(
         )
     (chosen,) = s.checked_output(output, len(names), names)
     return values[..., chosen], np.broadcast_to(base[..., chosen], len(values)), names[chosen]
-
-
-def plain_values(
-    explanation: Any, output: int | str | None, what: str
-) -> tuple[FloatArray, FloatArray, str]:
-    """Return :func:`values_of_output`, or raise for interactions; ``what`` names the plot."""
-    check_explanation(explanation)
-    if explanation.interactions:
-        raise ParameterError(
-            f"{what} shows single columns, but this explanation has interactions of pairs: use "
-            "plot_interactions, or explain without interactions=True."
-        )
-    return values_of_output(explanation, output)
-
-
-def check_explanation(explanation: object) -> None:
-    """Raise ``DataTypeError`` unless an object has the attributes of an explanation."""
-    if not hasattr(explanation, "base_values") or not hasattr(explanation, "interactions"):
-        raise DataTypeError(
-            "explanation must be the result of explain, such as booster.explain(X); got "
-            f"{brief(explanation)}."
-        )
 
 
 def plot_beeswarm(
@@ -98,7 +93,7 @@ def plot_beeswarm(
         If ``most`` or ``output`` is out of range, or the explanation has interactions.
     """
     most = s.checked_most(most)
-    values, _, output_name = plain_values(explanation, output, "plot_beeswarm")
+    values, _, output_name = values_of_output(explanation, output, "plot_beeswarm")
     columns = s.table_columns(explanation.data, explanation.feature_names)
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:most]
     ax = s.new_axes("plot_beeswarm", ax, 7.2, 1.2 + 0.36 * len(order))
@@ -140,29 +135,19 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
     """Draw the points of one column; return the points with shades, if any."""
     x, y = at
     size = float(np.clip(4000.0 / max(1, len(x)), 4.0, 18.0))
-    many = len(x) > 500
+    style: dict[str, Any] = {"s": size, "rasterized": len(x) > 500}
     if column.dtype == object:
         missing = np.array([value is None for value in column], dtype=np.bool_)
-        ax.scatter(x[~missing], y[~missing], s=size, color=s.LINE, lw=0, rasterized=many)
+        ax.scatter(x[~missing], y[~missing], color=s.LINE, lw=0, **style)
         ranks = None
     else:
         missing = np.isnan(column)
         ranks = ranks_of(column[~missing])
-    ax.scatter(
-        x[missing],
-        y[missing],
-        s=size,
-        facecolors="none",
-        edgecolors=s.LINE,
-        lw=0.7,
-        rasterized=many,
-    )
+    ax.scatter(x[missing], y[missing], facecolors="none", edgecolors=s.LINE, lw=0.7, **style)
     if ranks is None or len(ranks) == 0:
         return None
-    return ax.scatter(
-        x[~missing], y[~missing], s=size, c=ranks, cmap=s.SHADES, vmin=0.0, vmax=1.0, lw=0,
-        rasterized=many,
-    )  # fmt: skip
+    shades: dict[str, Any] = {"c": ranks, "cmap": s.SHADES, "vmin": 0.0, "vmax": 1.0}
+    return ax.scatter(x[~missing], y[~missing], lw=0, **shades, **style)
 
 
 def ranks_of(values: FloatArray) -> FloatArray:
@@ -186,14 +171,12 @@ def plot_waterfall(
 
     Parameters
     ----------
-    explanation : hedgerow.explain.Explanation
+    explanation, ax, output
+        As for :func:`plot_beeswarm`.
     row : int, default=0
         Negative numbers count from the end.
-    ax : matplotlib Axes, optional
     most : int, default=10
         Maximum number of columns, by largest SHAP value; the other columns are one step.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -205,9 +188,8 @@ def plot_waterfall(
         If there is no such row or output, or the explanation has interactions.
     """
     most = s.checked_most(most)
-    values, bases, output_name = plain_values(explanation, output, "plot_waterfall")
-    is_whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
-    if not is_whole or not -len(values) <= row < len(values):
+    values, bases, output_name = values_of_output(explanation, output, "plot_waterfall")
+    if row not in Interval(-len(values), len(values) - 1, integer=True):
         raise ParameterError(f"row must be from 0 to {len(values) - 1}; got {brief(row)}.")
     row = int(row) % len(values)
     base = float(bases[row])
@@ -272,14 +254,12 @@ def plot_dependence(
 
     Parameters
     ----------
-    explanation : hedgerow.explain.Explanation
+    explanation, ax, output
+        As for :func:`plot_beeswarm`.
     column : str or int
-    ax : matplotlib Axes, optional
     partner : str, int or None, default="auto"
         Column for the shades; None means no shades.  ``"auto"`` chooses the column on whose
         ranks the SHAP values depend most, among rows with similar values of ``column``.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -290,7 +270,7 @@ def plot_dependence(
     ParameterError
         If there is no such column or output, or the explanation has interactions.
     """
-    values, _, output_name = plain_values(explanation, output, "plot_dependence")
+    values, _, output_name = values_of_output(explanation, output, "plot_dependence")
     names = tuple(explanation.feature_names)
     place = _checked_place(column, names)
     given = s.table_columns(explanation.data, names)
@@ -319,8 +299,7 @@ def plot_dependence(
 
 def _checked_place(column: str | int, names: tuple[str, ...]) -> int:
     place = place_of_name(column, names)
-    is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
-    if not is_whole or not 0 <= place < len(names):
+    if place not in Interval(0, len(names) - 1, integer=True):
         raise ParameterError(
             f"columns are numbered from 0 to {len(names) - 1}; got {brief(column)}."
         )
@@ -408,14 +387,12 @@ def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | Non
         others = ~np.isin(texts, frequent)
         for k, level in enumerate(frequent):
             at = texts == level
-            ax.scatter(
-                x[at],
-                y[at],
-                color=s.COLOURS[k],
-                marker=s.MARKS[k],
-                label=s.short(level, 14),
-                **style,
-            )
+            look: dict[str, Any] = {
+                "color": s.COLOURS[k],
+                "marker": s.MARKS[k],
+                "label": s.short(level, 14),
+            }
+            ax.scatter(x[at], y[at], **look, **style)
         if others.any():
             ax.scatter(x[others], y[others], color=s.PALE, label="others", **style)
         return None
@@ -439,11 +416,10 @@ def plot_interactions(
         An explanation with ``interactions=True``: mean absolute SHAP interaction values of
         pairs (both halves together).  For Friedman's H the strength: the standard deviation
         of the interaction.
-    ax : matplotlib Axes, optional
+    ax, output
+        As for :func:`plot_beeswarm`.
     most : int, default=12
         Maximum number of columns; columns with the strongest interactions are shown.
-    output : int or str, optional
-        Number or name of the output, if there are several.
 
     Returns
     -------
@@ -482,12 +458,6 @@ def _table_of_pairs(
             0 if n_outputs == 1 else output or 0, n_outputs, found.output_names
         )
         return strength[..., chosen].copy(), found.names, "strength of the interaction"
-    check_explanation(found)
-    if not found.interactions:
-        raise ParameterError(
-            "this explanation has no interactions: explain with interactions=True, or pass the "
-            "result of the model's interactions()."
-        )
     values, _, _ = values_of_output(found, output)
     # Each of the two entries of a pair holds half of its value.
     sizes = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)

@@ -27,6 +27,7 @@ from hedgerow.kernels.tables.keys import float_of_key
 from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.model import Model, check_model
 from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.params import Interval
 from hedgerow.plot.divisions import Division, division_of
 
 
@@ -53,6 +54,7 @@ class Labelled:
 ModelLike: TypeAlias = Model | Forest | Labelled
 
 
+_DEPTHS = Interval(0, math.inf, integer=True)
 _FEW_VALUES = 4
 """Number of values of a vector that are shown for information."""
 
@@ -206,17 +208,11 @@ def _base_leaf(forest: Forest) -> Forest:
 
 def checked_depth(max_depth: SupportsIndex | None) -> int | None:
     """Return ``max_depth`` as an int; ParameterError unless it is None or a number >= 0."""
-    if max_depth is None:
-        return None
-    try:
-        depth = -1 if isinstance(max_depth, bool) else operator.index(max_depth)
-    except TypeError:
-        depth = -1
-    if depth < 0:
+    if max_depth is not None and max_depth not in _DEPTHS:
         raise ParameterError(
-            f"max_depth must be a whole number >= 0, or None for no limit; got {brief(max_depth)}."
+            f"max_depth must be {_DEPTHS}, or None for no limit; got {brief(max_depth)}."
         )
-    return depth
+    return None if max_depth is None else int(max_depth)
 
 
 def threshold_value(column: Column, key: int) -> float | int:

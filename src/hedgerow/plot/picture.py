@@ -57,17 +57,14 @@ def plot_tree(
 
     Parameters
     ----------
-    model : Model or Forest
-    tree : int, default=0
-        Number of the tree; negative numbers count from the end.
+    model, tree, schema
+        As for :func:`hedgerow.plot.tree_text`.
     ax : matplotlib Axes, optional
         Axes to draw on; the letters shrink until the tree fits.  The default is a new figure
         of the size that the tree needs, with letters of 9 and 7.5 points: about 15 by 14
         inches for 31 leaves.
     max_depth : int, optional
         Deeper splits are summarised in one box.
-    schema : Schema, optional
-        Columns; needed only with a forest.
 
     Returns
     -------
@@ -158,15 +155,8 @@ def _draw_edges(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
         width = (0.8 + 4.2 * share**0.5) * scale
         ax.add_patch(PathPatch(Path(points, codes), fill=False, lw=width, ec=s.LINE))
         if edge.takes_missing:
-            ax.plot(
-                *_ON_CURVE @ np.array(points),
-                "o",
-                ms=5.5 * scale,
-                mfc=s.INK,
-                mec="white",
-                mew=0.8 * scale,
-                zorder=3,
-            )
+            dot: dict[str, Any] = {"mfc": s.INK, "mec": "white", "mew": 0.8 * scale, "zorder": 3}
+            ax.plot(*_ON_CURVE @ np.array(points), "o", ms=5.5 * scale, **dot)
 
 
 def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
@@ -192,25 +182,19 @@ def _draw_boxes(ax: Axes, tree: Tree, layout: lay.Layout, scale: float) -> None:
 
 def _write(ax: Axes, box: lay.Box, scale: float) -> None:
     """Write the heading of a box in ink, its facts smaller, and a panel's letter before a root."""
-    common: dict[str, Any] = {"va": "center", "zorder": 4, "parse_math": False}
-    x, y = box.x + lay.PADDING, box.y - box.height / 2 + lay.PADDING / 2
-    for row in box.heading:
+
+    def write(at: tuple[float, float], row: str, size: float, colour: str, ha: str) -> None:
         ax.text(
-            x,
-            y + lay.ROW / 2,
-            row,
-            fontsize=lay.FONT_SIZE * scale,
-            color=s.INK,
-            ha="left",
-            **common,
-        )
-        y += lay.ROW
+            *at, row, fontsize=size * scale, color=colour, ha=ha, va="center", zorder=4,
+            parse_math=False,
+        )  # fmt: skip
+
+    x, y = box.x + lay.PADDING, box.y - box.height / 2 + lay.PADDING / 2
     colour = s.INK if box.kind == "leaf" else s.FAINT
-    for row in box.facts:
-        at = (x, y + lay.SMALL_ROW / 2)
-        ax.text(*at, row, fontsize=lay.SMALL_SIZE * scale, color=colour, ha="left", **common)
-        y += lay.SMALL_ROW
+    large, small = (lay.FONT_SIZE, lay.ROW, s.INK), (lay.SMALL_SIZE, lay.SMALL_ROW, colour)
+    for rows, (size, height, shade) in ((box.heading, large), (box.facts, small)):
+        for row in rows:
+            write((x, y + height / 2), row, size, shade, "left")
+            y += height
     if box.mark:
-        size = (lay.FONT_SIZE + 2) * scale
-        at = (box.x - lay.PADDING, box.y)
-        ax.text(*at, f"{box.mark}:", fontsize=size, color=s.INK, ha="right", **common)
+        write((box.x - lay.PADDING, box.y), f"{box.mark}:", lay.FONT_SIZE + 2, s.INK, "right")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.data.categories.columns import plain_of
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.frames import columns_by_name
-from hedgerow.data.reading.numbers import floats_of_column
 from hedgerow.data.reading.objects import has_zone, read_objects, sort_of
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Temporal
 from hedgerow.errors import ParameterError, brief, did_you_mean, shown_name
+from hedgerow.params import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +46,7 @@ SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
 
 
 _MOST_TICKS = 5
+_COUNT = Interval(1, np.inf, integer=True)
 _UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
 """Days, hours, minutes, seconds, milliseconds and microseconds."""
 
@@ -61,9 +62,9 @@ def pyplot(what: str) -> Any:
 
 def checked_most(most: object, name: str = "most") -> int:
     """Return a maximum number of things to draw; raise unless it is a whole number above 0."""
-    if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
-        raise ParameterError(f"{name} must be a whole number of at least 1; got {brief(most)}.")
-    return int(most)
+    if most not in _COUNT:
+        raise ParameterError(f"{name} must be {_COUNT}; got {brief(most)}.")
+    return int(most)  # type: ignore[call-overload]
 
 
 def checked_output(output: Any, n_outputs: int, names: Sequence[str]) -> list[int]:
@@ -72,8 +73,7 @@ def checked_output(output: Any, n_outputs: int, names: Sequence[str]) -> list[in
         return list(range(min(n_outputs, MOST_LINES)))
     if isinstance(output, str) and output in names:
         return [list(names).index(output)]
-    is_number = isinstance(output, int | np.integer) and not isinstance(output, bool)
-    if is_number and 0 <= int(output) < n_outputs:
+    if output in Interval(0, n_outputs - 1, integer=True):
         return [int(output)]
     known = f", or one of {', '.join(map(repr, names[:8]))}" if names else ""
     raise ParameterError(
@@ -245,13 +245,9 @@ def _distinguishable(texts: list[str], letters: int) -> list[str]:
 
 
 def _n_shared(texts: Sequence[str]) -> int:
-    """Return the length of the common prefix of all texts."""
-    found = 0
-    for letters in zip(*texts, strict=False):
-        if len(set(letters)) > 1:
-            break
-        found += 1
-    return found
+    """Return the length of the common prefix of all texts, which first and last in order have."""
+    pairs = enumerate(zip(min(texts), max(texts), strict=False))
+    return next((k for k, (a, b) in pairs if a != b), min(map(len, texts)))
 
 
 def rounded(value: float) -> str:
@@ -325,7 +321,7 @@ def in_numbers(column: Any) -> Any:
     """Return dates, times and durations as float64 microseconds, other columns as they are."""
     if held_temporal(column) is None:
         return column
-    return floats_of_column(plain_of(read_objects(column, ""), ""), "int").astype(np.float64)
+    return floats_of_column(read_objects(column, "").plain(""), "int").astype(np.float64)
 
 
 def held_temporal(column: Any) -> Temporal | None:

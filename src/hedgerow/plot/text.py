@@ -25,20 +25,8 @@ from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.tables.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.split_values import HIGHEST_KEY
+from hedgerow.plot import labels
 from hedgerow.plot.divisions import LETTERS_OF_TEXT, Division, Mask, divisions_of, membership
-from hedgerow.plot.labels import (
-    Labelled,
-    ModelLike,
-    Tree,
-    as_forest,
-    checked_depth,
-    condition,
-    depths_of,
-    pick_tree,
-    short_number,
-    threshold_text,
-    threshold_value,
-)
 
 Frame: TypeAlias = dict[str, np.ndarray | list[Any]]
 
@@ -56,7 +44,7 @@ _DOT_HEAD = """digraph tree {
 
 
 def tree_text(
-    model: ModelLike,
+    model: labels.ModelLike,
     tree: SupportsIndex = 0,
     max_depth: SupportsIndex | None = None,
     *,
@@ -105,7 +93,7 @@ def tree_text(
     ├─ yes: value=-1  cover=2 n=2
     └─ no:  value=2  cover=1 n=1
     """
-    chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
+    chosen, max_depth = labels.pick_tree(model, schema, tree), labels.checked_depth(max_depth)
     n_nodes, depths = len(chosen.nodes.feature), chosen.depths()
     n_leaves = chosen.leaves_below()
     sizes = f": {n_leaves[0]} leaves, {n_nodes} nodes, depth {max(depths)}"
@@ -118,10 +106,9 @@ def tree_text(
         elif max_depth is not None and depths[node] >= max_depth:
             lines.append(f"{first}… {n_leaves[node]} leaves: {_leaf_text(chosen, node)}")
         else:
-            gain = short_number(chosen.nodes.gain[node])
-            what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
+            what, gain = _split_text(chosen, node)
             ways = _ways(chosen, node)
-            lines.append(f"{first}{what} ({ways})  gain={gain} {chosen.size_text(node)}")
+            lines.append(f"{first}{what} ({ways})  {gain} {chosen.size_text(node)}")
             left, right = chosen.children(node)
             deep = depths[node] >= _DEEPEST_INDENT
             at = f"[{depths[node] + 1}] " if deep else ""
@@ -131,7 +118,7 @@ def tree_text(
 
 
 def tree_dot(
-    model: ModelLike,
+    model: labels.ModelLike,
     tree: SupportsIndex = 0,
     max_depth: SupportsIndex | None = None,
     *,
@@ -141,13 +128,8 @@ def tree_dot(
 
     Parameters
     ----------
-    model : Model or Forest
-    tree : int, default=0
-        Number of the tree; negative numbers count from the end.
-    max_depth : int, optional
-        Deeper splits are summarised in one dashed box.
-    schema : Schema, optional
-        Columns; needed only with a forest.
+    model, tree, max_depth, schema
+        As for :func:`tree_text`; deeper splits are summarised in one dashed box.
 
     Returns
     -------
@@ -159,10 +141,8 @@ def tree_dot(
 
     Raises
     ------
-    IndexError
-        If there is no such tree.
-    ParameterError
-        If ``max_depth`` is not a whole number >= 0.
+    IndexError, ParameterError
+        As for :func:`tree_text`.
 
     Examples
     --------
@@ -177,7 +157,7 @@ def tree_dot(
       0 -> 1 [label="yes, missing", style=bold]
       0 -> 2 [label="no"]
     """
-    chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
+    chosen, max_depth = labels.pick_tree(model, schema, tree), labels.checked_depth(max_depth)
     lines = [_DOT_HEAD, f"  label={_quoted(chosen.title())}"]
     depths, below = chosen.depths(), chosen.leaves_below()
     for node in range(len(chosen.nodes.feature)):
@@ -192,15 +172,14 @@ def tree_dot(
             label = _quoted(f"… {below[node]} leaves: {value}\n{size}")
             lines.append(f'  {node} [label={label}, style="rounded,dashed"]')
         else:
-            gain = short_number(chosen.nodes.gain[node])
-            what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
-            label = _quoted(f"{what}\ngain={gain}\n{size}")
+            what, gain = _split_text(chosen, node)
+            label = _quoted(f"{what}\n{gain}\n{size}")
             lines.append(f"  {node} [label={label}]")
             lines += _edges(chosen, node)
     return "\n".join([*lines, "}", ""])
 
 
-def _edges(tree: Tree, node: int) -> list[str]:
+def _edges(tree: labels.Tree, node: int) -> list[str]:
     """Return the two edges of a split; the edge of missing values is bold and labelled.
 
     The label also names values that are not a level if they follow the other edge.
@@ -228,7 +207,7 @@ def _quoted(text: str) -> str:
 
 
 def tree_rules(
-    model: ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
+    model: labels.ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
 ) -> list[str]:
     """Write a tree as rules, one for each node where rows end, from left to right.
 
@@ -269,7 +248,7 @@ def tree_rules(
     (x0 <= 3.0 or missing) -> -1.0  (cover=2, n=2)
     x0 > 3.0 -> 2.0  (cover=1, n=1)
     """
-    chosen = pick_tree(model, schema, tree)
+    chosen = labels.pick_tree(model, schema, tree)
     rules: list[str] = []
     start: tuple[int, _Parts] = (0, {})
     todo = [start]
@@ -288,7 +267,7 @@ def tree_rules(
                 stopped = _Levels(now.levels, np.zeros_like(now.allowed), False, True)
                 rules.append(_rule(chosen, node, parts_of | {column.name: stopped}))
         else:
-            at = threshold_value(column, int(chosen.nodes.threshold[node]))
+            at = labels.threshold_value(column, int(chosen.nodes.threshold[node]))
             range_ = part if isinstance(part, _Range) else _Range(temporal=column.temporal)
             ways = (
                 range_.up_to(at, missing=missing_left),
@@ -301,7 +280,7 @@ def tree_rules(
     return rules
 
 
-def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
+def forest_frame(model: labels.ModelLike, schema: Schema | None = None) -> Frame:
     """Return all nodes of all trees as the columns of a table.
 
     Parameters
@@ -335,8 +314,8 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     >>> frame["feature"], frame["count"].tolist()
     (['x0', None, None], [3, 2, 1])
     """
-    divisions = model.divisions if isinstance(model, Labelled) else None
-    forest, schema = as_forest(model, schema)
+    divisions = model.divisions if isinstance(model, labels.Labelled) else None
+    forest, schema = labels.as_forest(model, schema)
     sizes = np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     leaf = forest.feature < 0
@@ -348,7 +327,7 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     frame: Frame = {
         "tree": tree,
         "node": np.arange(len(leaf)) - forest.tree_start[tree],
-        "depth": depths_of(forest),
+        "depth": labels.depths_of(forest),
         "output": tree % forest.n_outputs if forest.vectors is None else np.full(len(tree), -1),
         "feature": [names[j] for j in forest.feature.tolist()],
         "threshold": threshold,
@@ -448,11 +427,11 @@ class _Range:
         nothing = low is not None and (low >= high if high is not None else low == np.inf)
         if nothing:
             return f"{name} is missing" if self.missing else f"no value of {name}"
-        above = "" if low is None else threshold_text(low, self.temporal)
+        above = "" if low is None else labels.threshold_text(low, self.temporal)
         if high is None:
             text = f"{name} > {above}"
         else:
-            text = f"{name} <= {threshold_text(high, self.temporal)}"
+            text = f"{name} <= {labels.threshold_text(high, self.temporal)}"
             text = text if low is None else f"{above} < {text}"
         return f"({text} or missing)" if self.missing else text
 
@@ -461,7 +440,7 @@ _Part: TypeAlias = _Range | _Levels
 _Parts: TypeAlias = dict[str, _Part]
 
 
-def _rule(tree: Tree, node: int, parts: _Parts) -> str:
+def _rule(tree: labels.Tree, node: int, parts: _Parts) -> str:
     """Return the rule of the rows that end at a node."""
     words = [part.text(shown_name(name)) for name, part in parts.items()]
     size = tree.size_text(node, "cover={}, n={}")
@@ -469,7 +448,7 @@ def _rule(tree: Tree, node: int, parts: _Parts) -> str:
     return f"{' and '.join(words) or 'always'} -> {what}"
 
 
-def _ways(tree: Tree, node: int) -> str:
+def _ways(tree: labels.Tree, node: int) -> str:
     """Return the sides of missing values, and of values that are not a level."""
     missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
     if division is not None:
@@ -477,7 +456,13 @@ def _ways(tree: Tree, node: int) -> str:
     return f"missing {'left' if missing_left else 'right'}"
 
 
-def _leaf_text(tree: Tree, node: int) -> str:
+def _split_text(tree: labels.Tree, node: int) -> tuple[str, str]:
+    """Return the condition of a split, and its gain."""
+    what = " ".join(labels.condition(tree, node, letters=LETTERS_OF_TEXT))
+    return what, f"gain={labels.short_number(tree.nodes.gain[node])}"
+
+
+def _leaf_text(tree: labels.Tree, node: int) -> str:
     return f"value={tree.value_text(node)}  {tree.size_text(node)}"
 
 

@@ -19,18 +19,15 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
-from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.class_weights import true_probabilities
-from hedgerow.boosting.row_data.classes import column_of, indices_of
-from hedgerow.boosting.row_data.known_targets import targets_of_rows
 from hedgerow.boosting.row_data.offsets import features_of_rows
-from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.data.reading.frames import columns_by_name
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError
 from hedgerow.inspection import Importances, PartialDependence, permutation_importance
+from hedgerow.inspection.importance import read_queries, read_targets
 from hedgerow.metrics import scored_as
-from hedgerow.objectives import Objective
 from hedgerow.plot.classifier import calibration_of
 from hedgerow.report.scores import Rows, Score, scores_of
 
@@ -176,14 +173,13 @@ def find(
     booster.reset_unseen_categories()
     raw = booster.raw_scores(columns, n_jobs=n_jobs)
     n_rows = raw.shape[1]
-    labels, target = _read_targets(objective, y, known, n_rows)
-    if (task == "ranking") != (qid is not None):
-        raise ParameterError(
-            "a ranking model needs qid, the query of each row: pass qid."
-            if task == "ranking"
-            else "qid is for rankings: leave it out."
+    labels, target = read_targets(objective, y, known, n_rows)
+    if target.ndim == 2 and objective.name in SURVIVAL:
+        raise DataError(
+            "y holds intervals. A report on times needs the time of each row, with a minus sign "
+            "where it is censored, or the columns event and time."
         )
-    weight, query = check_weight(sample_weight, n_rows), read_qid(qid, n_rows)
+    weight, query = check_weight(sample_weight, n_rows), read_queries(objective, qid, n_rows)
     unseen = booster.unseen_categories
     has_chances = known is not None or task == "labels"
     probability = booster.from_raw(raw, "probability") if has_chances else None
@@ -231,24 +227,6 @@ def part_of(values: AnyArray | None, rows: AnyArray) -> AnyArray | None:
 
 def _plain(value: Any) -> Any:
     return tuple(value.tolist()) if np.ndim(value) > 0 else value
-
-
-def _read_targets(
-    objective: Objective, y: Any, classes: AnyArray | None, n_rows: int
-) -> tuple[AnyArray, FloatArray]:
-    """Return the targets as the user names them, and in the form of the objective."""
-    if classes is not None:
-        labels = column_of(y, "y")
-        if len(labels) != n_rows:
-            raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
-        return labels, indices_of(labels, classes, "y", "the model")
-    values = targets_of_rows(objective, y, n_rows)
-    if values.ndim == 2 and objective.name in SURVIVAL:
-        raise DataError(
-            "y holds intervals. A report on times needs the time of each row, with a minus sign "
-            "where it is censored, or the columns event and time."
-        )
-    return values, values
 
 
 def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:

@@ -52,20 +52,11 @@ _LEAFWISE = {**_HISTOGRAMS, "max_leaves": 8, "max_depth": None, "grow_policy": "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Training rows and test rows.
+    """Training rows and test rows."""
 
-    Attributes
-    ----------
-    task : {"classification", "regression"}
-    X_train, X_test : float64 (n_rows, n_features)
-    y_train, y_test : labels or numbers
-        Several targets, which are numbers, have a column each.
-    feature_names : tuple of str
-    """
-
-    task: str
-    X_train: AnyArray
-    y_train: AnyArray
+    task: str  # "classification" or "regression"
+    X_train: AnyArray  # float64 (n_rows, n_features)
+    y_train: AnyArray  # labels or numbers; several targets have a column each
     X_test: AnyArray
     y_test: AnyArray
     feature_names: tuple[str, ...]
@@ -78,50 +69,26 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One method.
-
-    Attributes
-    ----------
-    name : str
-        Name in the table.
-    what : str
-        New property of this step, in one sentence.
-    make : callable
-        Function of the split that returns an estimator, or None for the base rate.
-    """
+    """One method."""
 
     name: str
-    what: str
-    make: Callable[[Split], Any]
+    what: str  # its new property, in one sentence
+    make: Callable[[Split], Any]  # returns an estimator, or None for the base rate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The result of a step.
-
-    Attributes
-    ----------
-    rung : Rung
-    estimator : fitted estimator, or None for the base rate
-    train_score, test_score : float
-        Accuracy, or R2; for several targets the mean of their R2.
-    train_loss, test_loss : float
-        Mean logarithmic loss, or root mean squared error; for several targets the mean of these.
-    seconds : float
-        Time of the fit.
-    n_trees, n_leaves : int
-        Number of trees, and of leaves of all trees.
-    """
+    """The result of a step; several targets have the mean of their scores and losses."""
 
     rung: Rung
-    estimator: Any
-    train_score: float
+    estimator: Any  # fitted, or None for the base rate
+    train_score: float  # accuracy, or R2
     test_score: float
-    train_loss: float
+    train_loss: float  # mean logarithmic loss, or root mean squared error
     test_loss: float
-    seconds: float
+    seconds: float  # of the fit
     n_trees: int
-    n_leaves: int
+    n_leaves: int  # of all trees
 
 
 def split_table(
@@ -132,15 +99,7 @@ def split_table(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Split:
-    """Hold out test rows, drawn with ``seed``.
-
-    Raises
-    ------
-    ParameterError
-        If ``test_share`` is not between 0 and 1.
-    DataError
-        If fewer than two training rows or classes are left.
-    """
+    """Hold out test rows, drawn with ``seed``."""
     if not is_one_of(task, ("classification", "regression")):
         raise ParameterError(f"task must be 'classification' or 'regression'; got {brief(task)}.")
     if not 0.0 < test_share < 1.0:
@@ -270,11 +229,14 @@ def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[flo
         probability = np.tile(counts / counts.sum(), (len(y), 1))
     else:
         probability = estimator.predict_proba(X)
-    place = np.searchsorted(classes, y)
-    known = classes[np.minimum(place, len(classes) - 1)] == y
-    hit = np.where(known, probability[np.arange(len(y)), np.minimum(place, len(classes) - 1)], 0.0)
-    right = known & (probability.argmax(axis=1) == place)
-    return float(right.mean()), float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
+    right = classes[probability.argmax(axis=1)] == y
+    return float(right.mean()), log_loss(classes, y, probability)
+
+
+def log_loss(classes: AnyArray, y: AnyArray, probability: FloatArray) -> float:
+    """Return the mean logarithmic loss, where a class without training rows has probability 0."""
+    hit = (probability * (classes == np.asarray(y)[:, None])).sum(axis=1)
+    return float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
 
 
 def squared_errors(y: AnyArray, predicted: AnyArray) -> FloatArray:

@@ -14,29 +14,14 @@ from hedgerow.data import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
 from hedgerow.report.html import inline_figure, inline_plot, page_html, table_html
-from hedgerow.report.ladder import Result, Split, score_names, squared_errors
+from hedgerow.report.ladder import Result, Split, log_loss, score_names, squared_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
-    """Return the results as a page.
-
-    Parameters
-    ----------
-    results : sequence of Result
-        All steps, in order.
-    split : Split
-        The rows of the steps.
-    title : str
-        Name of the table.
-
-    Returns
-    -------
-    str
-        Self-contained HTML: no script, no link.  Needs matplotlib.
-    """
+    """Return the results of all steps as a page; ``title`` is the name of the table."""
     score, loss = score_names(split.task)
     lead = (
         f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "
@@ -115,14 +100,8 @@ def _staged_loss(estimator: Any, split: Split) -> FloatArray:
     if split.task == "regression":
         staged = estimator.staged_predict(split.X_test)
         return np.array([np.sqrt(squared_errors(split.y_test, found)).mean() for found in staged])
-    place = np.searchsorted(estimator.classes_, split.y_test)
-    place = np.minimum(place, len(estimator.classes_) - 1)
-    rows = np.arange(len(place))
-    losses = [
-        -np.log(np.maximum(probability[rows, place], 1e-15)).mean()
-        for probability in estimator.staged_predict_proba(split.X_test)
-    ]
-    return np.array(losses)
+    staged = estimator.staged_predict_proba(split.X_test)
+    return np.array([log_loss(estimator.classes_, split.y_test, found) for found in staged])
 
 
 def _draw_curves(axes: Axes, curves: dict[str, FloatArray], loss: str) -> None:

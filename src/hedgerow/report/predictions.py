@@ -39,14 +39,12 @@ def predictions_html(found: Findings) -> list[str]:
     """Return the part of the page that compares predictions with targets."""
     if found.classes is not None and found.probability is not None:
         return _of_classes(found)
-    if found.task == "labels":
-        return _of_labels(found)
-    if found.task == "survival":
-        return _of_times(found)
-    if found.task == "ranking":
-        return _of_ranking(found)
-    if found.task == "quantiles":
-        return _of_quantiles(found)
+    by_task = {
+        "labels": _of_labels, "survival": _of_times, "ranking": _of_ranking,
+        "quantiles": _of_quantiles,
+    }  # fmt: skip
+    if found.task in by_task:
+        return by_task[found.task](found)
     parts = _of_numbers(found)
     if isinstance(objective_of(found.booster.model), DistributionLoss):
         parts += _of_intervals(found)

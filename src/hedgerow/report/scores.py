@@ -21,6 +21,9 @@ from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
 
 RESAMPLES = 200
+_SAME_AS_LOSS = {
+    "squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss", "softmax": "logloss",
+}  # fmt: skip
 
 Link: TypeAlias = "Callable[[FloatArray], FloatArray]"
 
@@ -74,7 +77,7 @@ def scores_of(
     Undefined scores are left out, such as the AUC of rows of one class.
     """
     metrics = make_metrics(list(names), objective) if names else ()
-    if not _is_among(objective, names):
+    if _SAME_AS_LOSS.get(objective.name) not in names:
         metrics = (*metrics, *make_metrics(None, objective))
     start = np.zeros(objective.n_outputs)  # of rankings, any constant
     if rows.query is None:
@@ -99,12 +102,6 @@ def scores_of(
         better = metric.higher_is_better
         found.append(Score(metric.name, value, float(low), float(high), base, better))
     return found
-
-
-def _is_among(objective: Objective, names: Sequence[str]) -> bool:
-    """Return whether the loss is already one of the scores."""
-    same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
-    return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
 
 
 def _draw(rows: Rows, rng: np.random.Generator) -> _Draw:

@@ -95,7 +95,7 @@ def choose(
     goes_on: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
     """Return the parameters with a value for each automatic parameter."""
-    rowwise = getattr(objective, "rowwise", True)
+    rowwise = objective.rowwise
     if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
         return params, stopping
     if goes_on or not _finds_rounds(params, stopping, automatic):

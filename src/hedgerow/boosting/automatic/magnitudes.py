@@ -38,7 +38,7 @@ def check_differences(
 ) -> None:
     """Raise ``DataError`` if float64 cannot represent the squares of weights times differences."""
     single = objective.single if isinstance(objective, SeveralTargets) else objective
-    if not getattr(single, "squares", False):
+    if not objective.squares:
         return
     n_columns = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
     most = np.full(2 * n_columns + 1, -np.inf)  # -minimum and maximum of each target; weight

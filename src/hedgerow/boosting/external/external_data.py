@@ -20,6 +20,7 @@ from hedgerow.boosting.external.external_sample import (
     ExternalSample,
     StorePlan,
     ValidRows,
+    beside_vectors,
     named_valid,
     reads_batches,
 )
@@ -35,11 +36,8 @@ from hedgerow.boosting.loop.setup.slopes import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.groups import check_groups
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import held_out, warn_of_single_rows
-from hedgerow.boosting.row_data.statistics import repeated_queries
+from hedgerow.boosting.row_data.queries import check_values, rows_aside
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.row_sets import ONLY
@@ -55,7 +53,6 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.objectives.custom.losses import TRIED
 from hedgerow.objectives.global_sums import gather_targets
-from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -123,7 +120,7 @@ class TargetSurvey:
         if self._objective is None:
             self._objective = self._make()
         for first_row, target in self._unchecked:
-            check_part(self._objective, target, first_row, self._origin)
+            self._objective.check_target(target, first_row, self._origin)
         self._unchecked = []
         return self._objective
 
@@ -149,7 +146,7 @@ class TargetSurvey:
         self._all = None
         if self._strange is not None:
             row, target = self._strange
-            check_part(objective, target, row, self._origin)
+            objective.check_target(target, row, self._origin)
         return objective
 
 
@@ -178,15 +175,6 @@ def fit_data(
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
-        query, position, of_aside = data.ranking_of(plan.aside)
-        if query is not None:
-            n_copies = train.n_copies
-            query, position = (
-                repeated_queries(query, n_copies), position and position.repeated(n_copies),
-            )  # fmt: skip
-            train = replace(train, query=query, position=position)
-        if of_aside is not None:
-            validation[ONLY] = replace(validation[ONLY], query=of_aside)
         choose_rounds = None
         if plan.by_folds:
             choose_rounds = partial(choose_rounds_in_chunks, train, data, plan)
@@ -241,21 +229,14 @@ def _plan_of(
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
-    check_positions(data.positions, objective, params)
-    if data.group is not None:
-        check_groups(
-            data.group, has_validation=has_validation, is_ranking=data.has_queries,
-            stopping=stopping, others=others,
-        )  # fmt: skip
-    elif data.query is not None and not on_cluster:
-        warn_of_single_rows(data.query)
-    aside = None
+    values, aside = data.surveyed_values, None
+    check_values(
+        values, None, objective, params, stopping, has_validation=has_validation, others=others
+    )
     if sets_aside:
         target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-        aside = held_out(
-            target, data.query, data.group, stopping.validation_fraction, loss.stratifies,
-            params.seed, others,
-        )  # fmt: skip
+        fraction = stopping.validation_fraction
+        aside = rows_aside(values, target, fraction, loss.stratifies, params.seed, others)
     return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
@@ -277,9 +258,13 @@ def _binned(
     """Return training rows, and validation rows by name; ``stack`` closes them."""
     train, aside = data.stored(plan)
     stack.callback(train.store.close)
-    validation = {} if aside is None else {ONLY: aside}
+    values = data.surveyed_values
+    of_training = values if plan.aside is None else values.take(~plan.aside)
+    train = replace(train, values=of_training.repeated(train.n_copies))
+    validation = {}
     if aside is not None:
         stack.callback(aside.store.close)
+        validation[ONLY] = replace(aside, values=values.take(plan.aside))
     for name, rows in valid.items():
         validation[name] = given = _validation(rows, train, replace(plan, aside=None))
         stack.callback(given.store.close)
@@ -293,7 +278,7 @@ def _validation(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Ext
     if reads_batches(valid):
         valid.match_targets(plan.objective, plan.times)
         sample = valid.stored_like(trained, plan)
-        return replace(sample, query=valid.query)
+        return replace(sample, values=valid.surveyed_values)
     return _of_table(valid, trained, plan)
 
 
@@ -321,6 +306,6 @@ def _of_table(valid: Dataset, trained: ExternalSample, plan: StorePlan) -> Exter
     numbers = numbers_for(plan.params, sample.table)
     vectors = RowVectors(sample.target, sample.weight, offset)
     return ExternalSample(
-        MemoryStore(matrix, numbers), vectors, 0, offset is not None, sample.query, trained.first,
-        trained.encoding,
+        MemoryStore(matrix, numbers), vectors, 0, offset is not None, beside_vectors(sample),
+        trained.first, trained.encoding,
     )  # fmt: skip

@@ -20,18 +20,19 @@ categories or bins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, IntArray
+from hedgerow.arrays import BoolArray
 from hedgerow.boosting.loop.driver import NewRows
-from hedgerow.boosting.loop.sample import Positions, Sample
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.row_values import FURTHER, RowValues
 from hedgerow.boosting.validation.row_sets import ONLY, check_set_names
 from hedgerow.data import Table
 from hedgerow.data.binning.bundles import Layout
@@ -64,6 +65,11 @@ class Encoding:
     schema: Schema
 
 
+def beside_vectors(values: RowValues) -> RowValues:
+    """Return the values of rows whose weights and offsets are vectors of a sample in chunks."""
+    return RowValues(**{value.field: getattr(values, value.field) for value in FURTHER})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternalSample:
     """Rows of one rank, in chunks.
@@ -79,10 +85,8 @@ class ExternalSample:
         Number of rows of the same sample (training or validation rows) on earlier ranks.
     has_offset : bool, default=False
         Whether rows of any rank have offsets: all have, or none.
-    query : int64 (n_rows,), or None
-        For rankings, the query of each row of this rank; numbers are common to all ranks.
-    position : Positions or None
-        For rankings, the position at which each row of this rank was shown.
+    values : RowValues
+        Their further values; numbers of queries are common to all ranks.
     first : Forest, or None
         Trees of the model to continue; the offsets are then its raw scores.
     encoding : Encoding, or None
@@ -103,12 +107,11 @@ class ExternalSample:
     vectors: RowVectors
     first_row: int = 0
     has_offset: bool = False
-    query: IntArray | None = None
+    values: RowValues = field(default_factory=RowValues)
     first: Forest | None = None
     encoding: Encoding | None = None
     n_copies: int = 1
     has_weight: bool = False
-    position: Positions | None = None
     read_again: Callable[[], NewRows] | None = None
     layout: Layout | None = None
 
@@ -131,7 +134,8 @@ class ExternalSample:
     def learned(self) -> Sample:
         """The rows with their copies, without values."""
         table = Table(np.empty((self.n_rows, 0)), self.schema)
-        return Sample(table, *self.vectors, self.query, position=self.position)
+        target, weight, offset = self.vectors
+        return Sample(table, target, weight=weight, offset=offset).with_values(self.values)
 
     @property
     def once(self) -> Sample:

@@ -34,6 +34,7 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import Encoding, ExternalSample, StorePlan
 from hedgerow.boosting.row_data.ordered_means import StatisticsRows, compute, n_values
+from hedgerow.boosting.row_data.row_values import RowValues
 from hedgerow.boosting.row_data.statistics import (
     choose_columns,
     columns_of,
@@ -147,7 +148,7 @@ class FileFolds:
             self._append(sinks[1], binning, tested, None)
             encoding = None if binning.encoded is None else binning.encoded.encoding
             stores = [sink.finish() for sink in sinks]
-        shared = replace(self.train, encoding=encoding, query=None, position=None)
+        shared = replace(self.train, encoding=encoding, values=RowValues())
         train = replace(
             shared, store=stores[0][0], vectors=stores[0][1], n_copies=binning.n_copies,
             has_weight=seen.weight is not None,

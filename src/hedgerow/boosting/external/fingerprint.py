@@ -19,7 +19,6 @@ from hedgerow.boosting.resume.fingerprint import schema_digest
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.row_store import Uses
-from hedgerow.metrics.queries import first_seen
 
 _DIGEST_BYTES = 20
 
@@ -71,10 +70,8 @@ def _contents_of(sample: ExternalSample, suffix: str) -> dict[str, str]:
         if chunk.numbers is not None:
             for column, values in enumerate(chunk.numbers.T):
                 add(f"X value {column}", values)
-    if sample.query is not None:
-        add("qid", first_seen(sample.query))
-    if sample.position is not None:
-        add("position", sample.position.codes)
+    for name, values in sample.values.digested().items():
+        add(name, values)
     joined: dict[str, list[str]] = {}
     for name, digest in found.items():
         joined.setdefault(name.split()[0], []).append(digest.hexdigest())

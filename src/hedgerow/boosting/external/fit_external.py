@@ -44,7 +44,6 @@ from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.metrics import make_metrics, scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.targets import check_part
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -102,11 +101,11 @@ def _plan_of(
         start.check(objective, params, train.schema)
     metrics = make_metrics(options.eval_metric, objective)
     refuse_groups(metrics)
-    check_queries_given(objective, train.query is not None)
+    check_queries_given(objective, train.values.query is not None)
     if scored_as(objective) == "ranking":
         if params.oob_score or stopping.by_out_of_bag:
             raise rows_of_queries()
-        if any(rows.query is None for rows in sets.values()):
+        if any(rows.values.query is None for rows in sets.values()):
             raise without_queries(objective, "qid of the validation rows")
     n_rows = check_targets(train, objective, ranks.others, learned=True) // train.n_copies
     for sample in sets.values():
@@ -170,7 +169,7 @@ def check_targets(
         flags[2 if offset is None else 3] = 1
         try:
             with counted_rows(weight is not None):
-                check_part(objective, target, sample.first_row, origin)
+                objective.check_target(target, sample.first_row, origin)
         except DataError as error:
             fault = str(error).encode()
     faults = [text.decode() for text in others.allgather(fault) if text]

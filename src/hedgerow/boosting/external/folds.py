@@ -110,7 +110,7 @@ class StoredFolds:
     ) -> None:
         self._train, self._data, self._stored, self._plan = train, data, stored, plan
         self._stack, self._made = stack, dict[int, PreparedRows]()
-        self.sample, self.spaces = replace(train.once, group=data.group), Spaces()
+        self.sample, self.spaces = train.once, Spaces()
         _check_memory(self.sample.n_rows, data.memory_limit)
 
     def for_trees(self, params: BoostParams) -> StoredFolds:

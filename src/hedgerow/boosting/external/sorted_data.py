@@ -43,7 +43,7 @@ from hedgerow.data.external.memory import give_back_memory, shown_bytes
 from hedgerow.data.reading.mapped_table import MappedTable, RowFile, RowSpace
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
-from hedgerow.data.sources import Found
+from hedgerow.data.sources.survey import Found
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.growing.limits.constraints import resolve_constraints
@@ -79,12 +79,14 @@ def sorted_rows(
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        query, position, of_aside = data.ranking_of(plan.aside)
-        train = replace(train, query=query, position=position)
-        if aside is not None:
-            aside = replace(aside, query=of_aside)
-        if n_folds > 0:
-            train = replace(train, group=data.group)
+        values = data.surveyed_values
+        if aside is None:
+            train = train.with_values(values)
+        else:
+            train = train.with_values(values.take(~plan.aside))
+            aside = aside.with_values(values.take(plan.aside))
+        if n_folds == 0:  # groups divide rows only once
+            train = replace(train, group=None)
         yield train, stacked(given) if given else aside
 
 
@@ -137,8 +139,8 @@ class _RowFiles:
         return Sample(
             MappedTable(values, schema, space=self._space, folder=self._folder),
             target,
-            weight if len(weight) else None,
-            np.ascontiguousarray(offset.T) if len(offset) else None,
+            weight=weight if len(weight) else None,
+            offset=np.ascontiguousarray(offset.T) if len(offset) else None,
         )
 
 
@@ -222,7 +224,7 @@ def _validation(
     files = _RowFiles(space, stack)
     for table, rows, _ in valid.tables(schema, given, is_strict=True):
         files.append(table, rows)
-    return replace(files.finish(schema), query=valid.query)
+    return files.finish(schema).with_values(valid.surveyed_values)
 
 
 def _ignored(target: FloatArray) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.inspect.predicted_distributions import DistributionPredictions
-from hedgerow.boosting.loop.sample import check_offset
+from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.boosting.row_data.survival import SurvivalPredictions
 from hedgerow.data import SparseTable

@@ -14,8 +14,8 @@ from hedgerow.boosting.external.external_sample import StorePlan, reads_batches
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.data import AnyTable, Table, numbers_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
@@ -113,11 +113,11 @@ class Evaluation(ABC):
         """Return rows in memory and their raw scores."""
         objective, columns = self._objective, self.offset_columns
         if columns and dataset.offset is None:
-            dataset = dataset.with_offset(list(columns))
+            dataset = dataset.having(offset=list(columns))
         table = dataset.table(self._schema)
         if self._classes is not None and dataset.y is not None:
             labels = column_of(dataset.y, "y")
-            dataset = dataset.with_target(indices_of(labels, self._classes, "y", "the model"))
+            dataset = dataset.having(y=indices_of(labels, self._classes, "y", "the model"))
         target = in_order(objective, dataset.targets(table.n_rows, objective.name))
         sample = dataset.sample(table, target, objective.n_outputs)
         return sample, self._raw_of(table, sample.offset, n_threads)
@@ -146,7 +146,7 @@ class Evaluation(ABC):
         sample = Sample(
             Table(np.empty((len(weight), 0)), self._schema),
             np.concatenate(targets),
-            None if (weight == 1.0).all() else weight,
+            weight=None if (weight == 1.0).all() else weight,
         )
         dataset.close()
         return sample, np.concatenate(raws, axis=1)

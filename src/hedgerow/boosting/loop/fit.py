@@ -42,8 +42,7 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import with_known_levels
 from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of
 from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
-from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.row_data.queries import check_queries, split_sample
+from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -150,8 +149,7 @@ def plan_of(
     schema = train.table.schema
     params = resolve_device(resolved(params, objective, schema, start), train.table)
     stopping = with_resolved(stopping, schema, objective)
-    check_queries(train, validation, objective, params, stopping)
-    check_positions(train.position, objective, params)
+    check_values(train, validation, objective, params, stopping)
     check_folds(stopping, validation is not None, start)
     if start is not None:
         start.check(objective, params, schema)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +45,11 @@ from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
-from hedgerow.metrics import Metric, evaluate
-from hedgerow.metrics.making import loss_metric
+from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.base import LossRows, limited_for
-from hedgerow.objectives.beside import start_of
+from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.precomputed import PrecomputedLoss, bound_to_rows
 from hedgerow.once import once
 from hedgerow.params import BoostParams
 
@@ -169,7 +166,7 @@ class FitRows:
         if first is not None:
             self.base = first.base_score
         else:
-            self.base = start_of(objective, self.all_rows, data.offset)
+            self.base = objective.start(replace(self.all_rows, offset=data.offset))
         self._scores = make_scores(data, self.base, self._n_threads)
         self._grown_at = self._scores.raw
         self.train: Scores | MeanScores = self._scores
@@ -180,7 +177,7 @@ class FitRows:
             self.train = MeanScores(self._scores)
             self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
         self.validation: Sequence[AddedScores] = tuple(self.held_out)
-        self.objective = limited_for(objective, self.all_rows)
+        self.objective = objective.limited_for(self.all_rows)
         self._grower: Grower | None = None
         self._may_run_ahead = may_run_ahead
         self.next_end = NOT_KNOWN
@@ -327,7 +324,7 @@ class FitRows:
         rows = self._outside
         if self.ranks.others.size == 1 and len(rows) > 0:
             return self.objective.loss(*self.data.take(rows, self._grown_at))
-        metric = loss_metric(self.objective)
+        (metric,) = make_metrics(None, self.objective)
         return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
 
     def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
@@ -388,9 +385,10 @@ class FitRows:
             return ExactGrower(matrix, *shared)
         assert isinstance(matrix, ChunkStore)
         from hedgerow.growing.chunks.grower import ChunkGrower
+        from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 
-        ranks = self.ranks
-        return ChunkGrower(
+        ranks, symmetric = self.ranks, is_symmetric(params)
+        return (SymmetricChunkGrower if symmetric else ChunkGrower)(
             matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
             ranks.first_row, self._spaces,
         )  # fmt: skip
@@ -404,7 +402,7 @@ def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArra
     """Return a function that recomputes what the loss learns beside the trees in a round."""
     if getattr(objective, "positions", None) is None:
         return lambda raw, number: None
-    loss = cast(PrecomputedLoss, bound_to_rows(objective, data.target, data.weight))
+    loss = objective.bound_to(data.target, data.weight)
     g, h = np.empty((2, len(data.target)))
 
     def relearn(raw: FloatArray, number: int) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.ranks import gather_scores
 from hedgerow.boosting.loop.sample import RowNames
 from hedgerow.comm.base import count_rows
@@ -108,8 +108,8 @@ class ScoredRows:
         Metrics bound to these rows.
     target, weight
         Targets and weights of the rows.
-    columns : slice
-        Their range in the raw scores.
+    columns : slice or int64 array
+        Their places in the raw scores.
     of_training : bool
         Whether the raw scores are those of the training rows.
     number : int
@@ -122,7 +122,7 @@ class ScoredRows:
     metrics: tuple[Metric, ...]
     target: FloatArray
     weight: FloatArray | None = None
-    columns: slice = field(default_factory=lambda: slice(None))
+    columns: slice | IntArray = field(default_factory=lambda: slice(None))
     of_training: bool = False
     names: RowNames = field(default_factory=RowNames)
     number: int = 0

@@ -33,7 +33,6 @@ from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
 from hedgerow.metrics.groups import GroupScores
-from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.custom.losses import Linked
 from hedgerow.params import BoostParams
@@ -198,11 +197,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
     arrays = {
         "X": values,
         "y": [sample.target],
-        "sample_weight": [] if sample.weight is None else [sample.weight],
-        "offset": [] if sample.offset is None else [sample.offset],
-        "qid": [] if sample.query is None else [first_seen(sample.query)],
-        "position": [] if sample.position is None else [sample.position.codes],
-        "groups": [] if sample.group is None else [sample.group],
+        **{name: [array] for name, array in sample.digested().items()},
         "sets": [] if sample.sets is None else [sample.sets.codes],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}

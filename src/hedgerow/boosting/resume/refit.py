@@ -36,7 +36,7 @@ from hedgerow.boosting.row_data.class_weights import (
 )
 from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.data import SparseTable, numbers_of
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.kernels.prediction.slopes import Slopes
@@ -46,11 +46,9 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
-from hedgerow.objectives.base import limited_for, longest_line
-from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, unit_of
-from hedgerow.objectives.precomputed import bound_to_rows, gradients_at, starts_with_round
+from hedgerow.objectives.precomputed import gradients_at
 from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
 
 _DECAY = Interval(0.0, 1.0)
@@ -75,9 +73,9 @@ def refit(
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
     objective = with_queries(objective, sample, params.seed, n_threads)
-    rows = AllRows(sample.target, sample.weight)
-    objective = limited_for(objective, rows)
-    start = start_of(objective, rows, sample.offset)
+    rows = AllRows(sample.target, sample.weight, sample.offset)
+    objective = objective.limited_for(rows)
+    start = objective.start(rows)
     base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     has_vectors = model.forest.vectors is not None
@@ -158,14 +156,14 @@ def _values(
     if model.inputs is not None:
         values = model.inputs.values(values, model.schema, n_threads)
     kinds = model.split_schema.kinds
-    bound = bound_to_rows(objective, sample.target, sample.weight)
-    waits = forest.n_parallel > 1 or starts_with_round(bound)
+    bound = objective.bound_to(sample.target, sample.weight)
+    waits = forest.n_parallel > 1 or bound.coupled
     start = searched_at = raw
     refitted = None
     if forest.slopes is not None:
         dense = values.dense() if isinstance(values, SparseTable) else values
         numbers = np.asfortranarray(floats_of(dense, kinds))
-        longest = longest_line(objective, params.reg_lambda, params.highest_rate)
+        longest = objective.line_limit(params.reg_lambda, params.highest_rate)
         refitted = RefittedSlopes(forest.slopes, numbers, decay, longest)
     for number in range(forest.n_trees):
         round_, turn = divmod(number, forest.trees_per_round)

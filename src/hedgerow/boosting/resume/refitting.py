@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
-from hedgerow.boosting.loop.sample import check_weight
 from hedgerow.boosting.row_data.classes import column_of, indices_of
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.known_targets import in_order
 from hedgerow.boosting.row_data.offsets import offset_of_rows
-from hedgerow.boosting.row_data.queries import queries_without_effect, weight_of_rows
+from hedgerow.boosting.row_data.queries import queries_without_effect
+from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.metrics import scored_as
 from hedgerow.model.booster_part import BoosterPart
 
@@ -70,18 +70,18 @@ class Refitting(BoosterPart):
         >>> booster.refit([[1.0], [5.0]], [10.0, 20.0], decay=0.0).predict([[1.0], [5.0]])
         array([10., 20.])
         """
+        from hedgerow.boosting.loop.setup.job import called_in_fit
         from hedgerow.boosting.resume.refit import refit
 
         if self._classes is not None:
             y = indices_of(column_of(y, "y"), self._classes, "y", "the model")
-        given = Dataset(X, y, None, self.offset_columns or offset, qid=qid)
+        given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
         if self.offset_columns and offset is not None:
             offset_of_rows(self.model, X, offset)  # raises an error that explains why
         table = given.table(self._schema)
-        weight = weight_of_rows(sample_weight, qid, table.n_rows, "sample_weight")
-        given.weight = check_weight(weight, table.n_rows)
         target = in_order(self._objective, given.targets(table.n_rows, self.model.objective))
-        sample = given.sample(table, target, self._objective.n_outputs)
+        called, n_outputs = partial(called_in_fit, rows=None), self._objective.n_outputs
+        sample = given.sample(table, target, n_outputs, called)
         if sample.query is not None and scored_as(self._objective) != "ranking":
             raise queries_without_effect(self._objective)
         threads = self._threads(table.n_rows, n_jobs)

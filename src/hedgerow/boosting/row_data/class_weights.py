@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.errors import DataError
 from hedgerow.model.model import Model
 
@@ -86,8 +87,7 @@ def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
     """Multiply the row weights of a sample, whose targets are classes, by the class weights."""
     if weights is None:
         return sample
-    factor = weights[sample.target.astype(np.intp)]
-    return replace(sample, weight=factor if sample.weight is None else factor * sample.weight)
+    return replace(sample, weight=weights_by_class(sample.weight, sample.target, weights))
 
 
 def weights_by_class(

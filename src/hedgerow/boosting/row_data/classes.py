@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import one_axis, values_of_rows
+from hedgerow.boosting.row_data.checks import one_axis, values_of_rows
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, brief
 from hedgerow.metrics import task_of
 from hedgerow.objectives import Objective, SeveralTargets
@@ -29,10 +29,7 @@ MOST_LABEL_BYTES = 1 << 28
 
 
 def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
-    """Return the index of each label in ``classes``.
-
-    Raise ``DataError`` if a label is not one of them; the message lists up to five.
-    """
+    """Return the index of each label in ``classes``."""
     place = {label: index for index, label in enumerate(classes.tolist())}
     found = [place.get(label, -1) for label in labels.tolist()]
     codes = np.array(found, dtype=np.float64)
@@ -62,10 +59,7 @@ def n_classes_of(objective: Objective) -> int | None:
 
 
 def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) -> AnyArray | None:
-    """Return the class labels of a model's record, or None if the record has none.
-
-    Raise ``ModelFormatError`` if the labels do not fit the objective.
-    """
+    """Return the class labels of a model's record, or None if the record has none."""
     n_classes = n_classes_of(objective)
     if n_classes is None or record is None or "classes" not in record:
         return None
@@ -73,11 +67,7 @@ def classes_of_record(objective: Objective, record: Mapping[str, Any] | None) ->
 
 
 def labels_to_record(classes: AnyArray) -> dict[str, Any]:
-    """Convert class labels to JSON-like values, with their dtype.
-
-    Raise ``DataTypeError`` if labels are not text, numbers or booleans, or if they are too
-    long in total.
-    """
+    """Convert class labels to JSON-like values, with their dtype."""
     values = classes.tolist()
     if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
         raise DataTypeError(f"labels of type {classes.dtype} cannot be saved: use text or numbers.")
@@ -98,10 +88,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
 
 
 def labels_from_record(record: Any, n_classes: int) -> AnyArray:
-    """Return labels from a record of any source: the inverse of :func:`labels_to_record`.
-
-    Raise ``ModelFormatError`` if the record does not hold ``n_classes`` different labels.
-    """
+    """Return labels from a record of any source: the inverse of :func:`labels_to_record`."""
     try:
         name, values = record["dtype"], record["values"]
         if not isinstance(values, list) or len(values) != n_classes:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.event_times import read_times
-from hedgerow.boosting.row_data.groups import read_groups
-from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
-from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.boosting.row_data.queries import read_qid, weight_of_rows
+from hedgerow.boosting.row_data.offsets import names_of_offset, take_offset
+from hedgerow.boosting.row_data.row_values import (
+    ROW_VALUES,
+    WEIGHT,
+    Reading,
+    given_values,
+    read_values,
+)
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
@@ -108,8 +112,8 @@ class Dataset:
         # The table may be unread, so the text shows only what its container knows at no cost.
         shape = getattr(self.X, "shape", None)
         size = f" of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
-        fields = ("y", "weight", "offset", "qid", "position", "groups")
-        present = [name for name in fields if getattr(self, name) is not None]
+        given = {"y": self.y, **self.given}
+        present = [name for name, value in given.items() if value is not None]
         return f"<Dataset: {type(self.X).__name__}{size}; {', '.join(present) or 'no target'}>"
 
     @staticmethod
@@ -189,7 +193,7 @@ class Dataset:
 
         return from_files(
             paths,
-            make_roles(target, weight, offset, drop, features, qid, position, groups),
+            make_roles(target, drop, features, given_values(locals())),
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             cache_dir=cache_dir,
@@ -254,7 +258,7 @@ cache_dir, memory_limit
 
         return from_batches(
             batches,
-            make_roles(target, weight, offset, drop, features, qid, position, groups),
+            make_roles(target, drop, features, given_values(locals())),
             feature_names=feature_names,
             categorical_features=categorical_features,
             unknown_category=unknown_category,
@@ -273,20 +277,19 @@ cache_dir, memory_limit
         return self._names
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What the user gave for each row, by argument."""
+        return {value.name: getattr(self, value.name) for value in ROW_VALUES}
+
+    @property
     def offset_names(self) -> tuple[str, ...]:
         """Columns of X that hold the offset; empty if the offset is an array."""
         return names_of_offset(self.offset)
 
-    def with_offset(self, offset: Any) -> Dataset:
-        """Return the same rows with another offset."""
+    def having(self, **changes: Any) -> Dataset:
+        """Return the same rows with another target, or another value."""
         other = copy.copy(self)
-        other.offset = offset
-        return other
-
-    def with_target(self, y: Any) -> Dataset:
-        """Return the same rows with another target."""
-        other = copy.copy(self)
-        other.y = y
+        vars(other).update(changes)
         return other
 
     def _features(self) -> Any:
@@ -299,6 +302,7 @@ cache_dir, memory_limit
         zero_missing: bool = False,
         *,
         more_levels: bool = False,
+        reader: str = "Booster",
     ) -> AnyTable:
         """Parse X, with the given schema of a training table, if any.
 
@@ -306,23 +310,24 @@ cache_dir, memory_limit
         are added to it.
         """
         if schema is not None:
-            return read_any(self._features(), schema, reader="Booster", more_levels=more_levels)
+            return read_any(self._features(), schema, reader=reader, more_levels=more_levels)
         return read_any(
             self._features(),
+            reader=reader,
             zero_missing=zero_missing,
             categorical=self.categorical_features,
             unknown=self.unknown_category,
             names=self._names,
         )
 
-    def target(self, n_rows: int, objective: object = None) -> FloatArray:
-        """Parse y; survival objectives read event times."""
-        return self.targets(n_rows, objective).values
-
     def targets(
-        self, n_rows: int, objective: object = None, like: Targets | None = None
+        self,
+        n_rows: int,
+        objective: object = None,
+        like: Targets | None = None,
+        name: str = "y",
     ) -> Targets:
-        """Parse y, with the names of its columns if it has several.
+        """Parse y, with the names of its columns if it has several; messages call it ``name``.
 
         ``like``: the targets of the training rows, if these rows are validation rows.
         """
@@ -330,23 +335,34 @@ cache_dir, memory_limit
             raise DataError("training needs a target: give y to the Dataset.")
         if isinstance(objective, str) and objective in SURVIVAL:
             intervals = like is not None and like.several
-            times = read_times(self.y, n_rows, "y", objective, intervals=intervals)
+            times = read_times(self.y, n_rows, name, objective, intervals=intervals)
             return Targets(times, None)
-        return read_targets(self.y, n_rows)
+        return read_targets(self.y, n_rows, name)
 
-    def row_weight(self, n_rows: int) -> FloatArray | None:
-        """Return one weight for each row; weights of queries are expanded to their rows."""
-        weight = weight_of_rows(self.weight, self.qid, n_rows, "weight")
-        return check_weight(weight, n_rows, "weight")
+    def row_weight(self, n_rows: int, called: Callable[[str], str] = str) -> FloatArray | None:
+        """Return one weight for each row; weights of queries are expanded to their rows.
 
-    def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
-        """Combine table and target with weight, offset, queries and groups."""
-        sample = Sample(
-            table,
-            target,
-            self.row_weight(table.n_rows),
-            query=read_qid(self.qid, table.n_rows),
-            position=read_position(self.position, table.n_rows),
-            group=read_groups(self.groups, table.n_rows),
+        ``called`` returns the name of an argument in messages.
+        """
+        found: FloatArray | None = WEIGHT.of(Reading(self.given, n_rows, 1, called))
+        return found
+
+    def sample(
+        self,
+        table: AnyTable,
+        target: FloatArray,
+        n_outputs: int,
+        called: Callable[[str], str] = str,
+    ) -> Sample:
+        """Combine table and target with the values of the rows."""
+        given, names = self.given, names_of_offset(self.offset)
+        if names:
+            given["offset"] = take_offset(self.X, names)[1]
+            if len(names) != n_outputs:
+                raise DataError(
+                    f"offset names {len(names)} column(s), but the model has {n_outputs} raw "
+                    "score(s) for each row: name one for each."
+                )
+        return Sample.of(
+            table, target, read_values(Reading(given, table.n_rows, n_outputs, called))
         )
-        return Offsets.of(self.X, self.offset).on(sample, n_outputs)

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray
-from hedgerow.boosting.loop.sample import check_length, check_vector, numbers_of_rows
+from hedgerow.boosting.row_data.checks import check_length, check_vector, numbers_of_rows
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
 from hedgerow.errors import DataError, DataTypeError
@@ -67,24 +67,6 @@ def read_times(
 ) -> FloatArray:
     """Parse targets of objective ``"cox"`` or ``"aft"``.
 
-    Raise ``DataError`` or ``DataTypeError`` if the target fits none of these forms, or more
-    than one.
-
-    Parameters
-    ----------
-    y : array-like, frame or dict
-        In one of the forms of the table above.
-    name : str
-        Name of the target in messages.
-    objective : {"cox", "aft"}
-    intervals : bool, default=False
-        True if two columns without role names are known to be ends of intervals, because
-        the training rows had intervals.
-
-    Returns
-    -------
-    float64, shape (n_rows,), or (n_rows, 2) for intervals
-
     Examples
     --------
     >>> read_times({"time": [2.0, 3.0], "event": [1, 0]}, 2, "y", "aft").tolist()
@@ -123,21 +105,6 @@ def form_of(
     names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str, objective: str
 ) -> Form:
     """Return what two columns are, by their names and types.
-
-    Parameters
-    ----------
-    names : tuple of str or None
-        None for columns without names.
-    truths : tuple of bool
-        Whether all values of a column are True or False.
-    name : str
-        Name of the target in messages.
-    objective : {"cox", "aft"}
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If the columns cannot be times of events.
 
     Examples
     --------
@@ -236,11 +203,7 @@ def first_end(names: tuple[str | None, str | None]) -> int | None:
 def _event_of(
     names: tuple[str | None, str | None], truths: tuple[bool, bool], name: str
 ) -> int | None:
-    """Return the position of the event if types or names identify event and time, else None.
-
-    Raise ``DataError`` if a column tells which rows are *censored*, or if both columns are
-    boolean.
-    """
+    """Return the position of the event if types or names identify event and time, else None."""
     roles = [_role(label) for label in names]
     if all(truths):
         raise DataError(f"both columns of {name} hold booleans: one must hold times.")

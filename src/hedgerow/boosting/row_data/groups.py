@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.row_data.factorize import number_values
+from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
-from hedgerow.comm.base import Alone, Communicator, gather_numbers
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.errors import DataError, DataTypeError, HedgerowWarning, ParameterError
 
 GroupKeys: TypeAlias = npt.NDArray[np.uint64]
@@ -88,14 +88,6 @@ def check_groups(
         )
 
 
-def split_groups(
-    keys: GroupKeys, target: FloatArray, fraction: float, stratify: bool, seed: int
-) -> tuple[IntArray, IntArray]:
-    """Split rows into training and held-out rows by complete groups."""
-    chosen = rows_of_groups_aside(keys, target, fraction, stratify, seed, Alone())
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
-
-
 def rows_of_groups_aside(
     keys: GroupKeys,
     target: FloatArray,
@@ -104,7 +96,7 @@ def rows_of_groups_aside(
     seed: int,
     others: Communicator,
 ) -> BoolArray:
-    """Return which rows of this rank :func:`split_groups` of the rows of all ranks holds out."""
+    """Return which rows of this rank are held out, as complete groups of the rows of all ranks."""
     own, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
     values, places = np.unique(gather_numbers(own, others), return_inverse=True)
     sizes = np.zeros(len(values), dtype=np.int64)

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.boosting.loop.sample import Sample, check_length
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.checks import check_length
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, SparseTable
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import position_of
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries
@@ -28,11 +29,7 @@ from hedgerow.objectives import Objective
 
 
 def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
-    """Attach the group of each row to metrics by group; leave other metrics unchanged.
-
-    Raise ``ParameterError`` if a metric names a column that the table lacks. Raise
-    ``DataError`` if the number of groups differs from the number of rows.
-    """
+    """Attach the group of each row to metrics by group; leave other metrics unchanged."""
     found = []
     for metric in metrics:
         if isinstance(metric.function, GroupScores):

@@ -12,15 +12,14 @@ An array is not part of the model: users pass it again with the rows to predict.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Sample, check_finite, check_offset
-from hedgerow.data.categories.columns import PlainOrEncoded, plain_of
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.boosting.row_data.checks import check_finite
+from hedgerow.data.reading.columns import ReadColumn, floats_of_column
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
@@ -64,23 +63,17 @@ def check_both_offset(train: bool, validation: bool) -> None:
         raise DataError(f"the {which} rows have no offset, but the others do: give both or none.")
 
 
+def check_offset_columns(names: tuple[str, ...], offset: Any) -> None:
+    """Raise ``ParameterError`` for validation rows with other offsets than these columns."""
+    if names and offset is not None and names_of_offset(offset) != names:
+        raise ParameterError(
+            f"the offset is column {names[0]!r}, also for the validation rows: leave offset_val "
+            "out."
+        )
+
+
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
-    """Split a table into features and finite offset columns.
-
-    Raise ``DataError`` if X has no column names, or lacks one of the columns, or a number
-    is not finite. Raise ``DataTypeError`` if a column holds text.
-
-    Parameters
-    ----------
-    X : data frame, dict or list of dicts
-    names : sequence of str
-        Distinct column names.
-
-    Returns
-    -------
-    features : like X
-        The other columns, without a copy of the values.
-    columns : float64, shape (n_rows, len(names))
+    """Split a table with column names in the other columns, and the named ones as float64.
 
     Examples
     --------
@@ -103,11 +96,7 @@ def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
 
 
 def offset_of_rows(model: Model, X: Any, offset: Any) -> tuple[Any, Any]:
-    """Return features and offset (or None) of rows to predict.
-
-    Raise ``ParameterError`` if an array is passed, but the model has offset columns. Raise
-    ``DataError`` if a column is missing, or not finite.
-    """
+    """Return features and offset (or None) of rows to predict."""
     names = offset_columns(model)
     if not names:
         if names_of_offset(offset):
@@ -128,66 +117,6 @@ def features_of_rows(model: Model, X: Any) -> Any:
     """Return the table without its offset columns."""
     names = offset_columns(model)
     return without_columns(X, names) if names else X
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Offsets:
-    """A table for a fit with the offsets of its rows.
-
-    Attributes
-    ----------
-    X : table without columns of offsets
-    values : array-like or None
-    names : tuple of str
-        Columns that held the offsets; empty if they were an array.
-    """
-
-    X: Any
-    values: Any
-    names: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(X: Any, offset: Any) -> Offsets:
-        """Move the offset columns out of the table, if ``offset`` names some.
-
-        Raise ``ParameterError`` or ``DataError`` if the table lacks such a column.
-        """
-        names = names_of_offset(offset)
-        if names:
-            return Offsets(*take_offset(X, names), names)
-        return Offsets(X, offset)
-
-    def of_rows(self, X: Any, offset: Any) -> Offsets:
-        """Return the offsets of validation rows, from the same columns if training used columns.
-
-        Raise ``ParameterError`` or ``DataError`` if only one of training and validation rows
-        has an offset.
-        """
-        if self.names:
-            if offset is not None and names_of_offset(offset) != self.names:
-                raise ParameterError(
-                    f"the offset is column {self.names[0]!r}, also for the validation rows: leave "
-                    "offset_val out."
-                )
-            return Offsets(*take_offset(X, self.names), self.names)
-        check_both_offset(self.values is not None, offset is not None)
-        return Offsets(X, offset)
-
-    def on(self, sample: Sample, n_outputs: int, name: str = "offset") -> Sample:
-        """Return the sample with these offsets; messages call them ``name``."""
-        if self.values is None:
-            return sample
-        if self.names and len(self.names) != n_outputs:
-            raise DataError(
-                f"offset names {len(self.names)} column(s), but the model has {n_outputs} raw "
-                "score(s) for each row: name one for each."
-            )
-        name = "offset" if self.names else name
-        return replace(sample, offset=check_offset(self.values, sample.n_rows, n_outputs, name))
-
-    def noted(self, model: Model) -> Model:
-        """Return the model with the offset columns in its training record."""
-        return with_offset_columns(model, self.names)
 
 
 def without_columns(X: Any, names: Sequence[str]) -> Any:
@@ -219,6 +148,6 @@ def _split(X: Any, names: Sequence[str], *, is_required: bool) -> tuple[Any, dic
     return X, {}
 
 
-def _numbers(column: PlainOrEncoded, name: str) -> FloatArray:
-    values = plain_of(column, f"offset column {name!r} holds text: it must hold numbers.")
+def _numbers(column: ReadColumn, name: str) -> FloatArray:
+    values = column.plain(f"offset column {name!r} holds text: it must hold numbers.")
     return floats_of_column(values, "int").astype(np.float64, copy=False)

@@ -5,35 +5,40 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.sample import Positions, check_length, one_axis, values_of_rows
-from hedgerow.boosting.row_data.factorize import refuse_missing
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.row_data.checks import check_length, one_axis, refuse_missing, values_of_rows
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.errors import DataTypeError, ParameterError, brief
 from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_at
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.objectives.ranking.positions import PositionBias
 
 
-def read_position(position: Any, n_rows: int) -> Positions | None:
-    """Parse the position at which each row was shown.
+@dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """Positions at which rows were shown: int64 codes, indices into the ascending labels."""
 
-    Raise ``DataError`` or ``DataTypeError`` if the length differs, values are missing, or
-    the type is neither integer nor text.
+    codes: IntArray
+    labels: tuple[Any, ...]
 
-    Parameters
-    ----------
-    position : array-like of shape (n_rows,), or None
-        Integers or text; each different value is one position.
+    def __getitem__(self, rows: Any) -> Positions:
+        """Return the positions of some of the rows."""
+        return Positions(self.codes[rows], self.labels)
+
+
+def read_position(position: Any, n_rows: int, name: str = "position") -> Positions:
+    """Read positions at which rows were shown: integers or text, each value is one position.
 
     Examples
     --------
@@ -41,21 +46,19 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
     >>> found.labels, found.codes.tolist()
     (('side', 'top'), [1, 0, 1])
     """
-    if position is None:
-        return None
-    values = one_axis(values_of_rows(position, "position"), "position")
-    check_length(len(values), n_rows, "position")
-    refuse_missing(values, "position")
+    values = one_axis(values_of_rows(position, name), name)
+    check_length(len(values), n_rows, name)
+    refuse_missing(values, name)
     if values.dtype.kind == "O":
         texts = all(isinstance(value, str) for value in values.tolist())
         integers = all(isinstance(value, int | np.integer) for value in values.tolist())
         if not texts and not integers:
-            raise DataTypeError("position must hold whole numbers or text.")
+            raise DataTypeError(f"{name} must hold whole numbers or text.")
         values = values.astype(str if texts else np.int64)
     if values.dtype.kind == "f" and (values == np.floor(values)).all():
         values = values.astype(np.int64)
     if values.dtype.kind not in "iuUT":
-        raise DataTypeError(f"position must hold whole numbers or text, got {values.dtype}.")
+        raise DataTypeError(f"{name} must hold whole numbers or text, got {values.dtype}.")
     labels, codes = np.unique(values, return_inverse=True)
     return Positions(codes.reshape(-1).astype(np.int64), tuple(labels.tolist()))
 
@@ -63,13 +66,11 @@ def read_position(position: Any, n_rows: int) -> Positions | None:
 def joined_positions(parts: Sequence[Positions], others: Communicator) -> Positions:
     """Return the positions of the rows of all parts, with the labels of all ranks.
 
-    Raise ``DataTypeError`` if some parts have text and others whole numbers.
-
     Examples
     --------
     >>> from hedgerow.comm.base import Alone
     >>> parts = [read_position(["top"], 1), read_position(["side", "top"], 2)]
-    >>> found = joined_positions([part for part in parts if part is not None], Alone())
+    >>> found = joined_positions(parts, Alone())
     >>> found.labels, found.codes.tolist()
     (('side', 'top'), [1, 0, 1])
     """
@@ -131,12 +132,12 @@ def with_positions(
     penalty = objective.position_bias_regularization or 0.0
     n_first = 0 if start is None else start.forest.n_rounds
 
-    def rate_at(number: int) -> float:
-        return float(params.at_round(number, n_first).learning_rate)
+    def rate(number: int) -> float:
+        return rate_at(params.learning_rate, number, n_first)
 
     learned = None if start is None else _biases_of(start.model, position.labels)
     return objective.with_positions(
-        PositionBias(position.codes, position.labels, penalty, rate_at, learned)
+        PositionBias(position.codes, position.labels, penalty, rate, learned)
     )
 
 

@@ -6,18 +6,20 @@ model.  Rows of a query need not be adjacent.
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hedgerow.arrays import BoolArray, FloatArray, IntArray, distinct, real_numbers
+from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
 from hedgerow.boosting.loop.ranks import Ranks
-from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.row_data.factorize import number_values
-from hedgerow.boosting.row_data.groups import GroupKeys, check_groups, rows_of_groups_aside
-from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
+from hedgerow.boosting.row_data.checks import number_values
+from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
+from hedgerow.boosting.row_data.positions import check_positions
+from hedgerow.boosting.validation.hold_out import queries_aside, single_rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
@@ -27,24 +29,13 @@ from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
+if TYPE_CHECKING:
+    from hedgerow.boosting.loop.sample import Sample
+    from hedgerow.boosting.row_data.row_values import RowValues
+
 
 def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
-    """Return the query number of each row.
-
-    Raise ``DataError`` or ``DataTypeError`` if the length differs from ``n_rows``, or
-    values are missing.
-
-    Parameters
-    ----------
-    qid : array-like of shape (n_rows,), or None
-        Hashable values of any type: numbers, text, dates, categories.
-    name : str
-        Name of the argument in messages.
-
-    Returns
-    -------
-    int64 (n_rows,), or None
-        0 for the query of the first row, 1 for the next new query, ...
+    """Return int64 numbers of the queries of the rows, in order of first occurrence; None for None.
 
     Examples
     --------
@@ -57,24 +48,70 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     return first_seen(codes)
 
 
+class QueryPart(NamedTuple):
+    """Queries of a part of the rows.
+
+    codes  int64 (n_rows,): number of the query of each row among those of the part
+    texts  a text for each query, the same in any part and on any rank
+    """
+
+    codes: IntArray
+    texts: list[str]
+
+
+def part_of_queries(qid: Any, name: str) -> QueryPart:
+    """Read the queries of a part: numbers, text or dates; messages call them ``name``."""
+    values: AnyArray = np.asarray(qid)
+    codes = cast(IntArray, read_qid(values, len(values), name))
+    first = np.unique(codes, return_index=True)[1]
+    return QueryPart(codes, [_text_of(value, name) for value in values.reshape(-1)[first]])
+
+
+def gathered_queries(parts: Sequence[QueryPart], others: Communicator) -> IntArray:
+    """Number the queries of the parts, the same on all ranks.
+
+    Examples
+    --------
+    >>> parts = [part_of_queries(["b", "a", "b"], "one"), part_of_queries(["c", "a"], "two")]
+    >>> gathered_queries(parts, Alone()).tolist()
+    [0, 1, 0, 2, 1]
+    """
+    own = dict.fromkeys(text for part in parts for text in part.texts)
+    messages = others.allgather(json.dumps(list(own)).encode())
+    known = dict.fromkeys(text for message in messages for text in json.loads(message))
+    number = {text: code for code, text in enumerate(known)}
+    codes = [np.array([number[text] for text in part.texts])[part.codes] for part in parts]
+    return np.concatenate([np.zeros(0, np.int64), *codes])
+
+
+def _text_of(value: Any, name: str) -> str:
+    """Return a text that is the same for equal values only."""
+    if isinstance(value, str):
+        return f"s{value}"
+    if isinstance(value, bytes):
+        return f"b{value.hex()}"
+    if hasattr(value, "to_datetime64"):  # of pandas
+        value = value.to_datetime64()
+    if isinstance(value, np.datetime64):
+        return f"t{value.astype('datetime64[ns]').astype(np.int64)}"
+    try:
+        number = float(value)
+        return f"n{int(value)}" if number.is_integer() else f"n{number.hex()}"
+    except (TypeError, ValueError, OverflowError):
+        raise DataTypeError(
+            f"{name} must hold numbers, text or dates; found {type(value).__name__}."
+        ) from None
+
+
+def joined_queries(parts: Sequence[IntArray]) -> IntArray:
+    """Renumber the queries of several tables so that no two tables share one."""
+    sizes = [int(part.max(initial=-1)) + 1 for part in parts]
+    starts = accumulate(sizes[:-1], initial=0)
+    return np.concatenate([part + start for part, start in zip(parts, starts, strict=True)])
+
+
 def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
-    """Return one weight for each row, expanding weights of queries.
-
-    Raise ``DataError`` if the number of weights equals neither the number of rows nor of
-    queries.
-
-    Parameters
-    ----------
-    weight : array-like of shape (n_rows,) or (n_queries,), mapping from query to weight, or None
-        Weights of queries are in order of first occurrence of the queries.
-    qid : array-like of shape (n_rows,), or None
-    name : str
-        Name of ``weight`` in messages.
-
-    Returns
-    -------
-    array-like of shape (n_rows,), or None
-        Unchanged if it has one entry for each row, or if there are no queries.
+    """Return one weight for each row, expanding weights of queries: in order, or a mapping.
 
     Examples
     --------
@@ -128,31 +165,42 @@ def require_queries(qid: Any, name: str = "qid", method: str = "fit") -> None:
     )
 
 
-def check_queries(
-    train: Sample,
-    validation: Sample | None,
+def check_values(
+    train: RowValues,
+    validation: RowValues | None,
     objective: Objective,
     params: BoostParams,
     stopping: StoppingParams,
+    *,
+    has_validation: bool = False,
+    others: Communicator | None = None,
 ) -> None:
-    """Raise an error if a ranking lacks queries, or another objective has them."""
-    ranking = scored_as(objective) == "ranking"
+    """Raise an error for values without effect on this fit, and for those that it lacks.
+
+    ``has_validation``: whether there are validation rows that are not read yet.  ``others``:
+    ranks with the other rows.
+    """
+    ranking, others = scored_as(objective) == "ranking", others or Alone()
     check_groups(
         train.group,
-        has_validation=validation is not None,
+        has_validation=has_validation or validation is not None,
         is_ranking=ranking,
         stopping=stopping,
+        others=others,
     )
-    if not ranking:
-        if train.query is not None or (validation is not None and validation.query is not None):
-            raise queries_without_effect(objective)
-        return
-    for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
-        if sample is not None and sample.query is None:
+    check_positions(train.position, objective, params)
+    given = [(train, "qid")]
+    if validation is not None:
+        given.append((validation, "qid of the validation rows"))
+    for rows, name in given:
+        if ranking and rows.query is None:
             raise without_queries(objective, name)
-    if params.oob_score or stopping.by_out_of_bag:
+        if not ranking and rows.query is not None:
+            raise queries_without_effect(objective)
+    if ranking and (params.oob_score or stopping.by_out_of_bag):
         raise rows_of_queries()
-    warn_of_single_rows(cast(IntArray, train.query))
+    if ranking and others.size == 1:
+        warn_of_single_rows(cast(IntArray, train.query))
 
 
 def warn_of_single_rows(query: IntArray) -> None:
@@ -190,33 +238,30 @@ def rows_of_queries() -> ParameterError:
     )
 
 
+def rows_aside(
+    values: RowValues,
+    target: FloatArray,
+    fraction: float,
+    stratify: bool,
+    seed: int,
+    others: Communicator,
+) -> BoolArray:
+    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
+    if values.query is not None:
+        return queries_aside(values.query, fraction, seed, others)
+    if values.group is not None:
+        return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
+    return single_rows_aside(target, fraction, stratify, seed, others)
+
+
 def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and held-out rows: by query for rankings, else by group or row."""
+    fraction = stopping.validation_fraction
     stratify = task_of(objective) != "regression" and train.target.ndim == 1
-    chosen = held_out(
-        train.target, train.query, train.group, stopping.validation_fraction, stratify, seed
-    )
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
-
-
-def held_out(
-    target: FloatArray,
-    query: IntArray | None,
-    group: GroupKeys | None,
-    fraction: float,
-    stratify: bool,
-    seed: int,
-    others: Communicator | None = None,
-) -> BoolArray:
-    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
-    others = others or Alone()
-    if query is not None:
-        return queries_aside(query, fraction, seed, others)
-    if group is not None:
-        return rows_of_groups_aside(group, target, fraction, stratify, seed, others)
-    return rows_aside(target, fraction, stratify, seed, others)
+    aside = rows_aside(train, train.target, fraction, stratify, seed, Alone())
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 
 def with_queries(

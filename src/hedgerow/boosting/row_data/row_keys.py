@@ -33,11 +33,6 @@ _BLOCK_ROWS = 1 << 16
 def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     """Return the keys of all rows.
 
-    Returns
-    -------
-    uint64 (n_rows,), or None
-        None for tables with more than :data:`MOST_CELLS` nonzero values.
-
     Examples
     --------
     >>> from hedgerow.data import read_any

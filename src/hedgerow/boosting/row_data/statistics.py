@@ -42,7 +42,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.ordered_means import (
     MANY_LEVELS,
@@ -121,10 +121,7 @@ def encode(
     params: BoostParams,
     n_threads: int = 1,
 ) -> Encoded:
-    """Replace category columns by statistics, and add crosses, where ``params`` requests them.
-
-    Raise ``ParameterError`` if statistics are requested but not possible.
-    """
+    """Replace category columns by statistics, and add crosses, where ``params`` requests them."""
     schema = train.table.schema
     groups = choose_columns(schema, train.n_rows, objective, params)
     crosses = crosses_of(params, schema)
@@ -305,16 +302,8 @@ def repeated(train: Sample, table: Table, n_copies: int) -> Sample:
     """Return the rows of ``table``, which are ``n_copies`` copies of the rows of ``train``."""
     if n_copies == 1:
         return replace(train, table=table)
-    weight = share_of_copy(train.weight, train.n_rows, n_copies)
-    assert weight is not None
-    return Sample(
-        table,
-        np.concatenate([train.target] * n_copies),
-        np.tile(weight, n_copies),
-        None if train.offset is None else np.tile(train.offset, (1, n_copies)),
-        None if train.query is None else repeated_queries(train.query, n_copies),
-        position=None if train.position is None else train.position.repeated(n_copies),
-    )
+    shared = replace(train, weight=share_of_copy(train.weight, train.n_rows, n_copies))
+    return Sample.of(table, np.concatenate([train.target] * n_copies), shared.repeated(n_copies))
 
 
 def share_of_copy(weight: FloatArray | None, n_rows: int, n_copies: int) -> FloatArray | None:
@@ -322,12 +311,6 @@ def share_of_copy(weight: FloatArray | None, n_rows: int, n_copies: int) -> Floa
     if n_copies == 1:
         return weight
     return (np.ones(n_rows) if weight is None else weight) / n_copies
-
-
-def repeated_queries(query: IntArray, n_copies: int) -> IntArray:
-    """Return query numbers of the copies; each copy's queries are separate."""
-    n_queries = int(query.max(initial=-1)) + 1
-    return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
 
 
 def assembled(

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector, values_of_rows
+from hedgerow.boosting.row_data.checks import (
+    check_finite,
+    check_length,
+    check_vector,
+    values_of_rows,
+)
+from hedgerow.boosting.row_data.event_times import read_times
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data.reading.frames import as_frame
@@ -64,13 +70,7 @@ def one_column(y: Any) -> Any:
 
 
 def target_column(y: Any, name: str = "y") -> AnyArray:
-    """Return one target as an array of one axis.
-
-    Like scikit-learn, this warns of a table of one column.
-
-    Raise ``DataTypeError`` or ``DataError`` if y is no array, column or list, or has
-    several columns.
-    """
+    """Return one target as an array of one axis, with a warning for a table of one column."""
     from sklearn.utils.validation import column_or_1d
 
     array = values_of_rows(one_column(y), name)
@@ -81,18 +81,7 @@ def target_column(y: Any, name: str = "y") -> AnyArray:
 
 
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
-    """Parse one target, or several if y is a table of two or more columns.
-
-    Raise ``DataTypeError`` if the values are not numbers. Raise ``DataError`` if the number
-    of rows differs, or values are NaN or infinite; the message names the column.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        Finite numbers; an array, a sparse matrix, or a frame or a dict of columns, whose names
-        are kept.
-    name : str
-        Name of the target in messages.
+    """Read one target, or several if y is a table of two or more columns; messages say ``name``.
 
     Examples
     --------
@@ -132,10 +121,7 @@ def _columns_of(y: Any, n_rows: int, name: str) -> tuple[tuple[str, ...] | None,
 
 
 def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
-    """Return targets of other rows in the order of the training targets.
-
-    Raise ``DataError`` if the targets differ from the training targets.
-    """
+    """Return targets of other rows in the order of the training targets."""
     if seen.values.shape[1:] != trained.values.shape[1:]:
         counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
         raise DataError(
@@ -146,6 +132,27 @@ def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
     check_same_targets(seen.names, trained.names, name)
     order = [seen.names.index(target) for target in trained.names]
     return np.asfortranarray(seen.values[:, order])
+
+
+def targets_of_rows(objective: Objective, y: Any, n_rows: int) -> FloatArray:
+    """Return the targets of rows: numbers, times of events, or several targets."""
+    if objective.name in SURVIVAL:
+        return read_times(y, n_rows, "y", objective.name)
+    return in_order(objective, read_targets(y, n_rows))
+
+
+def in_order(objective: Objective, found: Targets) -> FloatArray:
+    """Return targets in the order of the model, if both have names; otherwise unchanged."""
+    if objective.name in SURVIVAL:  # both ends of intervals are one target
+        return found.values
+    n_targets = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    n_columns = found.values.shape[1] if found.several else 1
+    if n_columns != n_targets:
+        raise DataError(f"y has {n_columns} column(s), but the model predicts {n_targets}.")
+    if not isinstance(objective, SeveralTargets):
+        return found.values
+    names = objective.names if objective.named else None
+    return same_targets(found, Targets(np.empty((0, n_targets)), names), "y")
 
 
 def check_same_targets(seen: tuple[str, ...], trained: tuple[str, ...], name: str) -> None:

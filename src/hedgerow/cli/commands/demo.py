@@ -206,8 +206,8 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     import numpy as np
 
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_files
     from hedgerow.data.sources.base import make_roles
+    from hedgerow.data.sources.opening import open_files
     from hedgerow.datasets import load_pima
     from hedgerow.report import split_table
 
@@ -219,7 +219,7 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
         )
     source = open_files(
         [options.data],
-        make_roles(options.target, None, None, options.drop, None),
+        make_roles(options.target, options.drop),
         types_known=True,
     )
     names = list(source.roles.features_of(tables.names_of(source.parts), source.name))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hedgerow.cli import engine
     from hedgerow.cli.reading.tables import NamedColumns
     from hedgerow.cli.reading.way import Way
-    from hedgerow.data.sources import Roles, Source
+    from hedgerow.data.sources.base import Roles
+    from hedgerow.data.sources.opening import Source
 
 LIMIT_HELP = (
     "limit on the memory of the data, such as '2 GB'; larger data are read in batches and stored "
@@ -138,23 +139,21 @@ def _check_and_train(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
+    from hedgerow.boosting.row_data.row_values import given_values
     from hedgerow.cli import engine
     from hedgerow.cli.reading.way import choose_way
-    from hedgerow.data.sources import open_files
     from hedgerow.data.sources.base import header_hint, make_roles
+    from hedgerow.data.sources.opening import open_files
     from hedgerow.data.sources.paths import find_files
 
     if find_files(options.data)[0].format == "libsvm":
-        for name in ("qid", "offset", "groups"):
-            if getattr(options, name) is not None:
+        for name, column in given_values(vars(options)).items():
+            if column is not None:
                 raise UsageError(f"--{name} names a column, which LibSVM files do not have")
     elif options.target is None:
         raise UsageError("--target COL is needed: the column to predict")
     way = choose_way(options.data, options.memory_limit)
-    roles = make_roles(
-        options.target, options.weight, options.offset, options.drop, None, options.qid,
-        options.position, options.groups,
-    )  # fmt: skip
+    roles = make_roles(options.target, options.drop, None, given_values(vars(options)))
     source = open_files(options.data, roles, types_known=True)
     if hint := header_hint(source.parts[0].column_names() or ()):
         remark(f"note: {source.name}:{hint}")
@@ -201,6 +200,7 @@ class _Fit(NamedTuple):
 def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
     """Read all rows and fit."""
     from hedgerow.boosting.row_data.dataset import Dataset
+    from hedgerow.boosting.row_data.row_values import given_values
     from hedgerow.cli import engine
     from hedgerow.cli.reading import features, tables
     from hedgerow.data.sparse import check_width
@@ -208,7 +208,7 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
     X: Any
     y: Any
-    of_rows: dict[str, Any] = {}
+    more = {name: getattr(options, name) for name in ("offset", "init_model", "checkpoint")}
     if names is None:
         X, y = tables.read_sparse(source.parts)
         n_rows, n_columns = X.shape
@@ -216,7 +216,8 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     else:
         used = source.roles.features_of(names, source.name)
         table = tables.read_parts(source.parts, [*used, *source.roles.aside()])
-        y, of_rows = features.targets(table, options.target), _row_values(options, table)
+        y = features.targets(table, options.target)
+        more |= _row_values(options, table)
         # The offset column joins the features for now.
         X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
         n_columns = len(used)
@@ -224,50 +225,43 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     if task == "auto":
         task, why = features.guess_task(y, source.name, y_name)
     settings = parse_settings(options.set, task)
-    valid = {} if options.valid is None else _validation(options, source, X, y)
-    if valid:
-        valid["y_val"] = features.as_targets(valid["y_val"], task, options.valid, y_name)
-    others = {
-        "offset": options.offset,
-        "init_model": options.init_model,
-        "checkpoint": options.checkpoint,
-    }
-    job = engine.Job(
-        task,
-        settings,
-        X,
-        features.as_targets(y, task, source.name, y_name),
-        of_rows | valid | {name: value for name, value in others.items() if value is not None},
-    )
+    if options.valid is not None:
+        more |= _validation(options, source, X, y)
+        more["y_val"] = features.as_targets(more["y_val"], task, options.valid, y_name)
+    targets = features.as_targets(y, task, source.name, y_name)
+    more = {name: value for name, value in more.items() if value is not None}
+    job = engine.Job(task, settings, X, targets, more)
     say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
     return _Fit(
         start,
         engine.fit(job),
         job,
-        lambda: Dataset(
-            valid["X_val"],
-            valid["y_val"],
-            valid.get("sample_weight_val"),
-            qid=valid.get("qid_val"),
-        ),
+        lambda: Dataset(more["X_val"], more["y_val"], **given_values(more, "_val")),
     )
 
 
-def _row_values(options: argparse.Namespace, table: NamedColumns) -> dict[str, Any]:
+def _row_values(
+    options: argparse.Namespace, table: NamedColumns, of_validation: bool = False
+) -> dict[str, Any]:
     """Return the values of rows beside features, target and offset, as arguments of a fit."""
-    found = {} if options.weight is None else {"sample_weight": table.weights(options.weight)}
-    for role in ("qid", "position", "groups"):
-        name = getattr(options, role)
-        if name is not None:
-            found[role] = table.role(name)
+    from hedgerow.boosting.row_data.row_values import ROW_VALUES
+
+    found: dict[str, Any] = {}
+    for value in ROW_VALUES:
+        column = getattr(options, value.name)
+        if column is None or value.name == "offset" or (of_validation and value.of_training):
+            continue
+        own = table.weights(column) if value.name == "weight" else table.role(column)
+        found[f"{value.of_fit}_val" if of_validation else value.of_fit] = own
     return found
 
 
 def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> dict[str, Any]:
     """Return the validation rows, with the columns and types of the training rows."""
+    from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli.reading import features, tables
-    from hedgerow.data.sources import open_parts
+    from hedgerow.data.sources.opening import open_parts
 
     parts = open_parts([options.valid], types_known=True)
     if options.target is None:
@@ -281,19 +275,16 @@ def _validation(options: argparse.Namespace, source: Source, X: Any, y: Any) -> 
         return {"X_val": entries, "y_val": target}
     targets = y if isinstance(y, dict) else {options.target[0]: y}
     text = features.text_columns({**X, **targets})
-    wanted = [*X, *source.roles.of_validation().aside()]
+    wanted = [*X, *source.roles.without(OF_TRAINING).aside()]
     table = tables.read_parts(parts, wanted, text)
     found = {"X_val": table.features(list(X)), "y_val": features.targets(table, options.target)}
-    if options.weight is not None:
-        found["sample_weight_val"] = table.weights(options.weight)
-    if options.qid is not None:
-        found["qid_val"] = table.role(options.qid)
-    return found
+    return found | _row_values(options, table, of_validation=True)
 
 
 def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> _Fit:
     """Fit with rows in files."""
     from hedgerow.boosting.external.dataset.from_files import from_files
+    from hedgerow.boosting.row_data.row_values import OF_TRAINING
     from hedgerow.cli import engine
     from hedgerow.cli.reading import features
     from hedgerow.estimators.file_fit import fit_files, summarize_targets
@@ -317,7 +308,7 @@ def _train_from_files(options: argparse.Namespace, way: Way, source: Source) -> 
     settings = parse_settings(options.set, task)
     estimator: Any = engine.estimator_class(task)(**settings, progress=shows_progress())
     names = data.feature_names
-    roles = replace(source.roles.of_validation(), drop=(), features=tuple(names) or None)
+    roles = replace(source.roles.without(OF_TRAINING), drop=(), features=tuple(names) or None)
     valid = None if options.valid is None else opened([options.valid], roles)
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")

@@ -21,17 +21,16 @@ import numpy as np
 from hedgerow.argument_types import BATCH_ROWS
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.categories.columns import Encoded, untyped
+from hedgerow.data.reading.columns import ReadColumn, floats_of_column, stack_one
 from hedgerow.data.reading.rows import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
 from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
-from hedgerow.data.sources import Part, open_parts
-from hedgerow.data.sources.base import no_column
-from hedgerow.data.sources.columns import ReadColumn, floats_of, read_columns
+from hedgerow.data.sources.base import Part, no_column
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.facts import ColumnFacts
+from hedgerow.data.sources.opening import open_parts
 from hedgerow.data.sources.paths import PathLike
 from hedgerow.data.sources.row_sample import stack_sparse
-from hedgerow.data.sources.stacking import stack_one
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import HedgerowError
 
@@ -65,9 +64,7 @@ class NamedColumns:
         column = self.columns[name]
         if column.dtype.kind not in "OMm" or holds_text(column):
             return column
-        values = untyped(read_column(column, name))
-        assert isinstance(values, np.ndarray)
-        return floats_of(values)
+        return floats_of_column(read_column(column, name).plain(""), "int")
 
     def weights(self, name: str) -> AnyArray:
         """Return the column of row weights; the fit checks the values."""
@@ -144,20 +141,18 @@ def _joined(name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bo
     for part, columns in zip(parts, _typed(name, parts, raw, stays_text), strict=True):
         for column in columns:
             facts.add(column, part.name)
-            values.append(column.values)
+            values.append(column)
     kind = facts.kind(name, None, types_known=True)
     if not values:
         return np.empty(0)
     if kind == "category":
         return np.concatenate([_texts(part) for part in values])
-    plain = [
-        np.full(len(part.codes), np.nan) if isinstance(part, Encoded) else part for part in values
-    ]
+    plain = [np.full(len(part), np.nan) if part.is_text else part.plain("") for part in values]
     if kind == "int":
         temporal = facts.temporal()
         ticks = stack_one(plain, kind)
         return ticks if temporal is None else array_of_ticks(ticks, temporal)
-    return np.concatenate([floats_of(part).astype(np.float64) for part in plain])
+    return np.concatenate([floats_of_column(part, "int").astype(np.float64) for part in plain])
 
 
 def _typed(
@@ -181,18 +176,14 @@ def _typed(
         if found is not None:
             values = found[1] if found[0] == kind else convert(column, kind, part.decimal)
         try:
-            yield [read_columns(pa.table({name: values})).by_name[name]]
+            yield [read_columns(pa.table({name: values})).columns[name]]
         except HedgerowError as error:
             raise type(error)(f"{part.name}: {error}") from error
 
 
-def _texts(part: Any) -> AnyArray:
+def _texts(part: ReadColumn) -> AnyArray:
     """Return text, with None for missing values."""
-    if not isinstance(part, Encoded):
-        return np.full(len(part), None, dtype=object)
-    texts = np.array([*map(str, part.values), None], dtype=object)
-    chosen: AnyArray = texts[part.codes]  # -1 selects the last
-    return chosen
+    return part.as_array() if part.is_text else np.full(len(part), None, dtype=object)
 
 
 def read_sparse(parts: Sequence[Part]) -> tuple[Any, AnyArray]:

@@ -24,9 +24,7 @@ from hedgerow.convert.categories import Coded, schema_of
 from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
 from hedgerow.convert.thresholds import keys_up_to, keys_up_to_float32
 from hedgerow.convert.trees import TreeTable, joined
-from hedgerow.data.categories.columns import Encoded, untyped
 from hedgerow.data.reading.rows import read_column
-from hedgerow.data.reading.temporal import temporal_of
 from hedgerow.data.schema import Temporal, default_names
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 
@@ -196,13 +194,10 @@ def _as_read(categories: AnyArray, name: str) -> tuple[list[Any], Temporal | Non
         column = read_column(categories if is_temporal else categories.astype(object), name)
     except DataTypeError as error:
         raise ModelFormatError(f"categories of the model: {error}") from None
-    found = untyped(column)
-    if isinstance(found, Encoded):
-        texts = list(found.values)
-        return [None if code < 0 else texts[code] for code in found.codes.tolist()], None
+    found = column.as_array()
     if found.dtype.kind == "i":
         whole = [None if key == MISSING_KEY else key for key in found.tolist()]
-        return whole, temporal_of(column)
+        return whole, column.temporal
     return list(found.tolist()), None
 
 

@@ -16,7 +16,7 @@ from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.categories.statistics import Statistic
 from hedgerow.data.crosses import Cross
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.data.reading.table import read_table
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.tables.keys import floats_of_keys, highest_key, keys_of_floats

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, BoolArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import (
     MOST_CATEGORY_BINS,
     SAMPLE_ROWS,
@@ -50,6 +50,7 @@ from hedgerow.data.binning.forced_bins import (
     sort_column,
 )
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
+from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
@@ -120,7 +121,6 @@ class BinSpec:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.cut_start) - 1
 
     @property
@@ -145,7 +145,6 @@ class BinSpec:
 
     @once
     def is_category(self) -> BoolArray:
-        """Mask of the category features."""
         return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 
     @once
@@ -166,16 +165,13 @@ class BinSpec:
 
     def lookup(self, dtype: np.dtype) -> AnyArray:
         """Lay out the cuts for :func:`hedgerow.kernels.tables.binning.bin_rows`."""
-        blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), _above_all(dtype), dtype)
+        above_all = np.inf if dtype.kind == "f" else np.iinfo(np.int64).max
+        blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), above_all, dtype)
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)
         position = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
         blocks[feature, position] = cuts_as(self.cut_keys, dtype)
         return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
-
-
-def _above_all(dtype: np.dtype) -> float | int:
-    return np.inf if dtype.kind == "f" else int(np.iinfo(np.int64).max)
 
 
 def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
@@ -199,38 +195,16 @@ def fit_bins(
     rows: IntArray | None = None,
     columns: Sequence[int] | None = None,
 ) -> BinSpec:
-    """Choose the cuts of every feature.
+    """Choose the cuts of every feature, the same for dense and sparse tables of the same numbers.
 
-    Missing values are ignored.  A column with at most one distinct value has no cut.
-    Dense and sparse tables of the same numbers get the same cuts.
-
-    Raise ``ParameterError`` if ``max_bins`` is out of range. Raise ``DataError`` if
-    ``weight`` does not have one number for each row of the table.
-
-    Parameters
-    ----------
-    table : Table or SparseTable
-    max_bins : int or sequence of int
-        Most value bins of every feature, 2 to 255, or one number for each feature.
-    weight : array of shape (n_rows,), optional
-        Positive and finite.  A row of weight k counts as k equal rows.  A common
-        factor does not change the cuts: exactly for integers up to 2**34 and for
-        powers of two.
-    seed : int
-        Seed of the sample, for tables of more than 200,000 rows.
-    n_threads : int
-        Number of threads.
-    forced : mapping of name to ascending numbers, optional
-        Cuts to use for any data: fewer for each column than it has bins.
-    rows : int64, optional
-        Rows to use instead of the seeded sample.
-    columns : sequence of int, optional
-        Numbers of the first columns in the user's table, if others follow that are computed
-        from the user's columns.
+    Missing values are ignored.  A row of weight k counts as k equal rows, and a common factor of
+    the weights does not change the cuts.  ``max_bins`` may hold a number for each feature,
+    ``forced`` has cuts to use whatever the data, by name.  ``rows`` are used instead of the seeded
+    sample.  ``columns`` are the numbers of the first columns in the user's table, if others follow
+    that are computed from these.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from hedgerow.data import fit_bins, read_table
     >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [2.0], [np.nan]])), max_bins=255)
     >>> spec.n_bins(0), spec.stride
@@ -269,7 +243,7 @@ def fit_sample(
         found = find_sparse_cuts(table, rows, mass, most_bins, forced_cuts, n_threads)
     else:
         columns = _columns_of(table.values, rows, n_threads)
-        columns[[kind == "category" for kind in table.schema.kinds]] = _no_value(columns)
+        columns[[kind == "category" for kind in table.schema.kinds]] = missing_of(columns.dtype)
         forced_cuts = _as_values(fixed, columns.dtype)
         found = _find_cuts(columns, mass, most_bins, forced_cuts, n_threads)
         level_bins = _bin_levels(table, rows, mass, most_bins, sample.level_mass)
@@ -382,12 +356,8 @@ def sampled_rows(n_rows: int, seed: int) -> IntArray:
         return np.arange(n_rows, dtype=np.int64)
     rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
     limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
-    return rows[: sample_rows(_as_int64(seed), BIN_SAMPLE_STREAM, limit, n_rows, rows)]
-
-
-def _as_int64(seed: int) -> int:
-    """Keep the low 64 bits of any integer, so that kernels see a single type of seed."""
-    return (int(seed) + 2**63) % 2**64 - 2**63
+    low_bits = (int(seed) + 2**63) % 2**64 - 2**63  # so that kernels see a single type of seed
+    return rows[: sample_rows(low_bits, BIN_SAMPLE_STREAM, limit, n_rows, rows)]
 
 
 def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
@@ -444,10 +414,6 @@ def _find_cuts(
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
     return found
-
-
-def _no_value(columns: AnyArray) -> float | int:
-    return np.nan if columns.dtype.kind == "f" else MISSING_KEY
 
 
 def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:

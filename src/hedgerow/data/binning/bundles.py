@@ -36,8 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, BoolArray, IntArray, RowArray
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec, cuts_as
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_degrees
@@ -60,7 +61,6 @@ class BundleRules:
         ``bundle_features``.  With False, column ``j`` of the matrix is feature ``j``.
     order : {"count", "degree"}
     conflicts : {"sum", "max"}
-    max_conflict_rate : float
     """
 
     when: bool | str = "auto"
@@ -113,7 +113,6 @@ class Layout:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the matrix."""
         return len(self.n_cells)
 
     @property
@@ -263,9 +262,7 @@ def may_pay(table: Table, rules: BundleRules) -> bool:
     if table.n_features < _FEWEST:
         return False
     sample = table.values[:: max(1, table.n_rows // _ROWS_TO_SAMPLE)]
-    inactive = sample == 0
-    if table.schema.zero_missing:
-        inactive = np.isnan(sample) if sample.dtype.kind == "f" else sample == MISSING_KEY
+    inactive = is_missing(sample) if table.schema.zero_missing else sample == 0
     active = 1.0 - inactive.mean(axis=0)
     tried = active <= _DENSEST
     saved = np.count_nonzero(tried) - active[tried].sum()
@@ -341,9 +338,7 @@ def _default_range(
 def missing_in(table: SparseTable) -> BoolArray:
     """Return the features with a missing value among the entries."""
     missing = np.zeros(table.n_features, dtype=np.bool_)
-    value = table.value
-    gone = np.isnan(value) if value.dtype.kind == "f" else value == MISSING_KEY
-    missing[table.column[gone]] = True
+    missing[table.column[is_missing(table.value)]] = True
     return missing
 
 

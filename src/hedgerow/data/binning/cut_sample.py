@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.few_values import few_of_columns, few_of_entries
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.kernels.primitives.hashing import CONTENT_STREAM, hash_range
@@ -60,7 +60,6 @@ class CutSample:
 
     Attributes
     ----------
-    table : Table or SparseTable
     rows : int64, or None
         Those of its rows that are used; None: all.
     mass : float64, or None

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray, distinct
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.data.missing import lowest_of, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind, Schema
@@ -30,21 +31,16 @@ _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _NO_MASS: FloatArray = np.zeros(0)
 
 
-def _lowest_of(dtype: np.dtype[Any]) -> Any:
-    return dtype.type(-np.inf) if dtype.kind == "f" else np.int64(MISSING_KEY + 1)
-
-
 def few_of_columns(table: Table, most: IntArray, n_threads: int) -> dict[int, AnyArray]:
     """Return the values of each column of numbers that has no more than ``most``."""
     values = table.values
-    missing = np.nan if values.dtype.kind == "f" else MISSING_KEY
     most = np.where([kind == "category" for kind in table.schema.kinds], -1, most)
-    slots = np.full((table.n_features, N_SLOTS), missing, values.dtype)
+    slots = np.full((table.n_features, N_SLOTS), missing_of(values.dtype), values.dtype)
     counts = np.zeros(table.n_features, dtype=np.int64)
     wide = np.broadcast_to(values, (2, *values.shape))
     run_blocks(
         lambda start, stop: note_values(
-            wide, _lowest_of(values.dtype), most, slots, counts, start, stop
+            wide, lowest_of(values.dtype), most, slots, counts, start, stop
         ),
         table.n_features, n_threads, 1,
     )  # fmt: skip
@@ -53,18 +49,18 @@ def few_of_columns(table: Table, most: IntArray, n_threads: int) -> dict[int, An
 
 def _held(slots: AnyArray) -> AnyArray:
     """Return the values in the slots of a column, ascending."""
-    held = slots[slots >= _lowest_of(slots.dtype)]
+    held = slots[slots >= lowest_of(slots.dtype)]
     held.sort()
     return held
 
 
 def distinct_values(column: AnyArray) -> AnyArray | None:
     """Return the values of a plain column, ascending; None if there are many."""
-    missing = np.nan if column.dtype.kind == "f" else MISSING_KEY
-    slots, counts = np.full((1, N_SLOTS), missing, column.dtype), np.zeros(1, np.int64)
+    slots = np.full((1, N_SLOTS), missing_of(column.dtype), column.dtype)
+    counts = np.zeros(1, np.int64)
     wide = np.broadcast_to(column[:, None], (2, len(column), 1))
     most = np.array([MOST_VALUES])
-    note_values(wide, _lowest_of(column.dtype), most, slots, counts, 0, 1)
+    note_values(wide, lowest_of(column.dtype), most, slots, counts, 0, 1)
     return _held(slots[0]) if counts[0] <= MOST_VALUES else None
 
 

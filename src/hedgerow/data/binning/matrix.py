@@ -24,13 +24,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, BinArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import BinArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.missing import lowest_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.kernels.tables.binning import bin_rows
 from hedgerow.kernels.tables.sparse import bin_entries
 from hedgerow.threads import run_blocks
@@ -56,7 +58,6 @@ class BinnedMatrix:
         ``j % features_per_tile``; the other positions hold 0.
     by_column : uint8, shape (n_columns, n_rows + PAD)
         The same bins; shape ``(0, n_rows + PAD)`` if this layout was not requested.
-    spec : BinSpec
     layout : Layout or None
         Features of each column; None if column ``j`` is feature ``j``.
     n_lost : int
@@ -83,7 +84,6 @@ class BinnedMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return self.spec.n_features
 
     @property
@@ -98,7 +98,6 @@ class BinnedMatrix:
 
     @property
     def n_tiles(self) -> int:
-        """Number of tiles in ``by_row``."""
         return int(self.by_row.shape[0])
 
     @property
@@ -164,24 +163,13 @@ def bin_table(
     columns: bool = True,
     layout: Layout | None = None,
 ) -> BinnedMatrix:
-    """Replace every value of ``table`` by its bin.
+    """Replace every value of a table, read with ``spec.schema``, by its bin.
 
-    Raise ``DataError`` if the column kinds of the table differ from the column kinds of
-    ``spec``.
-
-    Parameters
-    ----------
-    table : Table or SparseTable
-        Read with ``spec.schema``, or the table to which ``spec`` was fitted.
-    columns : bool, default=True
-        Whether to build ``by_column``, which growing needs and a validation set does
-        not.
-    layout : Layout, optional
-        Columns of a sparse table; by default each feature has its own.
+    ``columns`` says whether to build ``by_column``, which growing needs and a validation set does
+    not.  ``layout`` has the columns of a sparse table; by default each feature has its own.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from hedgerow.data import bin_table, fit_bins, read_table
     >>> table = read_table(np.array([[1.0], [2.0], [np.nan]]))
     >>> bin_table(table, fit_bins(table, max_bins=255)).by_column[0, :3]
@@ -202,7 +190,7 @@ def bin_table(
     values = np.broadcast_to(table.values, (2, n_rows, n_features))
     dtype = values.dtype
     lookup = spec.lookup(dtype)
-    lowest = dtype.type(-np.inf if dtype.kind == "f" else MISSING_KEY + 1)
+    lowest = lowest_of(dtype)
     missing_bin = np.uint8(spec.missing_bin)
     run_blocks(
         lambda start, stop: bin_rows(
@@ -313,3 +301,33 @@ def _backs_off(table: Table) -> bool:
         for j, column in enumerate(table.schema.columns)
         if column.kind == "category"
     )
+
+
+def spread_bundles(matrix: BinnedMatrix) -> BinnedMatrix:
+    """Return a matrix with a column for each feature; values that conflicts hide are defaults."""
+    layout, spec = matrix.layout, matrix.spec
+    if layout is None:
+        return matrix
+    n_rows, (n_tiles, per_tile, width) = matrix.n_rows, tile_shape(matrix.n_features)
+    by_row = aligned_zeros((n_tiles, n_rows + PAD, width), np.uint8)
+    by_column = aligned_zeros((matrix.n_features, n_rows + PAD), np.uint8)
+    for feature, column in enumerate(layout.column.tolist()):
+        lookup, bins = bins_of_cells(layout, spec, feature), by_column[feature, :n_rows]
+        if column < 0:
+            bins[:] = lookup[0]
+        else:
+            np.take(lookup, matrix.by_column[column, :n_rows], out=bins, mode="clip")
+    gather_rows(by_column, per_tile, by_row)
+    return BinnedMatrix(by_row, by_column, spec, n_lost=matrix.n_lost)
+
+
+def bins_of_cells(layout: Layout, spec: BinSpec, feature: int) -> BinArray:
+    """Return the bin of a feature that each bin of its column stands for, shape (256,)."""
+    n_bins, default = int(spec.bin_counts[feature]), int(layout.default_bin[feature])
+    if layout.first[feature] < 0 and layout.column[feature] >= 0:
+        codes = np.minimum(np.arange(256), n_bins)  # missing values come after the bins
+    else:
+        codes = np.full(256, default)
+        own = np.arange(layout.count[feature])
+        codes[layout.first[feature] + own] = own + (own >= default)
+    return np.where(codes < n_bins, codes, spec.missing_bin).astype(np.uint8)

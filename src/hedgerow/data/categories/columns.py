@@ -2,7 +2,7 @@
 
 ::
 
-    text, dictionaries        Encoded: distinct values and a number for each row
+    text, dictionaries        distinct values and a number for each row
         |                        |
         |  training: levels_of   |  prediction: codes_of  (the levels are known)
         v                        v
@@ -18,7 +18,6 @@ import math
 import numbers
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -32,13 +31,13 @@ from hedgerow.data.categories.levels import (
     ArrowText,
     Level,
     Texts,
-    is_missing,
     number_levels,
     sort_texts,
     take_levels,
 )
-from hedgerow.data.reading.columns import with_missing
-from hedgerow.data.schema import Rounding, Schema, Temporal, UnknownCategory, UnknownPolicy
+from hedgerow.data.missing import is_missing
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
 from hedgerow.errors import (
     DataError,
     DataTypeError,
@@ -59,52 +58,12 @@ _FLOAT32_CODES = 2**24
 """Codes up to this number are exact in float32."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """A dictionary-encoded column: its values, and for each row the index of its value.
-
-    Attributes
-    ----------
-    values : list of str, ArrowText, or plain numbers
-        Texts are distinct.  Numbers may repeat or be missing.
-    codes : integers, shape (n_rows,)
-        Index into ``values``; -1 for a missing value.
-    temporal : {"dates", "times", "durations"} or None, default=None
-        What the values are, if they are microseconds.
-    """
-
-    values: Texts | AnyArray
-    codes: IntArray
-    temporal: Temporal | None = None
-
-    def spread(self, codes_of_values: IntArray) -> IntArray:
-        """Return the code of each row from the codes of the values."""
-        padded: IntArray = np.append(codes_of_values, MISSING_CODE)
-        return padded[self.codes]  # -1 is the index of the last entry
+def text_column(texts: Texts, codes: IntArray) -> ReadColumn:
+    """Return a column of text."""
+    return ReadColumn(texts, codes, "text", is_category=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ticks:
-    """A column of dates, times or durations in microseconds.
-
-    Attributes
-    ----------
-    values : int64, shape (n_rows,)
-        ``MISSING_KEY`` is a missing value.
-    temporal : {"dates", "times", "durations"}
-    """
-
-    values: IntArray
-    temporal: Temporal
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-PlainOrEncoded: TypeAlias = AnyArray | Ticks | Encoded
-
-
-def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> Encoded:
+def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> ReadColumn:
     """Encode Python texts; items in the mask ``missing`` may have any type."""
     code_of: dict[str, int] = {}
     find = code_of.setdefault
@@ -116,10 +75,10 @@ def encode_texts(items: Sequence[Any], missing: BoolArray | None) -> Encoded:
             for item, gone in zip(items, missing.tolist(), strict=True)
         )
     codes = np.fromiter(found, np.int64, len(items))
-    return Encoded([str(text) for text in code_of], codes)
+    return text_column([str(text) for text in code_of], codes)
 
 
-def encode_if_texts(items: Sequence[Any]) -> Encoded | None:
+def encode_if_texts(items: Sequence[Any]) -> ReadColumn | None:
     """Encode texts, None and NaN; return None if there is no text, or anything else.
 
     Only distinct objects are looked at, which takes a third of the time of a loop over the rows
@@ -135,10 +94,11 @@ def encode_if_texts(items: Sequence[Any]) -> Encoded | None:
         return None
     code_of: dict[Any, int] = dict(zip(texts, range(len(texts)), strict=True))
     code_of |= dict.fromkeys(others, MISSING_CODE)
-    return Encoded(texts, np.fromiter(map(code_of.__getitem__, items), np.int64, len(items)))
+    codes = np.fromiter(map(code_of.__getitem__, items), np.int64, len(items))
+    return text_column(texts, codes)
 
 
-def encode_arrow(array: Any) -> Encoded:
+def encode_arrow(array: Any) -> ReadColumn:
     """Encode an Arrow array or chunked array of text."""
     import pyarrow as pa
 
@@ -147,7 +107,7 @@ def encode_arrow(array: Any) -> Encoded:
     array = array.dictionary_encode()
     if isinstance(array, pa.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
-    return Encoded(ArrowText(array.dictionary), arrow_codes(array))
+    return text_column(ArrowText(array.dictionary), arrow_codes(array))
 
 
 def arrow_codes(array: Any) -> IntArray:
@@ -161,53 +121,28 @@ def arrow_codes(array: Any) -> IntArray:
     return codes
 
 
-def encode_dictionary(values: PlainOrEncoded, codes: IntArray) -> Encoded:
-    """Encode a column by its codes and its values, which were read as a column."""
-    if isinstance(values, Encoded):
-        return Encoded(values.values, Encoded([], codes).spread(values.codes))
-    if isinstance(values, Ticks):
-        return Encoded(values.values, codes, values.temporal)
-    return Encoded(values, codes)
-
-
-def untyped(column: PlainOrEncoded) -> AnyArray | Encoded:
-    """Return the microseconds of dates, times or durations, and any other column itself."""
-    return column.values if isinstance(column, Ticks) else column
-
-
-def plain_of(column: PlainOrEncoded, message: str) -> AnyArray:
-    """Return the numbers of a column; raise ``DataTypeError(message)`` if it holds text."""
-    column = untyped(column)
-    if not isinstance(column, Encoded):
-        return column
-    if isinstance(column.values, np.ndarray):
-        found = np.append(column.values, column.values.dtype.type(0))[column.codes]
-        return with_missing(found, column.codes < 0)
-    if (column.codes >= 0).any():
-        raise DataTypeError(message)
-    return np.full(len(column.codes), np.nan, dtype=np.float32)
-
-
 # ---- training -----------------------------------------------------------------
 
 
-def levels_of(column: PlainOrEncoded, name: str) -> tuple[Sequence[Level], IntArray]:
+def levels_of(column: ReadColumn, name: str) -> tuple[Sequence[Level], IntArray]:
     """Return the levels that occur in a column and the code of each row (-1: missing).
 
     Raise ``DataError`` if a text is not valid Unicode.
     """
-    column = untyped(column)
-    if isinstance(column, Encoded) and not isinstance(column.values, np.ndarray):
-        return _text_levels(column.values, column.codes, name)
-    values = column.values if isinstance(column, Encoded) else column
-    assert isinstance(values, np.ndarray)
-    present = ~is_missing(values)
-    if isinstance(column, Encoded):
-        present &= np.bincount(column.codes[column.codes >= 0], minlength=len(values)) > 0
-    found, inverse = np.unique(values[present], return_inverse=True)
+    values = column.values
     codes = np.full(len(values), MISSING_CODE, dtype=np.int64)
-    codes[present] = inverse
-    return number_levels(found), column.spread(codes) if isinstance(column, Encoded) else codes
+    if not isinstance(values, np.ndarray):
+        if isinstance(values, list):
+            check_unicode(values, name)
+        order, occurs = sort_texts(values), column.occurs()
+        kept = order if occurs.all() else order[occurs[order]]
+        codes[kept] = np.arange(len(kept))
+        return take_levels(values, kept), column.spread(codes)
+    present = ~is_missing(values)
+    if column.codes is not None:
+        present &= column.occurs()
+    found, codes[present] = np.unique(values[present], return_inverse=True)
+    return number_levels(found), column.spread(codes)
 
 
 def check_unicode(values: Sequence[Level], name: str) -> None:
@@ -219,17 +154,6 @@ def check_unicode(values: Sequence[Level], name: str) -> None:
             f"column {name!r} holds text that is not valid Unicode ({error.reason}): it cannot be "
             "written to a model file. Repair or drop it."
         ) from None
-
-
-def _text_levels(texts: Texts, codes: IntArray, name: str) -> tuple[Sequence[Level], IntArray]:
-    if isinstance(texts, list):
-        check_unicode(texts, name)
-    order = sort_texts(texts)
-    occurs = np.bincount(codes[codes >= 0], minlength=len(texts)) > 0
-    kept = order if occurs.all() else order[occurs[order]]
-    rank = np.full(len(texts), MISSING_CODE, dtype=np.int64)
-    rank[kept] = np.arange(len(kept))
-    return take_levels(texts, kept), Encoded(texts, codes).spread(rank)
 
 
 # ---- columns of numbers with a bad cell -----------------------------------------
@@ -293,12 +217,11 @@ def odd_text_of(column: AnyArray) -> tuple[NearlyNumbers, int] | None:
     return None if found is None else (found, int(np.argmax(column == found.odd)))
 
 
-def warn_of_odd_text(part: PlainOrEncoded, name: str) -> None:
+def warn_of_odd_text(part: ReadColumn, name: str) -> None:
     """Warn of a column of text that would hold numbers without a few of its values."""
-    if not isinstance(part, Encoded) or isinstance(part.values, np.ndarray):
+    if isinstance(part.values, np.ndarray) or not may_be_numbers(part.values[:_FEW_TEXTS]):
         return
-    if not may_be_numbers(part.values[:_FEW_TEXTS]):
-        return
+    assert part.codes is not None
     counts = np.bincount(part.codes[part.codes >= 0], minlength=len(part.values))
     found = nearly_numbers(part.values, counts)
     if found is not None:
@@ -320,7 +243,7 @@ def warn_of_categories(name: str, why: str) -> None:
 # ---- prediction ---------------------------------------------------------------
 
 
-def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
+def codes_of(column: ReadColumn, schema: Schema, j: int) -> IntArray:
     """Return the code of each row among the levels of column ``j``.
 
     A missing value has the code -1, an unknown category -2.
@@ -328,25 +251,20 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
     Raise ``DataTypeError`` if the levels are text and the column holds numbers, or vice
     versa.
     """
-    column = untyped(column)
-    index, name = schema.level_index(j), schema.columns[j].name
-    values = column.values if isinstance(column, Encoded) else column
-    holds_text = not isinstance(values, np.ndarray)
-    n_rows = len(column.codes if isinstance(column, Encoded) else column)
-    if index.is_empty or holds_text != index.is_text:
-        gone = column.codes < 0 if isinstance(column, Encoded) else is_missing(column)
+    index, name, values = schema.level_index(j), schema.columns[j].name, column.values
+    if index.is_empty or column.is_text != index.is_text:
+        gone = column.missing()
         if not (index.is_empty or gone.all()):
             had, has = ("text", "numbers") if index.is_text else ("numbers", "text")
             raise DataTypeError(
                 f"column {name!r} holds {has}, but held {had} when the model was trained: "
                 f"convert it to {had}."
             )
-        return np.where(gone, MISSING_CODE, np.full(n_rows, UNKNOWN_CODE))
+        return np.where(gone, MISSING_CODE, UNKNOWN_CODE)
     if isinstance(values, np.ndarray):
-        codes = index.of_numbers(rounded_categories(values, schema.columns[j].rounding))
-    else:
-        codes = index.of_texts(values)
-    return column.spread(codes) if isinstance(column, Encoded) else codes
+        values = rounded_categories(values, schema.columns[j].rounding)
+        return column.spread(index.of_numbers(values))
+    return column.spread(index.of_texts(values))
 
 
 def rounded_categories(values: AnyArray, rounding: Rounding) -> AnyArray:
@@ -354,13 +272,6 @@ def rounded_categories(values: AnyArray, rounding: Rounding) -> AnyArray:
     if rounding == "none" or values.dtype.kind != "f":
         return values
     return np.floor(values) if rounding == "down" else np.trunc(values)
-
-
-def value_at(column: PlainOrEncoded, row: int) -> Any:
-    """Return the value of a row that is not missing, for error messages."""
-    column = untyped(column)
-    value = column.values[int(column.codes[row])] if isinstance(column, Encoded) else column[row]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:

@@ -21,7 +21,8 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray
+from hedgerow.arrays import AnyArray, BoolArray, IntArray
+from hedgerow.data.missing import is_missing
 from hedgerow.once import once
 
 Level: TypeAlias = str | int | float
@@ -39,12 +40,7 @@ _LARGEST_INT = 2.0**63
 
 
 class ArrowText(Sequence[str]):
-    """Distinct texts in an Arrow array, which takes a fraction of the memory of a list.
-
-    Parameters
-    ----------
-    array : pyarrow.LargeStringArray
-    """
+    """Distinct texts in an Arrow array, which takes a fraction of the memory of a list."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -167,13 +163,6 @@ class LevelIndex:
         codes[codes == len(self._numbers)] = 0
         known = comparable & (self._numbers[codes] == values)
         return np.where(missing, MISSING_CODE, np.where(known, codes, UNKNOWN_CODE))
-
-
-def is_missing(values: AnyArray) -> BoolArray:
-    """Return the mask of missing plain numbers (float32, float64 or int64)."""
-    missing: BoolArray
-    missing = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
-    return missing
 
 
 def _as_type_of(values: AnyArray, dtype: np.dtype[Any]) -> tuple[BoolArray, AnyArray]:

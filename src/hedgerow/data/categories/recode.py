@@ -22,8 +22,7 @@ from hedgerow.data.categories.levels import (
     canonical,
     take_levels,
 )
-from hedgerow.data.reading.columns import float_keys
-from hedgerow.data.reading.numbers import floats_of_column
+from hedgerow.data.reading.columns import float_keys, floats_of_column
 from hedgerow.data.reading.table import Table, unknown_category
 from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import DataError
@@ -34,20 +33,8 @@ def drop_unused_levels(
 ) -> Table:
     """Drop levels that do not occur, and all but the ``most`` heaviest ones.
 
-    Raise ``DataError`` if there are more levels and ``schema.unknown`` is ``"error"``.
-
-    Parameters
-    ----------
-    most : int, default=2**20
-        Most levels to keep.  Ties go to the lower level.  Dropped categories become
-        missing values.
-    weight : array of shape (n_rows,), optional
-        Positive row weights; by default each row counts 1.
-
-    Returns
-    -------
-    Table
-        The same object if all levels are kept.
+    Ties go to the lower level, and dropped categories become missing values.  Each row counts its
+    positive ``weight``, by default 1.
 
     Examples
     --------

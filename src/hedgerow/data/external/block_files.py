@@ -123,14 +123,6 @@ class BlockFile:
                     raise _cut_off(self.path)
                 done += n_read
 
-    def read(self, block: Block) -> BinArray:
-        """Read a block and check it."""
-        data = aligned_empty(block.size, np.uint8)
-        self.read_into(block.offset, data)
-        if zlib.crc32(data.data) != block.checksum:
-            raise _changed(self.path, block)
-        return data
-
     def check(self, blocks: Sequence[Block]) -> None:
         """Read blocks piece by piece and verify their checksums."""
         piece = aligned_empty(min(_PIECE, max((b.size for b in blocks), default=0)), np.uint8)

@@ -86,12 +86,10 @@ class ColumnBlocks:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the table."""
         return self.table.n_rows
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.starts) - 1
 
     @property
@@ -108,24 +106,13 @@ class ColumnBlocks:
 def sort_columns(
     table: Table, n_threads: int = 1, empty: Empty = in_memory, memory: int | None = None
 ) -> ColumnBlocks:
-    """Sort every column of ``table`` once.
+    """Sort every column of a table once.
 
-    Raise ``DataError`` if the table has more rows than 31 bits can number.
-
-    Parameters
-    ----------
-    table : Table
-        Values of any type and strides; at most 2**31 - 1 rows.
-    n_threads : int, default=1
-        Number of threads, which share the columns; the blocks do not depend on it.
-    empty : callable, optional
-        Returns space for entries.  Default: memory.
-    memory : int, optional
-        Bytes for sorting.  Within them columns are sorted side by side, but at least one is.
+    ``empty`` returns space for the entries.  Within ``memory`` bytes columns are sorted side by
+    side, but at least one is.  The blocks do not depend on the number of threads.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from hedgerow.data import read_table
     >>> blocks = sort_columns(read_table(np.array([[3.5], [np.nan], [-1.0], [3.5]])))
     >>> blocks.rows_of(0)

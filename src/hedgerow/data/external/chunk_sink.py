@@ -14,12 +14,10 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.block_files import GRANULE, LARGE_PAGE, Block, BlockFile
 from hedgerow.data.external.column_codec import encode_column, find_lz4
-from hedgerow.data.external.disk_store import DiskStore
+from hedgerow.data.external.disk_store import ChunkRecord, DiskStore, RowBuffer, StoreFiles
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
-from hedgerow.data.external.row_buffer import RowBuffer
 from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.external.scratch import ScratchFolder
-from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
 from hedgerow.errors import StorageError
 
 Compression = Literal["auto", "none", "always"]

@@ -41,23 +41,122 @@ import secrets
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
 from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go, mapped_array
 from hedgerow.data.external.column_codec import RAW, ColumnDecoder
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
-from hedgerow.data.external.row_buffer import RowBuffer
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
-from hedgerow.data.external.store_files import ChunkRecord, StoreFiles
+from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import StorageError
 from hedgerow.kernels.histograms.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """Blocks of a chunk.
+
+    Attributes
+    ----------
+    file : int
+        Index of the file with the blocks.
+    numbers : Block or None
+        Float64, one column after the other.
+    by_row : Block or None
+        The layout by row; None if it is made from the columns.
+    columns : tuple of Block
+        One block for the layout by column if ``by_row`` is set, else one encoded block per column.
+    """
+
+    n_rows: int
+    file: int
+    numbers: Block | None
+    by_row: Block | None
+    columns: tuple[Block, ...]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks, in the order of the file."""
+        some = [block for block in (self.numbers, self.by_row) if block is not None]
+        return [*some, *self.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """Files that a sink passes to a store.
+
+    Attributes
+    ----------
+    folders : list of ScratchFolder
+        Folder of each stripe.
+    blocks : list of BlockFile
+        File of each stripe.
+    """
+
+    folders: list[ScratchFolder]
+    blocks: list[BlockFile]
+    chunks: list[ChunkRecord]
+
+    def close(self) -> None:
+        """Delete all files."""
+        for file in self.blocks:
+            file.close()
+        for folder in self.folders:
+            folder.close()
+
+
+class RowBuffer:
+    """Rows with a bin for each column, and their numbers.
+
+    Parameters
+    ----------
+    capacity : int
+        Largest number of rows.
+    n_numbers : int
+        Columns whose values are kept.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows in the buffer; the caller sets it to 0 to reuse the memory.
+    """
+
+    def __init__(self, capacity: int, n_columns: int, n_numbers: int) -> None:
+        self.capacity, self.n_rows = capacity, 0
+        n_tiles, _, width = tile_shape(n_columns)
+        self._by_row = aligned_zeros((n_tiles, capacity + PAD, width), np.uint8)
+        self._by_column = aligned_zeros((n_columns, capacity + PAD), np.uint8)
+        self._numbers = np.zeros((n_numbers, capacity))
+
+    def fill(self, matrix: BinnedMatrix, numbers: FloatArray | None, start: int = 0) -> int:
+        """Copy rows from ``start`` on until the buffer is full; return the number of rows."""
+        n_taken = min(self.capacity - self.n_rows, matrix.n_rows - start)
+        to, source = slice(self.n_rows, self.n_rows + n_taken), slice(start, start + n_taken)
+        self._by_row[:, to] = matrix.by_row[:, source]
+        self._by_column[:, to] = matrix.by_column[:, source]
+        if numbers is not None:
+            self._numbers[:, to] = numbers[source].T
+        self.n_rows += n_taken
+        return n_taken
+
+    def bins(self) -> tuple[BinArray, BinArray]:
+        """Return both layouts of the rows in the buffer, followed by zeros."""
+        stop = self.n_rows + PAD
+        self._by_row[:, self.n_rows : stop] = 0
+        self._by_column[:, self.n_rows : stop] = 0
+        return self._by_row[:, :stop], self._by_column[:, :stop]
+
+    def numbers(self) -> FloatArray | None:
+        """Return the numbers of the rows in the buffer, in Fortran order."""
+        return self._numbers[:, : self.n_rows].T if len(self._numbers) else None
 
 
 class _View(NamedTuple):
@@ -103,11 +202,8 @@ class DiskStore(ChunkStore):
 
     Attributes
     ----------
-    spec : BinSpec
-    files : StoreFiles
     chunk_sizes : list of int
         A single one if all rows fit in memory.
-    memory_limit : int
     n_resident : int
         Number of resident chunks.
 

@@ -32,17 +32,9 @@ _GROUPS = (
 
 
 def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") -> int:
-    """Convert a memory limit to bytes.
+    """Convert a limit to bytes: a number, text with a unit, or None for half of the free memory.
 
-    Raise ``ParameterError`` if the limit is malformed, or is not positive.
-
-    Parameters
-    ----------
-    limit : int, float, str or None
-        Bytes, or text with a unit such as ``"2 GB"`` (10**9) or ``"512 MiB"`` (2**20).  None
-        means half of the available memory.
-    name : str
-        Name of the parameter, for error messages.
+    ``name`` is that of the parameter, for errors.
 
     Examples
     --------

@@ -35,9 +35,9 @@ MOST_ROWS, FEWEST_ROWS = 1 << 18, 1 << 12
 MOST_JOINED_ROWS = (1 << 30) - 1
 """Most rows of a single chunk: their places are 32-bit integers."""
 
-_VECTORS, _BY_OUTPUT = 20, 24
-"""Bytes a row of the arrays of all rows: target, weight and place in the order of the rows; and for
-each output raw score, probability and offset."""
+_VECTORS, _BY_OUTPUT = 24, 24
+"""Bytes a row of the arrays of all rows: target, weight, places in the order of the rows and in the
+next order; and for each output raw score, probability and offset."""
 
 _AT_ONCE, _AT_ONCE_BY_OUTPUT = 96, 32
 """Bytes a row of what a fit computes of all rows at once: places in another order, derivatives of a
@@ -129,23 +129,13 @@ class MemoryPlan:
 def divide_memory(
     limit: int, shape: RowShape, n_stripes: int, chunk_rows: int | None = None
 ) -> MemoryPlan:
-    """Divide a memory limit.
+    """Divide a limit of bytes; ``chunk_rows`` are the rows of a chunk, if already fixed.
 
     Raise ``ParameterError`` if the limit is too small; the message names the minimum.
 
-    Parameters
-    ----------
-    limit : int
-        Bytes.
-    n_stripes : int
-        Number of threads that fetch chunks.
-    chunk_rows : int, optional
-        Rows of a chunk, if already fixed.
-
     Examples
     --------
-    >>> shape = RowShape(28)
-    >>> plan = divide_memory(100_000_000, shape, n_stripes=1)
+    >>> plan = divide_memory(100_000_000, RowShape(28), n_stripes=1)
     >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
     (262144, 3, 3, 3)
     """

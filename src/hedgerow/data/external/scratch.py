@@ -80,10 +80,6 @@ class ScratchFolder:
     parent : path
         An existing folder.  Scratch folders in it whose owners are gone are deleted.
 
-    Attributes
-    ----------
-    path : Path
-
     Raises
     ------
     ParameterError

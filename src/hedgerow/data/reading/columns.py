@@ -10,6 +10,9 @@ where ``MISSING_KEY`` means missing (kind ``"int"``)::
     Decimal                            -> float64     rounded once
     datetime.time                      -> int64       microseconds since midnight
     object                             -> by its values (:mod:`hedgerow.data.reading.objects`)
+    text, dictionaries                 -> different values, and the place of each row among them
+
+Every column of every table (frame, dict, array, batch of a file) becomes a :class:`ReadColumn`.
 
 In prediction the *model* determines the kind of a column.  A value of another type is
 rounded up, an integer to the next float64 and a float to the next integer, so that
@@ -19,14 +22,17 @@ rounded up, an integer to the next float64 and a float to the next integer, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.data.schema import ColumnKind
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
+from hedgerow.data.categories.levels import MISSING_CODE, Texts
+from hedgerow.data.missing import is_missing, missing_of
+from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.kernels.tables.keys import keys_of_floats
+from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 
 _FEW_ROWS = 64
 """Up to this many rows, :func:`stack` converts columns of the same type together."""
@@ -39,6 +45,103 @@ _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 LARGEST_EXACT = 2**53
 """Largest magnitude up to which float64 represents every integer exactly."""
 
+Sort: TypeAlias = Literal["numbers", "text"] | Temporal
+"""What a column holds; values of two sorts have no common order."""
+
+
+@dataclass(slots=True, eq=False)
+class ReadColumn:
+    """A column of a table: a number for each row, or different values and places among them.
+
+    Attributes
+    ----------
+    values : plain numbers (float32, float64 or int64), or texts
+        With ``codes``, the different values: texts are distinct, numbers may repeat or be missing.
+    codes : integers, shape (n_rows,), or None
+        Place of the value of each row; -1 for a missing value.
+    sort : str or None, default="numbers"
+        Dates, times and durations are microseconds.  None if there are no values and the type
+        does not tell.
+    is_small : bool, default=False
+        Whether the type has only numbers that compare alike as floats and as integers: booleans
+        and integers of up to 32 bits.
+    is_category : bool, default=False
+        Whether the type is one of categories: text, or a dictionary.
+    dtype : object
+        Type in the table, for messages.
+    """
+
+    values: AnyArray | Texts
+    codes: IntArray | None = None
+    sort: Sort | None = "numbers"
+    is_small: bool = False
+    is_category: bool = False
+    dtype: object = ""
+
+    def __len__(self) -> int:
+        return len(self.values if self.codes is None else self.codes)
+
+    @property
+    def is_text(self) -> bool:
+        return not isinstance(self.values, np.ndarray)
+
+    @property
+    def temporal(self) -> Temporal | None:
+        """What the values are, if they are microseconds."""
+        sort = self.sort
+        return None if sort == "numbers" or sort == "text" else sort
+
+    def spread(self, codes: IntArray) -> IntArray:
+        """Return the code of each row from the codes of the values."""
+        if self.codes is None:
+            return codes
+        padded: IntArray = np.append(codes, MISSING_CODE)
+        return padded[self.codes]  # -1 is the index of the last entry
+
+    def missing(self) -> BoolArray:
+        """Return the mask of the missing values."""
+        gone = np.zeros(len(self.values), dtype=np.bool_)
+        if isinstance(self.values, np.ndarray):
+            gone = is_missing(self.values)
+        return gone if self.codes is None else np.append(gone, True)[self.codes]
+
+    def occurs(self) -> BoolArray:
+        """Return which of the different values a row has."""
+        assert self.codes is not None
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values)) > 0
+
+    def plain(self, message: str) -> AnyArray:
+        """Return the numbers; raise ``DataTypeError(message)`` if there is text."""
+        values, codes = self.values, self.codes
+        if isinstance(values, np.ndarray):
+            if codes is None:
+                return values
+            return with_missing(np.append(values, values.dtype.type(0))[codes], codes < 0)
+        if not self.missing().all():
+            raise DataTypeError(message)
+        return np.full(len(self), np.nan, dtype=np.float32)
+
+    def as_array(self) -> AnyArray:
+        """Return the values: numbers, or Python objects with None for missing values."""
+        if self.codes is None:
+            assert isinstance(self.values, np.ndarray)
+            return self.values
+        items = np.empty(len(self.values) + 1, dtype=object)
+        items[:-1] = list(self.values)
+        return items[self.codes]  # -1 picks the last, None
+
+    def value_at(self, row: int) -> Any:
+        """Return the value of a row that is not missing, for error messages."""
+        value = self.values[row if self.codes is None else int(self.codes[row])]
+        return value.item() if isinstance(value, np.generic) else value
+
+    def take(self, rows: AnyArray) -> ReadColumn:
+        """Return the column with some of the rows."""
+        if self.codes is not None:
+            return replace(self, codes=self.codes[rows])
+        assert isinstance(self.values, np.ndarray)
+        return replace(self, values=self.values[rows])
+
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
     """Convert ``values`` to float32, float64 or int64, without a copy if possible.
@@ -50,7 +153,12 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
     if kind in "Mm":
         return in_microseconds(values, names)
     if kind in "iu" and size == 8:
-        return _int64(values, names)
+        # The minimum takes half of the time of ==: 6 ms for 28M values.
+        if kind == "u" or values.min(initial=0) == MISSING_KEY:
+            bad = values > np.uint64(LARGEST_INT) if kind == "u" else values == MISSING_KEY
+            for row, column in np.argwhere(bad)[:1].tolist():
+                raise out_of_range(names[column], values[row, column], row)
+        return np.require(values, dtype=np.int64, requirements="A")
     if kind == "c":
         raise DataError(f"Complex data not supported: column {names[0]!r} is {values.dtype}.")
     if kind == "b" or (kind in "iu" and size <= 2) or (kind == "f" and size == 2):
@@ -102,25 +210,6 @@ def text_message(name: str, type_name: object, *, named: bool = False) -> str:
     )
 
 
-def _int64(values: AnyArray, names: Sequence[str]) -> IntArray:
-    if values.dtype.kind == "u":
-        _refuse(values > np.uint64(LARGEST_INT), values, names)
-    else:
-        _refuse_lowest(values, names)
-    return np.require(values, dtype=np.int64, requirements="A")
-
-
-def _refuse_lowest(values: AnyArray, names: Sequence[str]) -> None:
-    if values.min(initial=0) == MISSING_KEY:  # 6 ms for 28M values, 11 with ==
-        _refuse(values == MISSING_KEY, values, names)
-
-
-def _refuse(bad: AnyArray, values: AnyArray, names: Sequence[str]) -> None:
-    if bad.any():
-        row, column = (int(index) for index in np.argwhere(bad)[0])
-        raise out_of_range(names[column], values[row, column], row)
-
-
 def is_exact(number: int | np.integer[Any]) -> bool:
     """Return whether float64 holds an integer exactly."""
     try:
@@ -148,7 +237,7 @@ def out_of_range(name: str, value: int | np.integer[Any], row: int) -> DataError
 def with_missing(column: AnyArray, missing: AnyArray) -> AnyArray:
     """Copy a plain column or table and set the entries in the mask to missing."""
     column = column.copy()
-    column[missing] = MISSING_KEY if column.dtype == np.int64 else np.nan
+    column[missing] = missing_of(column.dtype)
     return column
 
 
@@ -175,6 +264,13 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         else:
             values[:, j] = as_floats(column)
     return values
+
+
+def stack_one(parts: Sequence[AnyArray], kind: ColumnKind) -> AnyArray:
+    """Concatenate plain parts of one column in the type in which its values compare."""
+    if len({part.dtype for part in parts}) == 1:
+        return np.concatenate(parts)
+    return np.concatenate([stack([part], [kind])[:, 0] for part in parts])
 
 
 def _grouped_by_type(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> list[list[int]]:
@@ -223,3 +319,23 @@ def float_keys(column: AnyArray) -> IntArray:
     """Convert a plain column to the keys of floats; integers are rounded up."""
     floats: FloatArray = as_floats(column)
     return keys_of_floats(floats)
+
+
+def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
+    """Convert values of a :class:`hedgerow.data.Table` to float64, with NaN for missing."""
+    if values.dtype != np.int64:
+        floats = np.ascontiguousarray(values, dtype=np.float64)
+        return floats if floats.flags.writeable else floats.copy()
+    floats = np.empty(values.shape)
+    for column, kind in enumerate(kinds):
+        floats[:, column] = floats_of_column(values[:, column], kind)
+    return floats
+
+
+def floats_of_column(column: AnyArray, kind: ColumnKind) -> FloatArray:
+    """Convert a column as :func:`floats_of` does; float32 and float64 values stay as they are."""
+    if column.dtype != np.int64:
+        return column
+    if kind == "int":
+        return np.where(column == MISSING_KEY, np.nan, column.astype(np.float64))
+    return floats_of_keys(column)

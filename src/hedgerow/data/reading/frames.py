@@ -20,15 +20,8 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import is_cudf, on_host
-from hedgerow.data.categories.columns import (
-    Encoded,
-    PlainOrEncoded,
-    Ticks,
-    arrow_codes,
-    encode_arrow,
-    encode_dictionary,
-)
-from hedgerow.data.reading.columns import plain_numbers, text_message, with_missing
+from hedgerow.data.categories.columns import arrow_codes, encode_arrow, text_column
+from hedgerow.data.reading.columns import ReadColumn, plain_numbers, text_message
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.data.reading.rows import read_column
 from hedgerow.data.schema import Schema, check_same_names, default_names
@@ -150,8 +143,8 @@ def in_order(frame: Frame, schema: Schema) -> Frame:
     return Frame(frame.native.select(list(schema.names)), schema.names, named=True)
 
 
-def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
-    """Read all columns as plain numbers (:mod:`hedgerow.data.reading.columns`) or encoded text."""
+def read_columns(frame: Frame) -> AnyArray | list[ReadColumn]:
+    """Read all columns; those of one float type are an array."""
     dtypes = frame.native.schema.dtypes()
     if all(dtype.is_float() for dtype in dtypes) and len(set(dtypes)) == 1:
         block = frame.native.to_numpy()
@@ -186,24 +179,38 @@ def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
     return dict(zip(names, array.T, strict=True))
 
 
-def read_series(series: Any, name: str) -> PlainOrEncoded:
+def read_series(series: Any, name: str) -> ReadColumn:
     """Read one column of an eager frame.
 
     Raise ``DataError`` if a value cannot be represented, or the library cannot convert the
     column. Raise ``DataTypeError`` if the values are not numbers, dates, booleans or text.
     """
+    dtype = series.dtype
+    kind = type(dtype).__name__
     try:
-        return _read_series(series, name)
+        native_type = getattr(series.to_native(), "dtype", None)
+        if isinstance(native_type, np.dtype) and native_type.kind == "O" and kind != "String":
+            return read_column(series.to_numpy(), name)
+        found = _read_series(series, name)
     except (HedgerowError, MemoryError):
         raise
     except Exception as error:  # each library has errors of its own
         raise DataTypeError(
-            f"column {name!r} has type {series.dtype}, which cannot be read: {error} Convert it to "
+            f"column {name!r} has type {dtype}, which cannot be read: {error} Convert it to "
             "a usual type, for example to int64, float64 or text."
         ) from error
+    found.dtype = dtype
+    if kind in ("Categorical", "Enum"):
+        found.is_category = True
+        found.sort = found.sort if len(found.values) else None
+        return found
+    if found.sort is None and kind != "Unknown":  # the type tells, without values
+        found.sort = "times" if kind == "Time" else "numbers"
+    found.is_small = kind in ("Boolean", "Time") or dtype.is_integer()
+    return found
 
 
-def _read_series(series: Any, name: str) -> PlainOrEncoded:
+def _read_series(series: Any, name: str) -> ReadColumn:
     dtype = series.dtype
     kind = type(dtype).__name__
     if kind in ("List", "Array", "Struct", "Binary"):
@@ -212,46 +219,44 @@ def _read_series(series: Any, name: str) -> PlainOrEncoded:
         return _read_categories(series, name)
     native = series.to_native()
     native_dtype = getattr(native, "dtype", None)
-    if isinstance(native_dtype, np.dtype):
-        if native_dtype.kind == "O":
-            return read_objects(series.to_numpy(), name)
-        if native_dtype.kind in "biuf":  # a NumPy column: only NaN is missing
-            return plain_numbers(np.asarray(native)[:, None], [name])[:, 0]
+    # In a NumPy column only NaN is missing.
+    if isinstance(native_dtype, np.dtype) and native_dtype.kind in "biuf":
+        return read_column(np.asarray(native), name)
     if kind == "String":
         return _read_text(series, name)
-    if kind in ("Decimal", "Time"):
+    if kind in ("Decimal", "Time", "Int128", "UInt128"):
         return read_objects(_as_objects(series), name)
     if kind == "Datetime" and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        ticks = plain_numbers(series.to_numpy()[:, None], [name])[:, 0]
-        return Ticks(ticks, "zoned dates")
-    if kind in ("Int128", "UInt128"):
-        return read_objects(_as_objects(series), name)
+        ticks = read_column(series.to_numpy(), name)
+        ticks.sort = "zoned dates"
+        return ticks
     if kind == "Boolean" or dtype.is_integer():
         missing = series.is_null().to_numpy()
         if missing.any():
             filled = series.fill_null(False if kind == "Boolean" else 0).to_numpy()
-            return with_missing(plain_numbers(filled[:, None], [name])[:, 0], missing)
-    values = series.to_numpy()
-    return read_column(values, name)
+            return read_column(np.ma.MaskedArray(filled, missing), name)
+    return read_column(series.to_numpy(), name)
 
 
 def _as_objects(series: Any) -> AnyArray:
     return np.fromiter(series.to_list(), dtype=object, count=len(series))
 
 
-def _read_text(series: Any, name: str) -> Encoded:
+def _read_text(series: Any, name: str) -> ReadColumn:
     native = series.to_native()
-    of_arrow = getattr(getattr(native, "dtype", None), "storage", None) == "pyarrow"
+    dtype = getattr(native, "dtype", None)
+    of_arrow = getattr(dtype, "storage", None) == "pyarrow"
     long_enough = of_arrow or len(series) >= _ROWS_FOR_ARROW
-    if not long_enough or find_spec("pyarrow") is None:
-        column = read_objects(_as_objects(series), name)
+    is_object = isinstance(dtype, np.dtype)
+    if is_object or not long_enough or find_spec("pyarrow") is None:
+        column = read_objects(series.to_numpy() if is_object else _as_objects(series), name)
         # read_objects cannot know that a column of nulls is text.
-        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
+        return column if column.is_text else text_column([], np.full(len(column), -1))
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
 
 
-def _read_categories(series: Any, name: str) -> Encoded:
+def _read_categories(series: Any, name: str) -> ReadColumn:
     """Read the values of the dictionary as a column, and the code of each row."""
     import narwhals.stable.v2 as nw
 
@@ -269,8 +274,11 @@ def _read_categories(series: Any, name: str) -> Encoded:
             array = array.unify_dictionaries().combine_chunks()
         values, codes = pa.chunked_array([array.dictionary]), arrow_codes(array)
     if len(values) == 0:
-        return Encoded([], codes)
-    return encode_dictionary(read_series(nw.from_native(values, series_only=True), name), codes)
+        return text_column([], codes)
+    found = read_series(nw.from_native(values, series_only=True), name)
+    if found.codes is not None:  # of texts, each of which is a value once
+        codes = ReadColumn([], codes).spread(found.codes)
+    return ReadColumn(found.values, codes, found.sort)
 
 
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:

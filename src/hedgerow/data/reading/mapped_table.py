@@ -43,7 +43,6 @@ class RowSpace:
     ----------
     folders : sequence of str
         Rows go to the first; sorted lists go to each in turn.
-    memory_limit : int
     n_parts : int, default=1
         Number of selections of rows (:meth:`MappedTable.take`) that share the memory.
     """
@@ -89,7 +88,6 @@ class MappedTable(Table):
 
     Attributes
     ----------
-    space : RowSpace
     folder : ScratchFolder
         It has the file.
     """

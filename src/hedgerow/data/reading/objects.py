@@ -9,15 +9,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray
-from hedgerow.data.categories.columns import PlainOrEncoded, Ticks, encode_if_texts, encode_texts
+from hedgerow.data.categories.columns import encode_if_texts, encode_texts
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
     LARGEST_INT,
+    ReadColumn,
+    Sort,
     in_microseconds,
     is_exact,
     out_of_range,
@@ -26,21 +28,18 @@ from hedgerow.data.reading.columns import (
     too_far,
     with_missing,
 )
-from hedgerow.data.schema import Temporal
 from hedgerow.errors import DataError, DataTypeError, brief
 
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 _TEXT_TYPES = ("Interval", "Period")
 """Types of pandas whose values are read as their text form."""
 
-ObjectSort: TypeAlias = Literal["text", "numbers"] | Temporal
-
 _MOST_DAYS = 106_751_990
 """Days of a duration that int64 holds in microseconds."""
 
 
-def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
-    """Convert an object array to a plain or an encoded column."""
+def read_objects(column: AnyArray, name: str) -> ReadColumn:
+    """Read an array of objects."""
     items = column.tolist()
     if (texts := encode_if_texts(items)) is not None:
         return texts
@@ -50,7 +49,7 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
         return encode_texts(items, missing)
     present = items if missing is None else _present(items, missing)
     if not present:
-        return np.full(len(items), np.nan)
+        return ReadColumn(np.full(len(items), np.nan), sort=None)
     rows = range(len(items)) if missing is None else np.flatnonzero(~missing).tolist()
     if sort == "numbers":
         values = _numbers(present, rows, name)
@@ -64,7 +63,7 @@ def read_objects(column: AnyArray, name: str) -> PlainOrEncoded:
         column = with_missing(plain_numbers(all_rows, [name])[:, 0], missing)
     if sort == "dates" and has_zone(present[0]):
         sort = "zoned dates"
-    return column if sort == "numbers" else Ticks(column, sort)
+    return ReadColumn(column, sort=sort, is_small=values.dtype.kind == "b")
 
 
 def _present(items: Sequence[Any], missing: BoolArray) -> list[Any]:
@@ -93,7 +92,7 @@ def _is_nan(item: Any) -> bool:
     return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
-def sort_of(kind: type) -> ObjectSort | None:
+def sort_of(kind: type) -> Sort | None:
     """Return "text", "durations", "dates", "times" or "numbers"; None for other types."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
@@ -108,7 +107,7 @@ def sort_of(kind: type) -> ObjectSort | None:
     return None
 
 
-def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> ObjectSort:
+def _sort(items: Sequence[Any], missing: BoolArray | None, name: str) -> Sort:
     """Return the common sort of all items that are not missing; raise if there is none."""
     present = items if missing is None else _present(items, missing)
     sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
@@ -156,7 +155,9 @@ def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) ->
                 "all of them a zone, or none."
             )
         near = _in_reach(items, rows, name)
-        return np.array([_utc(item) for item in near], dtype="M8[us]")
+        if any(zoned):
+            near = [item.astimezone(dt.UTC).replace(tzinfo=None) for item in near]
+        return np.array(near, dtype="M8[us]")
     if sort == "durations":
         return np.array(_in_reach(items, rows, name), dtype="m8[us]")
     return np.array([since_midnight(item) for item in items])
@@ -207,11 +208,6 @@ def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
 def has_zone(item: Any) -> bool:
     """Return whether an object is a date with a time zone."""
     return isinstance(item, dt.datetime) and item.tzinfo is not None
-
-
-def _utc(item: Any) -> Any:
-    """Convert a date with a time zone to UTC without one."""
-    return item.astimezone(dt.UTC).replace(tzinfo=None) if has_zone(item) else item
 
 
 def since_midnight(time: dt.time) -> int:

@@ -84,8 +84,9 @@ class RowReader:
         if not types <= _PLAIN:
             return None
         values = list(entries)
-        if self._temporal and isinstance(row, Mapping) and self._holds_numbers(values):
-            return None
+        is_typed = self._temporal and isinstance(row, Mapping)
+        if is_typed and any(values[j] is not None for j in self._temporal):
+            return None  # numbers are no dates there: the general reader raises
         if (int in types or type(None) in types) and not self._check_floats(values):
             return None
         if self._ints and not self._read_ints(values):
@@ -106,10 +107,6 @@ class RowReader:
             found += lookup.of_row(values)
         found += [cross.of_row(values) for cross in self._crosses]
         return found, unseen
-
-    def _holds_numbers(self, values: list[Any]) -> bool:
-        """Return whether a column has numbers instead of dates: the general reader raises."""
-        return any(values[j] is not None for j in self._temporal)
 
     def _check_floats(self, values: list[Any]) -> bool:
         """Replace None by NaN; return whether all integers are exact as floats."""

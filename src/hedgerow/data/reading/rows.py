@@ -9,10 +9,12 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
-from hedgerow.data.categories.columns import PlainOrEncoded, Ticks
-from hedgerow.data.reading.columns import plain_numbers, with_missing
+from hedgerow.data.categories.columns import text_column
+from hedgerow.data.reading.columns import ReadColumn, Sort, plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, brief
+
+_SORTS: dict[str, Sort] = {"M": "dates", "m": "durations"}
 
 
 def is_named(X: object) -> bool:
@@ -107,20 +109,17 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
     return {name: _objects([row[name] for row in rows]) for name in names}
 
 
-def read_column(column: AnyArray, name: str) -> PlainOrEncoded:
+def read_column(column: AnyArray, name: str) -> ReadColumn:
     """Read a one-dimensional array of any type."""
-    if column.dtype.kind in "UT":
-        column = column.astype(object)
-    if column.dtype == object:
-        return read_objects(column, name)
+    dtype = column.dtype
+    if dtype.kind in "UTO":
+        found = read_objects(column if dtype.kind == "O" else column.astype(object), name)
+        if dtype.kind != "O" and not found.is_text:  # text without values
+            found = text_column([], np.full(len(column), -1))
+        found.dtype = dtype
+        return found
     values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
     if isinstance(column, np.ma.MaskedArray):
         values = with_missing(values, np.ma.getmaskarray(column))
-    return typed_ticks(values, column.dtype)
-
-
-def typed_ticks(values: AnyArray, dtype: np.dtype[Any]) -> AnyArray | Ticks:
-    """Return plain values as dates or durations if they had such a type of NumPy."""
-    if dtype.kind not in "Mm":
-        return values
-    return Ticks(values, "dates" if dtype.kind == "M" else "durations")
+    is_small = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 8)
+    return ReadColumn(values, None, _SORTS.get(dtype.kind, "numbers"), is_small, dtype=dtype)

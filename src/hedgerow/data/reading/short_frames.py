@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, encode_texts
+from hedgerow.data.categories.columns import encode_texts
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.objects import read_objects
 
 MOST_ROWS = 64
@@ -56,7 +57,7 @@ _FRAMES = {
     "pyarrow": ("Table", "RecordBatch"),
 }
 
-Columns = list[PlainOrEncoded]
+Columns = list[ReadColumn]
 
 
 def read_short(X: Any, names: Sequence[str]) -> Columns | None:
@@ -115,7 +116,7 @@ def _of_values(types: Sequence[str], columns: Iterable[Sequence[Any]]) -> Column
             column = _numbers(values, target)
             if column is None:
                 return None
-            found.append(column)
+            found.append(ReadColumn(column))
         else:
             found.append(_texts(values))
     return found
@@ -130,8 +131,9 @@ def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray | None:
     return np.array([MISSING_KEY if value is None else value for value in values], dtype=dtype)
 
 
-def _texts(values: Sequence[Any]) -> Encoded:
-    missing = [value is None or value is not value or value != value for value in values]
+def _texts(values: Sequence[Any]) -> ReadColumn:
+    """Encode a text column, in which every other object is a missing value."""
+    missing = [not isinstance(value, str) for value in values]
     return encode_texts(values, np.array(missing) if any(missing) else None)
 
 
@@ -148,18 +150,12 @@ def _of_pandas(X: Any) -> Columns | None:
             column = _numbers([None if x != x else x for x in values], kind)
             if column is None:
                 return None
-            found.append(column)
+            found.append(ReadColumn(column))
         elif kind == _TEXT:
-            found.append(_pandas_texts(values))
+            found.append(_texts(values))
         else:
             found.append(read_objects(block[:, j], str(X.columns[j])))
     return found
-
-
-def _pandas_texts(values: Sequence[Any]) -> Encoded:
-    """Encode a text column, in which every other object is a missing value."""
-    missing = [not isinstance(value, str) for value in values]
-    return encode_texts(values, np.array(missing) if any(missing) else None)
 
 
 def _kind_of(dtype: Any) -> np.dtype[Any] | str | None:

@@ -23,20 +23,17 @@ from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import (
     CategoricalFeatures,
-    Encoded,
-    PlainOrEncoded,
     check_unknown,
     chosen_columns,
     code_column,
     codes_of,
     levels_of,
-    plain_of,
-    value_at,
     warn_of_odd_text,
 )
 from hedgerow.data.categories.levels import UNKNOWN_CODE
 from hedgerow.data.reading.columns import (
     LARGEST_EXACT,
+    ReadColumn,
     as_floats,
     is_exact,
     plain_numbers,
@@ -46,7 +43,7 @@ from hedgerow.data.reading.columns import (
 )
 from hedgerow.data.reading.rows import is_named, named_columns, read_column
 from hedgerow.data.reading.short_frames import read_short
-from hedgerow.data.reading.temporal import NUMBERS, as_trained, temporal_of
+from hedgerow.data.reading.temporal import NUMBERS, as_trained
 from hedgerow.data.schema import (
     Column,
     ColumnKind,
@@ -54,7 +51,7 @@ from hedgerow.data.schema import (
     UnknownCategory,
     check_same_names,
     default_names,
-    unnamed_schema,
+    new_schema,
     with_more_levels,
 )
 from hedgerow.errors import DataError, DataTypeError, brief
@@ -84,12 +81,10 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, at least 1."""
         return int(self.values.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Number of columns, at least 1."""
         return int(self.values.shape[1])
 
     def take(self, rows: AnyArray) -> Table:
@@ -105,54 +100,23 @@ def read_table(
     categorical: CategoricalFeatures = "auto",
     unknown: UnknownCategory = "missing",
     names: Sequence[str] | None = None,
+    more_levels: bool = False,
 ) -> Table:
-    """Read and validate a table.
+    """Read and validate a table: an array, data frame, list of rows, dict or list of dicts.
 
-    Raise ``DataError`` for a wrong shape, wrong columns, complex numbers, integers out of
-    range, an unknown category with ``unknown="error"``, or dates where the model was
-    trained on numbers or vice versa. Raise ``DataTypeError`` for a column of mixed or
-    unsupported types, text where the model was trained on numbers or vice versa, or a
-    sparse matrix. Raise ``ParameterError`` if ``categorical`` selects a column that does
-    not exist, or ``unknown`` is not one of the allowed values.
+    It holds numbers, booleans, dates, times, durations, text or categories.  NaN, null, ``None``
+    and NaT are missing values; infinities are ordinary values.  A dict of scalars is one row; a
+    dict of lists is a set of columns.  Arrays on a GPU are copied.
 
-    Parameters
-    ----------
-    X : array, data frame, list of rows, dict or list of dicts
-        Numbers, booleans, dates, times, durations, text or categories.  NaN,
-        null, ``None`` and NaT are missing values; infinities are ordinary values.  A
-        dict of scalars is one row; a dict of lists is a set of columns.  Arrays on a GPU
-        are copied.
-    schema : Schema, optional
-        Schema of a trained model.  The columns of a named frame are reordered to
-        match it, and values are converted to its column kinds.  All parameters
-        below except ``reader`` are then ignored.
-    reader : str, default="Booster"
-        Name of the caller, used in the error about a wrong number of features.
-    categorical : "auto", list of names or positions, bool mask, or None
-        Category columns.  ``"auto"`` selects text columns and columns of the frame
-        library's categorical types.  In a selected column of numbers each number is
-        a category.  Text in a column that is not selected is an error; with None,
-        any text is an error.
-    unknown : {"missing", "backoff", "error"}, default="missing"
-        How predictions treat values that are not among the levels; see
-        :class:`hedgerow.data.Schema`.
-    names : sequence of str, optional
-        Column names that replace the names in the table.
-
-    Returns
-    -------
-    Table
-        Every value that occurs in a category column is a level of a new schema;
-        :func:`hedgerow.data.drop_unused_levels` reduces the levels to the levels that
-        a model needs.
+    With the ``schema`` of a trained model, the columns of a named frame are put in its order, and
+    values are converted to its kinds; ``more_levels`` adds new categories to the levels, unless
+    ``schema.unknown`` is ``"error"``.  Without one, every value that occurs in a category column
+    is a level of a new schema; ``categorical``, ``unknown`` and ``names`` are those of
+    :class:`hedgerow.Dataset`.  ``reader`` is the name of the caller, for an error.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from hedgerow.data import read_table
-    >>> table = read_table(np.ones((3, 2)))
-    >>> table.n_rows, table.schema.names
-    (3, ('x0', 'x1'))
     >>> table = read_table({"size": [1.5, 2.0, None], "colour": ["red", "blue", "red"]})
     >>> table.schema.columns[1].levels, table.values[:, 1].tolist()
     (('blue', 'red'), [1.0, 0.0, 1.0])
@@ -161,61 +125,32 @@ def read_table(
     """
     if (
         type(X) is np.ndarray
+        and schema is not None
+        and schema.only_floats
         and (X.dtype == _FLOAT32 or X.dtype == _FLOAT64)
         and X.ndim == 2
+        and X.shape[1] == len(schema.columns)
         and X.size > 0
         and X.flags.aligned
     ):
-        if schema is None:
-            simple = isinstance(categorical, str) and categorical == "auto" and names is None
-            if simple and isinstance(unknown, str) and unknown == "missing":
-                return Table(X, unnamed_schema(X.shape[1], "float"))
-        elif schema.only_floats and len(schema.columns) == X.shape[1]:
-            return Table(X, schema)
+        return Table(X, schema)
     if schema is not None:
         columns, _, typed = _read_any(X, schema, None, reader)
+        if more_levels and schema.has_categories and schema.unknown != "error":
+            columns = _as_trained(columns, schema, typed=typed)
+            found = {
+                column.name: levels_of(part, column.name)[0]
+                for part, column in zip(columns, schema.columns, strict=True)
+                if column.kind == "category"
+            }
+            schema = with_more_levels(schema, found)
         return with_schema(columns, schema, typed=typed)
     policy = check_unknown(unknown)
     columns, own, _ = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
 
 
-def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Table:
-    """Read a table with a known schema and add new categories to its levels.
-
-    Parameters
-    ----------
-    X : see :func:`read_table`
-    schema : Schema
-        New categories of X become additional levels of its category columns, unless
-        ``schema.unknown`` is ``"error"``.
-    reader : str, default="Booster"
-        See :func:`read_table`.
-
-    Raises
-    ------
-    DataError, DataTypeError
-        As for :func:`read_table`.
-
-    Examples
-    --------
-    >>> first = read_table({"colour": ["red", "blue"]})
-    >>> read_more_levels({"colour": ["green"]}, first.schema).schema.columns[0].levels
-    ('blue', 'green', 'red')
-    """
-    if schema.unknown == "error" or not schema.has_categories:
-        return read_table(X, schema, reader=reader)
-    columns, _, typed = _read_any(X, schema, None, reader)
-    parts = _as_trained(columns, schema, typed=typed)
-    found = {
-        column.name: levels_of(part, column.name)[0]
-        for part, column in zip(parts, schema.columns, strict=True)
-        if column.kind == "category"
-    }
-    return with_schema(parts, with_more_levels(schema, found), typed=typed)
-
-
-_Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
+_Columns: TypeAlias = AnyArray | list[ReadColumn]
 
 
 def _read_any(
@@ -371,27 +306,24 @@ def _new_table(
     n_columns = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
     labels = default_names(n_columns) if names is None else names
     chosen = chosen_columns(categorical, labels)
-    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
     found: list[Column] = []
     plain: list[AnyArray] = []
-    for j, (part, name) in enumerate(zip(parts, labels, strict=True)):
+    for j, (part, name) in enumerate(zip(_parts_of(columns), labels, strict=True)):
         if chosen is None:
             warn_of_odd_text(part, name)
-        if isinstance(part, Encoded) if chosen is None else chosen[j]:
+        if part.is_category if chosen is None else chosen[j]:
             levels, codes = levels_of(part, name)
-            found.append(Column(name, "category", levels, temporal=temporal_of(part)))
+            found.append(Column(name, "category", levels, temporal=part.temporal))
             plain.append(code_column(codes, len(levels), unknown))
         else:
-            values = plain_of(part, text_message(name, "text", named=categorical is not None))
-            found.append(Column(name, _kind(values), temporal=temporal_of(part)))
+            values = part.plain(text_message(name, "text", named=categorical is not None))
+            kind: ColumnKind = "int" if values.dtype == np.int64 else "float"
+            found.append(Column(name, kind, temporal=part.temporal))
             plain.append(values)
-    kinds = [column.kind for column in found]
-    if "category" in kinds:
-        return Table(stack(plain, kinds), Schema(tuple(found), names is not None, unknown))
-    schema = Schema(tuple(found), named=names is not None)
-    if names is None and len(set(kinds)) == 1 and not schema.has_temporal:
-        schema = unnamed_schema(n_columns, kinds[0])
-    return Table(columns if isinstance(columns, np.ndarray) else stack(plain, kinds), schema)
+    schema = new_schema(found, names is not None, unknown)
+    if isinstance(columns, np.ndarray) and not schema.has_categories:
+        return Table(columns, schema)
+    return Table(stack(plain, schema.kinds), schema)
 
 
 def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Table:
@@ -410,35 +342,36 @@ def with_schema(columns: _Columns, schema: Schema, *, typed: bool = True) -> Tab
     unseen: dict[str, int] = {}
     for j, (part, column) in enumerate(zip(parts, schema.columns, strict=True)):
         if column.kind != "category":
-            plain.append(plain_of(part, _trained_on_numbers(column.name)))
+            message = (
+                f"column {column.name!r} holds text, but held {NUMBERS} when the model was "
+                "trained: convert it to numbers."
+            )
+            plain.append(part.plain(message))
             continue
         codes = codes_of(part, schema, j)
         n_unseen = int(np.count_nonzero(codes == UNKNOWN_CODE))
         if n_unseen:
             if schema.unknown == "error":
                 row = int(np.argmax(codes == UNKNOWN_CODE))
-                raise unknown_category(column, row, value_at(part, row))
+                raise unknown_category(column, row, part.value_at(row))
             unseen[column.name] = n_unseen
         plain.append(code_column(codes, len(column.levels), schema.unknown))
     values = stack(plain, schema.kinds)
     return Table(values, schema, unseen) if unseen else Table(values, schema)
 
 
-def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[PlainOrEncoded]:
+def _parts_of(columns: _Columns) -> list[ReadColumn]:
+    if isinstance(columns, np.ndarray):
+        return [ReadColumn(column) for column in columns.T]
+    return columns
+
+
+def _as_trained(columns: _Columns, schema: Schema, *, typed: bool) -> list[ReadColumn]:
     """Return the columns; raise if one holds dates and should not, or vice versa."""
-    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
     return [
         as_trained(part, column, typed=typed)
-        for part, column in zip(parts, schema.columns, strict=True)
+        for part, column in zip(_parts_of(columns), schema.columns, strict=True)
     ]
-
-
-def _trained_on_numbers(name: str) -> str:
-    """Return the error text for a column of text where the model expects numbers."""
-    return (
-        f"column {name!r} holds text, but held {NUMBERS} when the model was trained: convert it "
-        "to numbers."
-    )
 
 
 def unknown_category(column: Column, row: int, value: object) -> DataError:
@@ -448,10 +381,6 @@ def unknown_category(column: Column, row: int, value: object) -> DataError:
         f"{len(column.levels)} categories known from training. A model trained with "
         "unknown_category='missing' or 'backoff' can predict such rows."
     )
-
-
-def _kind(column: AnyArray) -> ColumnKind:
-    return "int" if column.dtype == np.int64 else "float"
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    dates, times, durations    Ticks: microseconds, and which of these they are
+    dates, times, durations    ReadColumn: microseconds, and which of these they are
         |  training            Column.temporal
         |  prediction          as_trained: an error if the model knows another sort
         v
@@ -17,13 +17,11 @@ place of dates are an error there.  An array has no column types: its numbers ar
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, distinct
-from hedgerow.data.categories.columns import Encoded, PlainOrEncoded, Ticks
-from hedgerow.data.categories.levels import is_missing
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.reading.objects import since_midnight
 from hedgerow.data.reading.texts import in_utc, is_zoned, microseconds
 from hedgerow.data.schema import DATES, Column, Temporal
@@ -35,14 +33,14 @@ NUMBERS = "numbers, or nothing,"
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
-def as_trained(part: PlainOrEncoded, column: Column, *, typed: bool) -> PlainOrEncoded:
+def as_trained(part: ReadColumn, column: Column, *, typed: bool) -> ReadColumn:
     """Return a column whose values mean what those of the training column meant."""
-    given, expected = temporal_of(part), column.temporal
+    given, expected = part.temporal, column.temporal
     if given == expected:
         return part
-    if _is_text(part):
+    if part.is_text:
         return part if expected is None else _of_texts(part, column)
-    if (given is None and not typed) or _is_empty(part):
+    if (given is None and not typed) or part.missing().all():
         return part
     check_temporal(column.name, given, expected)
     return part
@@ -83,31 +81,13 @@ def _other_zone(name: str, *, had_zone: bool) -> DataError:
     )
 
 
-def temporal_of(part: PlainOrEncoded) -> Temporal | None:
-    """Return what the values of a column are, if they are microseconds."""
-    return None if isinstance(part, np.ndarray) else part.temporal
-
-
 def _shown(temporal: str) -> str:
     return "dates" if temporal in DATES else temporal
 
 
-def _is_text(part: PlainOrEncoded) -> bool:
-    return isinstance(part, Encoded) and not isinstance(part.values, np.ndarray)
-
-
-def _is_empty(part: PlainOrEncoded) -> bool:
-    """Return whether all values are missing."""
-    if isinstance(part, Encoded):
-        assert isinstance(part.values, np.ndarray)
-        used = part.codes[part.codes >= 0]
-        return bool(is_missing(part.values[used]).all())
-    return bool(is_missing(part.values if isinstance(part, Ticks) else part).all())
-
-
-def _of_texts(part: PlainOrEncoded, column: Column) -> Encoded:
+def _of_texts(part: ReadColumn, column: Column) -> ReadColumn:
     """Read text as the dates or times that a column held in training."""
-    assert isinstance(part, Encoded)
+    assert part.codes is not None
     assert column.temporal is not None
     texts = list(map(str, part.values))
     used = distinct(part.codes[part.codes >= 0]).tolist()
@@ -128,7 +108,7 @@ def _of_texts(part: PlainOrEncoded, column: Column) -> Encoded:
     if present and column.temporal in DATES:
         given: Temporal = "zoned dates" if is_zoned(present[0]) else "dates"
         check_temporal(column.name, given, column.temporal)
-    return Encoded(ticks, part.codes, column.temporal)
+    return ReadColumn(ticks, part.codes, column.temporal)
 
 
 def _ticks(texts: list[str], temporal: Temporal) -> IntArray | list[int]:
@@ -143,20 +123,8 @@ def _ticks(texts: list[str], temporal: Temporal) -> IntArray | list[int]:
 def array_of_ticks(values: AnyArray, temporal: Temporal) -> AnyArray:
     """Convert microseconds to an array that is read as dates, times or durations again.
 
-    Parameters
-    ----------
-    values : int64
-        ``MISSING_KEY`` is a missing value.
-    temporal : Temporal
-
-    Returns
-    -------
-    datetime64[us], timedelta64[us], or array of objects: None, and datetime.time, or
-    datetime.datetime in UTC
-
     Examples
     --------
-    >>> import numpy as np
     >>> array_of_ticks(np.array([0, 86_400_000_000]), "dates").tolist()[1].day
     2
     """
@@ -187,14 +155,3 @@ def text_of_ticks(value: int, temporal: Temporal) -> str:
         (time,) = array_of_ticks(np.array([value]), "times")
         return str(time.isoformat())
     return str(dt.timedelta(microseconds=value))
-
-
-def with_temporal(part: PlainOrEncoded, temporal: Temporal | None) -> PlainOrEncoded:
-    """Return a column of integers with what they are, and other columns as they are."""
-    if temporal is None:
-        return part
-    if isinstance(part, Encoded):
-        return part if _is_text(part) else replace(part, temporal=temporal)
-    if isinstance(part, Ticks) or part.dtype != np.int64:
-        return part
-    return Ticks(part, temporal)

@@ -92,7 +92,9 @@ def convert(texts: Any, kind: TextKind, decimal: str = ".") -> Any:
     if column is None:
         texts = pc.utf8_trim(texts, " \t")
         column = _cast(texts, target)
-    if column is not None and kind == "int" and _has_hexadecimals(texts):
+    # Arrow takes hexadecimals such as 0x1F, which are no numbers elsewhere.
+    letters = "xX" if column is not None and kind == "int" else ""
+    if any(pc.any(pc.match_substring(texts, letter)).as_py() for letter in letters):
         return None
     return column
 
@@ -104,13 +106,6 @@ def _cast(texts: Any, target: Any) -> Any:
         return texts.cast(target)
     except pa.ArrowInvalid:
         return None
-
-
-def _has_hexadecimals(texts: Any) -> bool:
-    """Return whether an integer is hexadecimal, such as 0x1F, which is no number elsewhere."""
-    import pyarrow.compute as pc
-
-    return any(pc.any(pc.match_substring(texts, letter)).as_py() for letter in "xX")
 
 
 def first_other(texts: Any, kinds: Sequence[TextKind], decimal: str = ".") -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sources.paths import DataFile, Fingerprint, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
 
@@ -101,10 +101,8 @@ class ArrowPart:
 
     Parameters
     ----------
-    file : DataFile
     partition : mapping
         Columns named by the path: text, integer or None.
-    types_known : bool
     """
 
     def __init__(
@@ -181,22 +179,14 @@ class ArrowPart:
 
         table = pa.Table.from_batches([piece])
         table = decoded(table) if self.types_known else with_categories(table)
+        by_path = [name for name in wanted if name in self._partition]
+        constant = pa.table({name: self._column(name, piece.num_rows) for name in by_path})
+        constant = decoded(constant) if self.types_known else constant
         try:
             found = read_columns(table)
         except HedgerowError as error:
             raise type(error)(f"{self.name}: {error}") from error
-        by_name = dict(found.by_name)
-        for name in wanted:
-            if name in self._partition:
-                by_name[name] = self._constant(name, piece.num_rows)
-        return Batch(piece.num_rows, by_name)
-
-    def _constant(self, name: str, n_rows: int) -> ReadColumn:
-        """Return a column named by the path."""
-        import pyarrow as pa
-
-        table = pa.table({name: self._column(name, n_rows)})
-        return read_columns(decoded(table) if self.types_known else table).by_name[name]
+        return Batch(piece.num_rows, {**found.columns, **read_columns(constant).columns})
 
     def _column(self, name: str, n_rows: int) -> Any:
         """Return a column named by the path as an Arrow dictionary."""

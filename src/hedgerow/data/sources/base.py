@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from hedgerow.argument_types import listed
 from hedgerow.data.categories.columns import CategoricalFeatures
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.schema import UnknownCategory
-from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
 
 
@@ -80,8 +80,8 @@ class Roles:
         Columns not used.
     further : tuple of str
         Second and later targets.
-    qid, position, groups : str or None
-        As for :class:`hedgerow.Dataset`.
+    of_rows : mapping from str to str
+        Columns of further values of rows, by argument of :class:`hedgerow.Dataset`.
     features : tuple of str, or None
         Features in this order.  None means all other columns, in the order of the first file.
     named : bool
@@ -94,19 +94,13 @@ class Roles:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     further: tuple[str, ...] = ()
-    qid: str | None = None
-    position: str | None = None
-    groups: str | None = None
+    of_rows: Mapping[str, str] = field(default_factory=dict)
     named: bool = True
 
-    def of_validation(self) -> Roles:
-        """Return the roles without those that only training rows have."""
-        return replace(self, position=None, groups=None)
-
-    def of_rows(self) -> dict[str, str]:
-        """Return the columns with facts on rows beside target, weight and offset, by role."""
-        given = {"qid": self.qid, "groups": self.groups, "position": self.position}
-        return {role: name for role, name in given.items() if name is not None}
+    def without(self, values: Collection[str]) -> Roles:
+        """Return the roles without those of some values of rows."""
+        kept = {role: name for role, name in self.of_rows.items() if role not in values}
+        return replace(self, of_rows=kept)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -116,7 +110,7 @@ class Roles:
     def aside(self) -> tuple[str, ...]:
         """Return the columns that are read but are not features."""
         weight = () if self.weight is None else (self.weight,)
-        return (*self.targets, *weight, *self.offset, *self.of_rows().values())
+        return (*self.targets, *weight, *self.offset, *self.of_rows.values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the features of a table with these columns."""
@@ -125,7 +119,7 @@ class Roles:
             ("weight", [self.weight] if self.weight is not None else []),
             ("offset", list(self.offset)),
             ("features", list(self.features or ())),
-            *((role, [name]) for role, name in self.of_rows().items()),
+            *((role, [name]) for role, name in self.of_rows.items()),
         ):
             for name in wanted:
                 if name not in names:
@@ -243,19 +237,15 @@ def check_named(path: str, names: Sequence[str], used: Sequence[str]) -> None:
 
 
 def make_roles(
-    target: Any,
-    weight: Any,
-    offset: Any,
-    drop: Any,
-    features: Any,
-    qid: Any = None,
-    position: Any = None,
-    groups: Any = None,
+    target: Any, drop: Any, features: Any = None, given: Mapping[str, Any] | None = None
 ) -> Roles:
-    """Return the roles of columns; raise ``ParameterError`` for a value that is no name."""
+    """Return the roles of columns; raise ``ParameterError`` for a value that is no name.
 
-    def one(value: Any, role: str) -> str | None:
-        if value is not None and not isinstance(value, str):
+    ``given`` are the columns of values of rows, by argument of :class:`hedgerow.Dataset`.
+    """
+
+    def one(value: Any, role: str) -> str:
+        if not isinstance(value, str):
             raise ParameterError(f"{role} must be the name of a column; got {brief(value)}.")
         return value
 
@@ -271,16 +261,17 @@ def make_roles(
         return names
 
     targets = () if target is None else several(target, "target")
+    of_rows = {role: name for role, name in (given or {}).items() if name is not None}
+    offset = of_rows.pop("offset", None)
+    named = {role: one(name, role) for role, name in of_rows.items()}
     roles = Roles(
         targets[0] if targets else None,
-        one(weight, "weight"),
+        named.pop("weight", None),
         () if offset is None else several(offset, "offset"),
         several(drop, "drop"),
         None if features is None else several(features, "features"),
         targets[1:],
-        one(qid, "qid"),
-        one(position, "position"),
-        one(groups, "groups"),
+        named,
     )
     aside = (*roles.aside(), *roles.drop)
     for name in aside:

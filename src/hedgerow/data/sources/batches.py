@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sources.columns import read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError
 
@@ -20,12 +21,7 @@ _NAME = "the batches"
 
 
 class FunctionPart:
-    """All batches of a function; see :class:`hedgerow.data.sources.base.Part`.
-
-    Parameters
-    ----------
-    function : callable
-    """
+    """All batches of a function; see :class:`hedgerow.data.sources.base.Part`."""
 
     types_known = False
     name = _NAME
@@ -86,41 +82,24 @@ def _read(item: Any, columns: Sequence[str] | None, number: int) -> Batch:
             return _read_tuple(item)
         if is_sparse(item):
             return Batch(item.shape[0], {}, False, item.tocsr())
-        found = read_columns(_as_table(item), columns)
+        return read_columns(item, columns)
     except HedgerowError as error:
         raise type(error)(f"batch {number}: {error}") from error
-    return Batch(found.n_rows, found.by_name, found.named)
-
-
-def _as_table(item: Any) -> Any:
-    """Convert an Arrow record batch to a table, which frame libraries accept."""
-    if type(item).__name__ != "RecordBatch" or not hasattr(item, "num_rows"):
-        return item
-    import pyarrow as pa
-
-    return pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
 
 
 def _read_tuple(item: tuple[Any, ...]) -> Batch:
     if len(item) not in (2, 3):
         raise DataError(f"a tuple must be (X, y) or (X, y, weight); got one of {len(item)}.")
-    X, vectors = (
-        item[0],
-        [_vector(values, ("y", "weight")[place]) for place, values in enumerate(item[1:])],
-    )
-    if is_sparse(X):
-        n_rows, columns, named, entries = X.shape[0], {}, False, X.tocsr()
-    else:
-        found = read_columns(_as_table(X))
-        n_rows, columns, named, entries = found.n_rows, dict(found.by_name), found.named, None
-    for vector, what in zip(vectors, ("y", "weight"), strict=False):
-        if len(vector) != n_rows:
-            raise DataError(f"{what} has {len(vector)} values for {n_rows} rows of X.")
-    return Batch(n_rows, columns, named, entries, *vectors)
-
-
-def _vector(values: Any, name: str) -> ReadColumn:
-    return read_columns({name: one_axis(values, name)}).by_name[name]
+    X, *others = item
+    vectors = {
+        name: read_columns({name: one_axis(values, name)}).columns[name]
+        for name, values in zip(("y", "weight"), others, strict=False)
+    }
+    batch = Batch(X.shape[0], {}, False, X.tocsr()) if is_sparse(X) else read_columns(X)
+    for name, vector in vectors.items():
+        if len(vector) != batch.n_rows:
+            raise DataError(f"{name} has {len(vector)} values for {batch.n_rows} rows of X.")
+    return replace(batch, target=vectors["y"], weight=vectors.get("weight"))
 
 
 def one_axis(values: Any, name: str) -> Any:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.reading.table import Table, with_schema
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import floats_of
 from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
 from hedgerow.errors import HedgerowError
 
@@ -27,7 +25,6 @@ class BatchReader:
         Schema from pass one.
     names : tuple of str
         Names of the columns of batches, in the order of the schema.
-    types_known : bool
     is_strict : bool, default=False
         Raise for unknown categories if the schema says so.  Validation rows are not read
         strictly: their unknown categories are no mistake of the user.
@@ -49,10 +46,11 @@ class BatchReader:
                 return read_any(entries, self.schema)
             columns = []
             for name, column in zip(self._names, self.schema.columns, strict=True):
-                values = batch.columns[name].typed()
-                if self._types_known and column.kind == "float" and isinstance(values, np.ndarray):
-                    values = floats_of(values)
-                columns.append(values)
+                part = batch.columns[name]
+                as_floats = self._types_known and column.kind == "float" and part.codes is None
+                if as_floats and part.temporal is None:
+                    part = replace(part, values=floats_of_column(part.plain(""), "int"))
+                columns.append(part)
             table = with_schema(columns, self.schema, typed=batch.named)
         except HedgerowError as error:
             raise type(error)(f"{where}: {error}") from error

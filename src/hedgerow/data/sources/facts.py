@@ -9,17 +9,15 @@ of text.  Other combinations raise an error that names the column, the files and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.categories.columns import Encoded
-from hedgerow.data.categories.levels import is_missing
-from hedgerow.data.reading.columns import LARGEST_EXACT
+from hedgerow.data.missing import is_missing
+from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
 from hedgerow.data.schema import ColumnKind, Temporal
-from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError
 
 _CATEGORIES = "categories of "
@@ -28,7 +26,7 @@ _CATEGORIES = "categories of "
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """Facts about a column that can be merged.
+    """Facts about a column that can be merged, also after they were JSON.
 
     Attributes
     ----------
@@ -37,7 +35,8 @@ class ColumnFacts:
     empty_sorts : dict
         The same for types without values.
     exact : dict
-        Representations of integers found (``"any"``, ``"wide"``, ``"float"``).
+        Representations of numbers found: ``"any"`` (integers of up to 32 bits, exact in float64),
+        ``"wide"`` (64 bits, compared as int64), ``"float"``.
     inexact : tuple (file, value), or None
         An integer that float64 does not represent exactly.
     has_floats : bool
@@ -60,7 +59,7 @@ class ColumnFacts:
         n_missing = int(np.count_nonzero(missing))
         self.has_missing |= n_missing > 0
         filled = n_missing < len(missing)
-        at = (where, column.type_name)
+        at = (where, str(column.dtype))
         sort: str | None = column.sort
         if column.is_category and sort not in (None, "text"):
             sort = _CATEGORIES + sort
@@ -68,14 +67,17 @@ class ColumnFacts:
             (self.sorts if filled else self.empty_sorts).setdefault(sort, at)
         elif column.is_category:
             self.empty_sorts.setdefault(_CATEGORIES + "numbers", at)
-        if sort != "text" and (filled or sort is not None):
-            self.exact.setdefault(column.exact, at)
-        if filled and column.exact == "float" and sort != "text":
-            self.has_floats = True
-        if filled and column.exact == "wide":
-            numbers = column.values.values if isinstance(column.values, Encoded) else column.values
-            assert isinstance(numbers, np.ndarray)
-            self._note_integers(numbers[~is_missing(numbers)], where)
+        if not isinstance(column.values, np.ndarray) or not (filled or sort is not None):
+            return
+        exact = "float"
+        if column.values.dtype == np.int64:
+            exact = "wide"
+        elif column.is_small:
+            exact = "any"
+        self.exact.setdefault(exact, at)
+        self.has_floats |= filled and exact == "float"
+        if filled and exact == "wide":
+            self._note_integers(column.values[~is_missing(column.values)], where)
 
     def _note_integers(self, values: AnyArray, where: str) -> None:
         low, high = int(values.min()), int(values.max())
@@ -164,28 +166,6 @@ class ColumnFacts:
                 )
             return "float"
         return "int"
-
-    def to_json(self) -> dict[str, Any]:
-        """Convert to JSON-like values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> ColumnFacts:
-        """Create the facts from the result of :meth:`to_json`, also after a JSON round trip."""
-
-        def pairs(name: str) -> dict[str, tuple[str, str]]:
-            return {str(k): (str(v[0]), str(v[1])) for k, v in record[name].items()}
-
-        inexact = record["inexact"]
-        return cls(
-            pairs("sorts"),
-            pairs("empty_sorts"),
-            pairs("exact"),
-            None if inexact is None else (str(inexact[0]), int(inexact[1])),
-            bool(record["has_floats"]),
-            int(record["largest"]),
-            bool(record["has_missing"]),
-        )
 
 
 def _is_categorical(sort: str) -> bool:

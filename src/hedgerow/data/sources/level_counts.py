@@ -11,16 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data.categories.columns import Encoded, check_unicode
+from hedgerow.data.categories.columns import check_unicode
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
     MOST_LEVELS,
     Level,
     canonical,
-    is_missing,
     number_levels,
 )
 from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.missing import is_missing
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.errors import DataError
 
 _BYTES_PER_LEVEL = 150
@@ -47,15 +48,11 @@ class LevelCounts:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, column: AnyArray | Encoded, mass: FloatArray | None) -> IntArray:
+    def add(self, column: ReadColumn, mass: FloatArray | None) -> IntArray:
         """Add some rows; return the number of the level of each row, -1 if missing."""
-        if not isinstance(column, Encoded):
-            values, inverse = np.unique(column, return_inverse=True)
-            column = Encoded(values, inverse)
-        n_values = len(column.values)
-        held = column.codes >= 0
-        occurs = np.bincount(column.codes[held], minlength=n_values) > 0
-        numbers = self._numbers(column.values, occurs)
+        if column.codes is None:
+            column = ReadColumn(*np.unique(column.values, return_inverse=True))
+        numbers = self._numbers(column.values, column.occurs())
         codes = column.spread(numbers)
         present = codes >= 0
         np.add.at(self._mass, codes[present], 1.0 if mass is None else mass[present])

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
+from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.data.sources.dialects import check_encoding
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowWarning, StorageError
@@ -96,7 +96,7 @@ def _parse(text: bytes, path: str, first_line: int) -> Batch:
         raise _find_fault(text, path, first_line) from None
     if entries.shape[1] > _LARGEST_INDEX + 1:
         raise _find_fault(text, path, first_line)
-    column = ReadColumn(target, "numbers", "float", False, "number")
+    column = ReadColumn(target, dtype="number")
     return Batch(len(target), {}, False, csr_array(entries), column)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hedgerow.data.reading.texts import TextKind
 from hedgerow.data.schema import Schema
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.paths import Paths, check_formats, find_files
-from hedgerow.data.sources.text_files import TextPart, TextTypes
+from hedgerow.data.sources.text_files import TextPart, joined_kinds
 from hedgerow.errors import ParameterError
 
 FilePart: TypeAlias = ArrowPart | TextPart | LibsvmPart
@@ -102,20 +103,16 @@ def open_function(function: BatchFunction, roles: Roles) -> Source:
     return Source((FunctionPart(function),), roles)
 
 
-def find_text_types(parts: Sequence[Part], max_bytes: int) -> TextTypes:
-    """Return the types of the columns of all text files among ``parts``."""
-    types = TextTypes()
-    for part in parts:
-        if isinstance(part, TextPart):
-            types.merge(part.find_types(max_bytes).kinds)
-    return types
+def find_text_kinds(parts: Sequence[Part], max_bytes: int) -> dict[str, TextKind]:
+    """Return the kinds of the columns of all text files among ``parts``."""
+    return joined_kinds(part.find_kinds(max_bytes) for part in parts if isinstance(part, TextPart))
 
 
-def set_text_types(parts: Sequence[Part], types: TextTypes) -> None:
-    """Set the types of columns in all text files among ``parts``."""
+def set_text_kinds(parts: Sequence[Part], kinds: Mapping[str, TextKind]) -> None:
+    """Set the kinds of columns in all text files among ``parts``."""
     for part in parts:
         if isinstance(part, TextPart):
-            part.types = types
+            part.kinds = kinds
 
 
 def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:

@@ -9,9 +9,8 @@ then holds ``n/a`` is text from its first row on, wherever batches begin.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
@@ -28,29 +27,24 @@ _WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _ENCODING = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to string")
 
 
-@dataclass(slots=True)
-class TextTypes:
-    """The kind of each column of text files."""
-
-    kinds: dict[str, TextKind] = field(default_factory=dict)
-
-    def merge(self, later: Mapping[str, TextKind]) -> None:
-        """Add the kinds of other rows."""
-        for name, kind in later.items():
-            self.kinds[name] = join_kinds(self.kinds.get(name, "nothing"), kind)
+def joined_kinds(parts: Iterable[Mapping[str, TextKind]]) -> dict[str, TextKind]:
+    """Return the kind of each column, by name, from those of parts of the rows."""
+    found: dict[str, TextKind] = {}
+    for kinds in parts:
+        for name, kind in kinds.items():
+            found[name] = join_kinds(found.get(name, "nothing"), kind)
+    return found
 
 
 class TextPart:
     """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`.
 
-    Parameters
-    ----------
-    file : DataFile
-
     Attributes
     ----------
     text : set of str
         Columns to keep as text.
+    kinds : mapping of str to str, or None
+        Kinds of columns in all rows of all files, before they are read in batches.
     decimal : {".", ","}
         Decimal mark.
     """
@@ -61,7 +55,7 @@ class TextPart:
         arrow(file.path)
         self.name, self.text = file.path, set[str]()
         self._before = fingerprint(file.path)
-        self.types: TextTypes | None = None
+        self.kinds: Mapping[str, TextKind] | None = None
         self._encoding, self._separator, self.decimal = dialect_of(file.path, file.dialect)
         self._names = self._look()
 
@@ -83,29 +77,27 @@ class TextPart:
         """Return the names in the first line."""
         return self._names
 
-    def find_types(self, max_bytes: int) -> TextTypes:
+    def find_kinds(self, max_bytes: int) -> dict[str, TextKind]:
         """Read the file to find the kinds of its columns."""
-        types = TextTypes()
         names = [name for name in self._names if name not in self.text]
-        for piece in self._pieces(names or self._names[:1], max_bytes):
-            types.merge({name: parse(piece.column(name), self.decimal)[0] for name in names})
-        return types
+        return joined_kinds(
+            {name: parse(piece.column(name), self.decimal)[0] for name in names}
+            for piece in self._pieces(names or self._names[:1], max_bytes)
+        )
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
-        """Yield all rows of the file; ``types`` must be set."""
+        """Yield all rows of the file; ``kinds`` must be set."""
         import pyarrow as pa
 
-        assert self.types is not None
+        assert self.kinds is not None
         wanted = [n for n in self._names if columns is None or n in columns] or self._names[:1]
-        kinds = {
-            n: "text" if n in self.text else self.types.kinds.get(n, "nothing") for n in wanted
-        }
+        kinds = {n: "text" if n in self.text else self.kinds.get(n, "nothing") for n in wanted}
         for piece in self._pieces(wanted, max_bytes):
             typed = {n: convert(piece.column(n), kinds[n], self.decimal) for n in wanted}
             if any(column is None for column in typed.values()):
                 raise changed(self.name, "its columns have other types")
             try:
-                yield Batch(piece.num_rows, read_columns(pa.table(typed)).by_name)
+                yield read_columns(pa.table(typed))
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
 

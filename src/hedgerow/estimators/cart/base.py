@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.argument_types import is_one_of, listed
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
-from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.checks import check_weight
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.cuda.arrays import host_array
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any

@@ -61,6 +61,13 @@ class Exchange:
         """Return each rank's measures: int64 (size, measures); one row if they are not summed."""
         return self._gather(local, "measures of gradients") if self.adds else local[None]
 
+    def counts(self, counts: IntArray) -> None:
+        """Put the counts of all threads and ranks in the place of thread 0: (any, threads, any)."""
+        own = np.stack((counts[:, :, OF_MOST].max(axis=1), counts[:, :, OF_SUMS].sum(axis=1)))
+        most, sums = self.measures(own.reshape(-1)).reshape(-1, *own.shape).swapaxes(0, 1)
+        counts[:] = 0
+        counts[:, 0, OF_MOST], counts[:, 0, OF_SUMS] = most.max(axis=0), sums.sum(axis=0)
+
     def histograms(self, message: IntArray, starts: IntArray, out: IntArray) -> IntArray:
         """Return the part of this rank of the sum of all messages; may be written to ``out``."""
         if not self.adds:
@@ -76,12 +83,9 @@ class Exchange:
         return block
 
     def splits(self, found: IntArray) -> IntArray:
-        """Return the best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS)."""
-        if self.size == 1:
-            return found
-        parts = self._gather(found.reshape(-1), "splits")
-        splits = parts.reshape(self.size, len(found), *found.shape[2:])
-        return np.array(splits.swapaxes(0, 1), order="C")
+        """Return the best splits of all ranks, int64 (jobs, size, 2, fields)."""
+        parts = self._gather(found.reshape(-1), "splits").reshape(self.size, *found.shape)
+        return np.array(parts.swapaxes(0, 1), order="C")
 
     def measured(self, local: IntArray, owner: int) -> IntArray:
         """Return the measures of the rank ``owner``."""
@@ -135,21 +139,3 @@ class Exchange:
                     f"{local.nbytes}: do all ranks train with the same parameters?"
                 )
         return np.frombuffer(b"".join(parts), dtype=np.int64).reshape(self.size, -1)
-
-
-def sums_of_parts(counts: IntArray) -> IntArray:
-    """Return sums of ``|g|`` and h per part, int64 (parts, 2), of (parts, threads, COUNTS)."""
-    return np.asarray(counts[:, :, OF_SUMS].sum(axis=1))
-
-
-def gather_counts(exchange: Exchange, counts: IntArray, of_sample: IntArray) -> IntArray:
-    """Put the counts of all ranks in part 0; return the sum of ``of_sample`` over all ranks."""
-    most = counts[:, :, OF_MOST].max(axis=1)
-    parts = [part.reshape(-1) for part in (most, sums_of_parts(counts), of_sample)]
-    ends = np.cumsum([len(part) for part in parts])[:-1]
-    everyone = exchange.measures(np.concatenate(parts).astype(np.int64))
-    most, sums, of_sample = np.split(everyone, ends, axis=1)
-    counts[:] = 0
-    counts[:, 0, OF_MOST] = most.max(axis=0).reshape(-1, 2)
-    counts[:, 0, OF_SUMS] = sums.sum(axis=0).reshape(-1, 2)
-    return np.asarray(of_sample.sum(axis=0))

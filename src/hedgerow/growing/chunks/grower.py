@@ -1,20 +1,20 @@
 """Growing trees on rows in chunks, on one process or on several: the trees of ``TreeGrower``.
 
-The compiled loop of :mod:`hedgerow.growing.core.grow` goes from node to node and to the rows of
-each.  Here a pass goes from chunk to chunk and does the work of many nodes in each::
+The state and the stages are those of :mod:`hedgerow.growing.core.grow`, whose compiled loop goes
+from node to node.  Here Python goes from batch to batch, and a batch is as many nodes as possible,
+because each takes a pass over the chunks::
 
-    pass 0      gradients, row sample, histogram of the root
-                -> units and packing checked; if they have changed, once more
-    pass k      divide the rows of the nodes that are split, build the histogram of
-                the smaller child of each
-                -> sums of all ranks, larger children by subtraction, best splits
-    until the tree is known
-    last pass   exact sums of the leaves for their values, where histograms are rounded
+    gradients, row sample                           arrays of all rows
+    the root is the first batch
+    while there is a batch:
+        for each chunk: divide the rows of the parents, build the smaller children's histograms
+        sums of all ranks, larger children by subtraction, search, commit
+    leaf values from exact sums -> raw scores       arrays of all rows
 
-Which nodes are split in a pass: :mod:`hedgerow.growing.speculative.tree`, and in symmetric trees
-those of a level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about as many passes as it
-has levels, and two.  Passes read bins only: targets, scores and gradients of all rows are in memory
-(:mod:`hedgerow.growing.chunks.work`), so a stage that needs no bins visits no chunk of the store.
+Which nodes are a batch: :mod:`hedgerow.growing.chunks.order`, and in symmetric trees those of a
+level (:mod:`hedgerow.growing.chunks.levels`).  A tree takes about as many passes as it has levels,
+and one.  Between stages ranks add up what they have found
+(:mod:`hedgerow.growing.chunks.exchange`).
 
 All sums are whole numbers and all random draws are keyed by the number of the row or the
 place in the tree, so chunks, threads and ranks leave no trace: the trees are, bit for bit,
@@ -23,48 +23,62 @@ those of :class:`hedgerow.growing.core.grower.TreeGrower`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
+from functools import partial
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros, distinct
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_zeros, distinct
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.binning.matrix import tile_shape
-from hedgerow.data.external.row_store import ROWS_ONLY, ChunkStore, Uses
-from hedgerow.growing.chunks.exchange import (
-    OF_SUMS,
-    Exchange,
-    GrowMode,
-    gather_counts,
-    sums_of_parts,
-)
-from hedgerow.growing.chunks.levels import LevelTree
+from hedgerow.data.binning.matrix import PAD, tile_shape
+from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
+from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
+from hedgerow.growing.chunks.order import Order
 from hedgerow.growing.chunks.sampling import find_choice
-from hedgerow.growing.chunks.segments import chunks_with, rows_of_nodes, rows_outside, with_room
-from hedgerow.growing.chunks.setup import Traffic, greet, sizes_for
+from hedgerow.growing.chunks.setup import Traffic, greet
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.space import Spaces
+from hedgerow.growing.chunks.space import Sizes, Spaces, sizes_for
+from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
-from hedgerow.growing.chunks.stages.addresses import ChunkAddresses
-from hedgerow.growing.chunks.stages.rows import SUM_G, SUM_H, SUMS, Building
+from hedgerow.growing.chunks.stages import rows as row_stages
+from hedgerow.growing.chunks.stages.building import Building
 from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
-from hedgerow.growing.chunks.tree import ChunkTree
-from hedgerow.growing.chunks.vectors import weighs_rows
-from hedgerow.growing.chunks.work import ChunkWork, make_work
+from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.setup import Fit, has_constant_hessian, most_leaves, settings_of
-from hedgerow.growing.core.slopes import LineLimits
-from hedgerow.growing.core.stages.gradients import BLOCK
-from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.compiled_grower import CompiledGrower
+from hedgerow.growing.core.grower import finish_nodes, options_of
+from hedgerow.growing.core.kept_nodes import NodeStore
+from hedgerow.growing.core.setup import (
+    Fit,
+    draw_columns,
+    most_leaves,
+    row_arrays,
+    start_state,
+    tree_arrays,
+)
+from hedgerow.growing.core.slopes import LineLimits, LineOutput, bounds_of, unit_sizes
+from hedgerow.growing.core.stages.gradients import choose_packing
+from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
-from hedgerow.objectives.derivatives import PRECOMPUTED, SOFTMAX, LossData
-from hedgerow.objectives.precomputed import PrecomputedLoss, check_curvature
-from hedgerow.params import FIRST_ORDER
+from hedgerow.growing.vectors.gradients import choose_dropped
+from hedgerow.growing.vectors.grower import line_outputs, make_trial, with_vectors
+from hedgerow.kernels.histograms.histogram import Columns
+from hedgerow.kernels.histograms.pairs import no_pairs
+from hedgerow.objectives.derivatives import PRECOMPUTED
+from hedgerow.objectives.precomputed import check_curvature
+from hedgerow.params import FIRST_ORDER, BoostParams
+
+_SPARE_NODES = 1 << 15
+"""Nodes that may be looked at in vain, at most."""
+
+_CHILD_SHARE = 0.4
+"""Guess of a child's gain: histograms of nodes that are split in vain take time to build."""
+
+_ROOT: IntArray = np.zeros(1, dtype=np.int64)
 
 
-class ChunkGrower:
+class ChunkGrower(CompiledGrower):
     """Grows the trees of one fit on the chunks of a store.
 
     Parameters
@@ -104,6 +118,8 @@ class ChunkGrower:
     others.
     """
 
+    _team: ChunkTeam
+
     def __init__(
         self,
         store: ChunkStore,
@@ -116,371 +132,453 @@ class ChunkGrower:
         first_row: int = 0,
         spaces: Spaces | None = None,
     ) -> None:
-        objective, params, n_threads = fit.objective, fit.params, fit.n_threads
-        self._store, self._fit, self._first_row = store, fit, first_row
-        self._adds_scores = adds_scores
-        assert not (adds_scores and params.linear_leaves)
-        self._n_parts, self._by_gradient = n_vectors, follows_gradients(params)
-        self._weighs_sample = weighs_rows(params, n_vectors)
+        self._store, self._n_copies, self._n_vectors = store, n_copies, n_vectors
         self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
-        spec, weighted = store.spec, fit.weight is not None
-        self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
-        self._n_bins = spec.bin_counts.astype(np.int32)
-        facts = greet(self._exchange, store, params, n_threads, n_vectors, weighted)
-        self.n_rows = facts.n_rows
-        most = most_leaves(params, self.n_rows)
-        constant = has_constant_hessian(objective, np.ones(0) if facts.weighted else None, params)
-        sizes = sizes_for(facts, self._exchange, spec, params, n_threads, most, n_vectors, constant)
-        settings = settings_of(
-            params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
-        )
-        settings = settings._replace(packs_all=settings.packs_all if n_vectors == 1 else 0)
-        self._team = team = ChunkTeam(n_threads)
-        space = (spaces or Spaces()).of(sizes, n_threads)
-        grown = LevelTree if params.grow_policy == "symmetric" else ChunkTree
-        self._tree = grown(spec, params, settings, space, self._exchange, team, n_copies, n_vectors)
-        self._nodes = self._tree.nodes
-        self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
-        n_counts = 1 if n_vectors == 1 else n_vectors + 2
-        self._counts = aligned_zeros((n_counts, n_threads, layout.COUNTS), np.int64)
-        self._work = make_work(store, objective, params, n_vectors)
-        self._scratch = np.empty(max(store.chunk_sizes, default=0), dtype=np.uint32)
-        self._sums = aligned_zeros((n_threads, SUMS), np.int64)
-        self._addresses = ChunkAddresses(n_threads)
-        # Rows of this rank without weights have weight 1 if others have weights.
-        self._weight = np.zeros(0)
-        if facts.weighted:
-            self._weight = np.ones(store.n_rows) if fit.weight is None else fit.weight
+        self._spaces, self._first_row = spaces or Spaces(), first_row
+        self._by_gradient = follows_gradients(fit.params)
+        super().__init__(fit, adds_scores)
         # RowDerivatives checks hessians of its own rows; here those of all ranks are checked.
-        self._derivatives = replace(fit.derivatives(), newton=False)
-        n_prepared = 0
-        if objective.kernel_id == PRECOMPUTED:
-            holds_all = n_vectors > 1 or cast(PrecomputedLoss, objective).coupled
-            n_prepared = 2 * objective.n_outputs if holds_all else 2
-        self._prepared = LossData(
-            target=np.zeros(0),
-            weight=self._weight,
-            raw=fit.raw,
-            probability=store.row_array((n_prepared, store.n_rows), np.float64),
-            level=float(objective.level),
-        )
-        self._segments = np.zeros((64, n_threads * len(store.chunk_sizes), 2), dtype=np.int32)
-        self._sampler = make_sampler(params, 0, n_threads, packs=n_vectors == 1)
+        self._derivatives = replace(self._derivatives, newton=False)
+        self._kept, self._finish = NodeStore(), partial(finish_nodes, store.spec.edges, n_copies)
+        self._message = np.empty(0, dtype=np.int64)
+        n_pieces = fit.n_threads * len(store.chunk_sizes)
+        self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._slopes: ChunkSlopes | None = None
-        if params.linear_leaves:
-            limits = LineLimits.of(spec, params, objective)
-            of_leaves = self._rows_in_order, self._chunks_of_leaves
+        if fit.params.linear_leaves:
+            limits = LineLimits.of(store.spec, fit.params, fit.objective)
+            state, of_leaves = self._state, (self._rows_in_order, self._chunks_of_leaves)
+            quantized = state.rows.quantized[None]
+            if state.vectors.used == 1:
+                quantized = state.vectors.outputs.quantized
             self._slopes = ChunkSlopes(
-                store, self._work, limits, self._exchange, n_threads, *of_leaves
+                store, quantized, limits, self._exchange, fit.n_threads, *of_leaves
             )
         self._n_passes = 0
         self.traffic: list[Traffic] = []
 
+    # -- arrays -------------------------------------------------------------------------
+
+    def _make_state(self, fit: Fit) -> layout.State:
+        store, spec, n_threads, params = self._store, self._store.spec, fit.n_threads, fit.params
+        weighted, n_vectors = fit.weight is not None, self._n_vectors
+        facts = greet(self._exchange, store, params, n_threads, n_vectors, weighted)
+        self.n_rows = facts.n_rows
+        if facts.weighted and fit.weight is None:  # others have weights
+            fit = fit._replace(weight=np.ones(store.n_rows))
+        most, allocate = most_leaves(params, self.n_rows), store.row_array
+        sizes = sizes_for(
+            facts.n_builds, self._exchange, spec, params, n_threads, most, n_vectors,
+            fit.constant_hessian,
+        )  # fmt: skip
+        self._check_slots(params, most, sizes)
+        self._space = self._spaces.of(sizes, n_threads)
+        max_nodes = 2 * most + min(6 * most, _SPARE_NODES)
+        sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
+        options = options_of(spec, params, n_threads, max_nodes, self._n_copies, sampler)
+        rows = self._make_rows(sizes.width)
+        state = start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
+        state.scalars[layout.IS_FIRST_ROW] = self._first_row
+        n_bins, per_tile = spec.bin_counts.astype(np.int32), tile_shape(spec.n_features)[1]
+        state = state._replace(
+            settings=state.settings._replace(max_leaves=most),
+            # The bins of rows are those of a chunk.
+            bins=state.bins._replace(n_bins=n_bins, stride=spec.stride, features_per_tile=per_tile),
+            columns=_columns_of(np.arange(spec.n_features, dtype=np.int32), per_tile),
+            histograms=self._space.kept,
+            tree=tree_arrays(max_nodes, sizes.n_slots),
+            level=state.level._replace(slot_size=sizes.slot_size),
+        )
+        if n_vectors > 1:
+            state = self._with_vectors(state, fit)
+        # Of vectors: those of the outputs, and those of the sizes of all outputs.
+        n_parts = 1 if n_vectors == 1 else n_vectors + 1
+        self._counts = aligned_zeros((n_parts, n_threads, layout.COUNTS), np.int64)
+        return state._replace(threads=state.threads._replace(counts=self._counts[-1]))
+
+    def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
+        """Raise ``AllRowsNeededError`` if too few histograms can be kept."""
+
+    def _make_rows(self, width: int) -> layout.Rows:
+        """Allocate the arrays of all rows, of several outputs with ``width`` words a row."""
+        n_rows, allocate = self._store.n_rows, self._store.row_array
+        if width == 0:
+            return row_arrays(n_rows, PAD, allocate)
+        # Before rows have words, sizes of gradients lie where these will be.
+        ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * width, np.int32)
+        ids[n_rows:] = 0
+        scratch = allocate(n_rows, np.uint32)
+        return layout.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
+
+    def _with_vectors(self, state: layout.State, fit: Fit) -> layout.State:
+        """Return the state with arrays of all outputs; ranks are compared as threads are."""
+        words, allocate = state.rows.packed.view(np.int32), self._store.row_array
+        state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
+        n_threads, vectors = max(fit.n_threads, self._exchange.size), state.vectors
+        n_outputs, n_kept = len(fit.raw), vectors.outputs.vectors.shape[1]
+        trial = make_trial(vectors.trial.sets, n_kept, n_outputs, n_threads)
+        return state._replace(vectors=vectors._replace(trial=trial))
+
+    def _start_team(self, n_threads: int) -> ChunkTeam:
+        return ChunkTeam(self._state.team)
+
+    def _draw_columns(self, tree: int) -> None:
+        state = self._state
+        chosen = draw_columns(self._params, tree, state.options.features, state.scalars)
+        drawn = _columns_of(chosen, int(state.bins.features_per_tile))
+        state.columns.feature[: len(chosen)] = drawn.feature
+        state.columns.position[: len(chosen)] = drawn.position
+
     @property
     def raw(self) -> FloatArray:
         """Raw scores of the rows, (n_outputs, n_rows)."""
-        return self._fit.raw
+        return self._state.loss_data.raw
 
-    def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
-        self._nodes.set_rate(rate)
+    # -- a tree -------------------------------------------------------------------------
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``, or with vectors for all outputs."""
-        # The raw scores of its rows are updated if ``adds_scores``.
-        passes_before, sent_before, traffic = self._n_passes, self._exchange.sent, Traffic()
-        self.traffic.append(traffic)
-        n_in_turn = self._fit.objective.n_outputs // self._n_parts
-        number = self._tree.begin(tree, output, n_in_turn)
-        self._prepare(output, number // self._fit.params.num_parallel_tree)
-        traffic.redone = self._start_tree(output)
-        for parents, is_full in self._tree.batches():
-            self._split(parents, is_full)
-            traffic.splits += len(parents)
-        grown = self._tree.finish(self._leaf_sums() if self._tree.is_rounded else None)
-        grown = self._with_slopes(grown)
-        if self._adds_scores:
-            self._add_values(grown, output)
+        passes_before, sent_before = self._n_passes, self._exchange.sent
+        grown = self._grow_for_all(tree) if self._n_vectors > 1 else super().grow(tree, output)
+        if self._slopes is not None:
+            rate = float(self._state.settings.learning_rate)
+            lines = self._line_outputs(grown)
+            table = self._state.tree.table[: len(grown.value)]
+            grown = grown.with_slopes(self._slopes.slopes(table, rate, lines))
+        traffic = self.traffic[-1]
         traffic.passes = self._n_passes - passes_before
-        traffic.wasted_rows = self._nodes.n_rows_split_unused()
         traffic.sent = self._exchange.sent - sent_before
         return grown
 
-    def rows_outside(self) -> RowArray:
-        """Return the rows of this rank that the last tree was not grown on, ascending."""
-        return rows_outside(self._work, self._segments, self._team.n_threads)
+    def _run(self) -> None:
+        self.traffic.append(traffic := Traffic())
+        self._check_curvature()
+        self._choose_block()
+        self._open_root(self._draw_rows())
+        for parents, is_full in self._batches():
+            self._split(parents, is_full)
+            traffic.splits += len(parents)
+        traffic.wasted_rows = self._number_nodes()
+        self._set_values()
 
-    def row_weights(self, rows: RowArray) -> FloatArray | None:
-        """Return the weights of some sampled rows in the last tree, or None if all are equal."""
-        if not self._weighs_sample:
-            return None
-        weights = np.concatenate([np.zeros(0), *(work.weights for work in self._work)])
-        return np.asarray(weights[rows])
+    def _copy_tree(self) -> GrownTree:
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
+        return TreeOfTable(block, first, first + n_nodes, self._finish)
+
+    # -- rows ---------------------------------------------------------------------------
+
+    def _check_curvature(self) -> None:
+        """Raise ``LossError`` if a user's loss has no positive h in any row of any rank."""
+        loss = self._derivatives.objective
+        newton = self._params.leaf_estimation not in FIRST_ORDER
+        if newton and loss.kernel_id == PRECOMPUTED and hasattr(loss, "label"):
+            largest = self._state.loss_data.probability[1::2].max(axis=1, initial=0.0)
+            # Bit patterns of floats >= 0 sort like the floats.
+            bits = self._exchange.measures(largest.view(np.int64)).max(axis=0)
+            check_curvature(loss, float(bits.view(np.float64).min()))
+
+    def _draw_rows(self) -> IntArray:
+        """Compute gradients, draw the rows; return the number and sums of those of all ranks."""
+        state, exchange = self._state, self._exchange
+        outputs, scalars = state.vectors.outputs, state.scalars
+        several, of_parts = self._n_vectors > 1, self._counts[: self._n_vectors]
+        of_outputs = outputs.scalars if several else scalars[None]
+        while True:
+            self._team.run(row_stages.measure_gradients, state, of_parts)
+            exchange.counts(of_parts)
+            for counts, own in zip(of_parts, of_outputs, strict=True):
+                choose_packing(counts, own, state.settings.constant_hessian, self.n_rows)
+            if not of_outputs[:, layout.IS_REDO].any():
+                break
+        outputs.measured[:1] = of_parts[:, 0, OF_SUMS] if several else 0
+        if self._by_gradient:
+            if several:
+                self._team.run(row_stages.join_gradients, state, self.n_rows)
+                exchange.counts(self._counts[-1:])
+
+            def tally(level: int, prefix: int) -> None:
+                self._team.run(row_stages.tally_keys, state, level, prefix, self.n_rows)
+
+            find_choice(state.options.sampler, self.n_rows, exchange, tally, scalars)
+        sums = np.zeros((state.team.n_threads, row_stages.SUMS), dtype=np.int64)
+        self._team.run(row_stages.draw_sample, state, sums)
+        if several:
+            if self._by_gradient:
+                measured = exchange.sums(outputs.measured.sum(axis=0))
+                outputs.measured[:], outputs.measured[0] = 0, measured
+            choose_dropped(outputs.measured, self.n_rows, outputs.dropped)
+            self._team.run(row_stages.write_all_words, state)
+        n_inside = scalars[layout.IS_N_ROWS]
+        return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
+
+    def _first_segments(self) -> None:
+        """Divide the sample, whose rows are ascending, into pieces of the chunks."""
+        rows, n_threads = self._state.rows.rows[: self._n_inside], int(self._state.team.n_threads)
+        edges = np.searchsorted(
+            rows, np.array([*self._store.starts, self._store.n_rows], np.uint32)
+        )
+        parts = np.diff(edges)[:, None] * np.arange(n_threads + 1) // n_threads
+        self._segments[0, :, 0] = (edges[:-1, None] + parts[:, :-1]).reshape(-1)
+        self._segments[0, :, 1] = np.diff(parts).reshape(-1)
+
+    def _rows_in_order(self, chunk: Chunk | None, leaves: IntArray) -> tuple[RowArray, IntArray]:
+        """Return sorted rows of some leaves of the last tree, of a chunk or of all; leaf starts."""
+        own, rows = self._segments[self._found[leaves]], self._state.rows.rows
+        if chunk is not None:
+            n_threads = int(self._state.team.n_threads)
+            own = own[:, n_threads * chunk.number : n_threads * (chunk.number + 1)]
+        starts = np.concatenate(([0], np.cumsum(own[:, :, 1].sum(axis=1)))).astype(np.int64)
+        parts = [rows[start : start + count] for start, count in own.reshape(-1, 2)]
+        found = np.concatenate([rows[:0], *parts])
+        # A split in vain has put the rows of a leaf in another order.
+        for k in np.flatnonzero(self._split_in_vain[leaves]):
+            found[starts[k] : starts[k + 1]].sort()
+        return found, starts
+
+    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
+        """Return numbers of the chunks that have rows of some leaves of the last tree."""
+        return self._chunks_with(self._found[leaves])
+
+    def _chunks_with(self, nodes: IntArray) -> list[int]:
+        """Return numbers of the chunks that have rows of the nodes, by their found numbers."""
+        in_piece = self._segments[nodes, :, 1].any(axis=0)
+        in_chunk = in_piece.reshape(-1, int(self._state.team.n_threads)).any(axis=1)
+        numbers: list[int] = np.flatnonzero(in_chunk).tolist()
+        return numbers
 
     def leaf_segments(self) -> tuple[RowArray, IntArray, IntArray]:
         """Return the rows of this rank by leaf of the last tree: rows, leaves, starts."""
         # As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of
         # their nodes, and of several ranks some may have leaves without rows.
-        leaves = self._nodes.leaves
-        parts, counts = [np.zeros(0, dtype=np.uint32)], [np.zeros(len(leaves), dtype=np.int64)]
-        for work in self._work:
-            rows, starts = self._rows_in_order(work, leaves)
-            parts.append(rows + np.uint32(work.place.start))
-            counts.append(np.diff(starts))
-        leaf = np.concatenate([np.repeat(np.arange(len(leaves)), count) for count in counts])
-        rows = np.concatenate(parts)[np.argsort(leaf, kind="stable")]
-        return rows, leaves, np.concatenate(([0], np.cumsum(np.sum(counts, axis=0))))
+        leaves = np.flatnonzero(self._left == 0)
+        rows, starts = self._rows_in_order(None, leaves)
+        return rows, leaves, starts
 
-    def close(self) -> None:
-        """End the helpers; the grower must not be used afterwards.  The store stays open."""
-        self._team.close()
+    # -- batches ------------------------------------------------------------------------
 
-    # -- what a tree takes from its rows ------------------------------------------------
+    def _open_root(self, of_sample: IntArray) -> None:
+        """Begin with the rows of all ranks, which have these sums, and look for a split."""
+        state, scalars = self._state, self._state.scalars
+        self._n_inside = int(scalars[layout.IS_N_ROWS])
+        self._first_segments()
+        scalars[layout.IS_N_ROWS] = of_sample[0]
+        node_stages.open_root(state)
+        scalars[layout.IS_N_ROWS] = self._n_inside
+        # Of several outputs the sums are in the histograms alone, and these are 0.
+        sums = of_sample[1:].reshape(2, 2)[int(scalars[layout.IS_DROPPED_BITS] > 0)]
+        state.tree.table[0, [layout.NODE_G, layout.NODE_H]] = sums
+        if scalars[layout.IS_N_SEARCHED] > 0:
+            building = self._building_of(_ROOT, state.tree.table[_ROOT, layout.NODE_SLOT])
+            self._pass(_ROOT[:0], building, ROWS_ONLY, None)
+        self._close_root()
 
-    def _prepare(self, output: int, round_: int) -> None:
-        """Compute derivatives of all rows, if the loss computes them before the tree."""
-        loss = self._derivatives.objective
-        if loss.kernel_id != PRECOMPUTED:
-            return
-        if self._n_parts > 1:
-            self._derivatives.fill_all(self._prepared, round_)
-        else:
-            self._derivatives.fill(self._prepared, output, round_)
-        # Only a user's loss may have no positive h in any row.
-        newton = self._fit.params.leaf_estimation not in FIRST_ORDER
-        if newton and hasattr(loss, "label"):
-            largest = self._prepared.probability[1::2].max(axis=1, initial=0.0)
-            # Bit patterns of floats >= 0 sort like the floats.
-            bits = self._exchange.measures(largest.view(np.int64)).max(axis=0)
-            check_curvature(cast(PrecomputedLoss, loss), float(bits.view(np.float64).min()))
+    def _close_root(self) -> None:
+        """Look for a split of the root."""
+        self._close(self._state.tree.batch)
 
-    def _loss_data(self, work: ChunkWork, output: int) -> LossData:
-        """Return the inputs of the loss of a chunk's rows, for the gradients of an output."""
-        rows, objective = work.place, self._fit.objective
-        target, raw, probability = self._fit.target, self._fit.raw, work.probability
-        target = target[rows] if target.ndim == 1 else target[rows, output]
-        if objective.kernel_id == PRECOMPUTED:
-            first = 2 * output if len(self._prepared.probability) > 2 else 0
-            probability = np.ascontiguousarray(self._prepared.probability[first : first + 2, rows])
-        elif len(raw) > 1 and not (objective.kernel_id == SOFTMAX and output > 0):
-            # Softmax reads the scores for its first output only.
-            raw = np.ascontiguousarray(raw[:, rows])
-        return self._prepared._replace(
-            target=target,
-            weight=self._weight[rows],
-            raw=raw[:, rows] if len(raw) == 1 else raw,
-            probability=probability,
-        )
-
-    def _add_values(self, tree: GrownTree, output: int) -> None:
-        """Add the values of the last tree to the raw scores of its rows, which stand by leaf."""
-        leaves, outputs = tree.left == 0, [(output, tree.value)]
-        if tree.vectors is not None:
-            outputs = list(enumerate(tree.vectors.T))
-        where = self._team.where
-        where[passes.OUTPUT] = 0
-        for number, values in outputs:
-
-            def name_scores(work: ChunkWork, lead: Lead, number: int = number) -> None:
-                raw = self._fit.raw[number : number + 1, work.place]
-                self._addresses.write_scores(raw, where)
-
-            plan = self._plan()._replace(
-                leaves=self._nodes.found_leaves, values=np.ascontiguousarray(values[leaves])[None]
-            )
-            self._pass(plan, None, (passes.ADD_VALUES,), name_scores)
-
-    # -- linear leaves ------------------------------------------------------------------
-
-    def _with_slopes(self, tree: GrownTree) -> GrownTree:
-        """Return the last tree, with linear leaves if requested."""
-        if self._slopes is None:
-            return tree
-        rate = float(self._nodes.settings.learning_rate)
-        outputs = self._tree.line_outputs(tree)
-        return tree.with_slopes(self._slopes.slopes(self._tree.table, rate, outputs))
-
-    def _rows_in_order(self, work: ChunkWork, leaves: IntArray) -> tuple[RowArray, IntArray]:
-        """Return sorted rows of some leaves of the last tree in a chunk, and leaf starts."""
-        found = self._nodes.found[leaves]
-        rows, starts = rows_of_nodes(work, self._segments, found, self._team.n_threads)
-        # A split in vain has put the rows of a leaf in another order.
-        for k in np.flatnonzero(self._nodes.table[found, layout.NODE_LEFT]):
-            rows[starts[k] : starts[k + 1]].sort()
-        return rows, starts
-
-    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """Return numbers of the chunks that have rows of some leaves of the last tree."""
-        return chunks_with(self._segments, self._nodes.found[leaves], self._team.n_threads)
-
-    # -- passes -------------------------------------------------------------------------
-
-    def _pass(
-        self,
-        plan: passes.Plan,
-        uses: Uses | None,
-        orders: Sequence[int] = (),
-        prepare: Callable[[ChunkWork, Lead], None] | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> None:
-        """Visit chunks (default: all), prepare and give the orders; put histograms together."""
-        # ``uses`` is what the pass reads of the store; None: only arrays of all rows.
-        self._n_passes += uses is not None
-
-        def do(work: ChunkWork, lead: Lead) -> None:
-            self._addresses.write_work(work, self._team.where)
-            self._nodes.scalars[layout.IS_FIRST_ROW] = self._first_row + work.place.start
-            if prepare is not None:
-                prepare(work, lead)
-            for order in orders:
-                lead(order)
-
-        def visit(lead: Lead) -> None:
-            if uses is None:
-                for work in self._work:
-                    do(work, lead)
-                return
-            for chunk in self._store.chunks(numbers, uses):
-                self._addresses.write_bins(chunk.matrix, self._team.where)
-                do(self._work[chunk.number], lead)
-            if len(plan.building.nodes) > 0:
-                lead(passes.END_BUILDS)
-
-        self._team.run_pass(plan, self._tree.building_vectors, visit)
-
-    def _start_tree(self, output: int) -> int:
-        """Compute gradients and the root; return how many passes were done again."""
-        n_redone = 0
+    def _batches(self) -> Iterator[tuple[IntArray, bool]]:
+        """Yield nodes to split in the next pass, and whether the tree is full with the last."""
+        state, n_builds = self._state, self._space.sizes.n_builds
+        table, max_leaves = state.tree.table, int(state.settings.max_leaves)
+        order = Order(state.tree, max_leaves, bool(state.settings.depthwise), _CHILD_SHARE)
         while True:
-            building = self._tree.nothing() if self._by_gradient else self._tree.plan_root()
-            of_sample = self._measure(building, output)
-            if self._tree.check_units(self._counts[: self._n_parts], self.n_rows):
-                break
-            n_redone += len(building.nodes)  # else it has read no bins
-        known = self._check_words()
-        if self._by_gradient:
-            building, of_sample = self._sample()
-        elif not known:
-            building = self._write_words()
-        self._tree.open_root(int(of_sample[0]), of_sample[1:], building)
-        return n_redone
+            order.advance()
+            # Room for the splits that will be taken is kept free of those that may be.  The
+            # first node is taken for sure.
+            n_nodes = int(state.scalars[layout.IS_N_NODES])
+            spare = max(0, (len(table) - n_nodes) // 2 - (max_leaves - order.n_leaves))
+            nodes, is_full = order.wanted(min(n_builds, 1 + spare))
+            if not nodes:
+                self._found, self._left = order.nodes()
+                return
+            # Histograms to build, and slots to fill, for the split of each node.
+            wanted = np.array(nodes, dtype=np.int64)
+            self._free_slots(nodes[0], 1 if table[nodes[0], layout.NODE_SLOT] >= 0 else 2)
+            needed = np.where(table[wanted, layout.NODE_SLOT] >= 0, 1, 2)
+            most = min(n_builds, int(state.scalars[layout.IS_N_FREE]))
+            n_taken = int(np.searchsorted(np.cumsum(needed), most, side="right"))
+            yield wanted[:n_taken], is_full and n_taken == len(wanted)
 
-    def _sample(self) -> tuple[Building, IntArray]:
-        """Choose rows by their gradients: the root's histogram, rows and sums, of all ranks."""
-
-        def tally(level: int, prefix: int) -> None:
-            self._pass(self._plan()._replace(known=(level, prefix)), None, (passes.TALLY,))
-
-        if self._n_parts > 1:
-            self._join_outputs()
-        find_choice(self._sampler, self.n_rows, self._exchange, tally, self._nodes.scalars)
-        self._sums[:] = 0
-        if self._n_parts > 1:
-            self._counts[: self._n_parts] = 0
-            self._pass(self._plan(), None, (passes.SAMPLE,))
-            of_sample = self._gather_measures()
-            self._check_words()
-            return self._write_words(), of_sample
-        building = self._tree.plan_root()
-        self._pass(self._plan(building=building), ROWS_ONLY, (passes.SAMPLE, passes.VISIT))
-        return building, self._exchange.measures(self._of_sample()).sum(axis=0)
-
-    def _join_outputs(self) -> None:
-        """Sum the sizes of all outputs' gradients, which scale the keys."""
-        self._counts[passes.OF_SIZES] = 0
-        if self._sampler.method == layout.GOSS:  # keys are the sizes
+    def _free_slots(self, kept: int, needed: int) -> None:
+        """Give up histograms of the nodes that come last, until ``needed`` slots are free."""
+        arrays, scalars = self._state.tree, self._state.scalars
+        if scalars[layout.IS_N_FREE] >= needed:
             return
-        self._sums[:] = 0
-        self._pass(self._plan(), None, (passes.JOIN,))
-        sums = self._exchange.measures(self._sums.sum(axis=0)).sum(axis=0)
-        self._counts[passes.OF_SIZES, 0, OF_SUMS] = sums[[SUM_G, SUM_H]]
+        # Nodes with a known split that is not applied, the last in the order of growth first.
+        table = arrays.table[: scalars[layout.IS_N_NODES]]
+        nodes = np.flatnonzero(table[:, layout.NODE_OPEN])
+        gain = arrays.numbers[nodes, layout.NUMBER_GAIN]
+        level = self._state.settings.depthwise * table[nodes, layout.NODE_DEPTH]
+        order = np.lexsort((nodes, -gain, level, -table[nodes, layout.NODE_OPEN]))[::-1]
+        for node in nodes[order]:
+            slot = table[node, layout.NODE_SLOT]
+            if slot >= 0 and node != kept:
+                arrays.free_slots[scalars[layout.IS_N_FREE]] = slot
+                scalars[layout.IS_N_FREE] += 1
+                table[node, layout.NODE_SLOT] = -1
+            if scalars[layout.IS_N_FREE] >= needed:
+                return
 
-    def _write_words(self) -> Building:
-        """Write the words of the rows of several outputs; the root's histogram."""
-        building = self._tree.plan_root()
-        self._pass(self._plan(building=building), ROWS_ONLY, (passes.WRITE_WORDS, passes.VISIT))
-        return building
-
-    def _gather_measures(self) -> IntArray:
-        """Sum the measures of all ranks into the counts; return the root's number and sums."""
-        return gather_counts(self._exchange, self._counts[: self._n_parts], self._of_sample())
-
-    def _check_words(self) -> bool:
-        sums = sums_of_parts(self._counts[: self._n_parts])
-        return self._tree.check_words(sums, self.n_rows)
-
-    def _of_sample(self) -> IntArray:
-        """Return the number and sums of the rows of the root on this rank."""
-        n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
-        return np.concatenate(([n_inside], self._sums.sum(axis=0))).astype(np.int64)
+    def _open(self, parents: IntArray, is_full: bool) -> IntArray:
+        """Make the children of ``parents``; return the jobs: int64 (parents, JOB_FIELDS)."""
+        jobs = np.zeros((len(parents), batch.JOB_FIELDS), dtype=np.int64)
+        node_stages.open_batch(self._state, parents, int(is_full), jobs)
+        return jobs
 
     def _split(self, parents: IntArray, is_full: bool) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
-        jobs, building = self._tree.open(parents, is_full)
-        table = self._nodes.table
-        children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
-        self._segments = with_room(self._segments, self._nodes.n_nodes, children.reshape(-1))
+        jobs, table = self._open(parents, is_full), self._state.tree.table
+        children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]].reshape(-1)
+        n_kept, n_nodes = len(self._segments), int(self._state.scalars[layout.IS_N_NODES])
+        if n_nodes > n_kept:
+            shape = (max(n_nodes, 2 * n_kept), *self._segments.shape[1:])
+            larger = np.zeros(shape, np.int32)
+            larger[:n_kept] = self._segments
+            self._segments = larger
+        self._segments[children] = 0  # chunks without rows of the parents are skipped
+        building = self._plan_builds(jobs)
         columns = distinct(table[parents, layout.NODE_COLUMN]).tolist()
-        numbers = chunks_with(self._segments, parents, self._team.n_threads)
-        plan = self._plan(parents, building)
-        self._pass(plan, Uses(len(building.nodes) > 0, columns), (passes.VISIT,), numbers=numbers)
-        self._tree.close(jobs, building)
+        uses = Uses(len(building.nodes) > 0, columns)
+        self._pass(parents, building, uses, self._chunks_with(parents))
+        self._close(jobs)
 
-    def _leaf_sums(self) -> IntArray:
-        """Return exact sums of the rows of each leaf, of each part: int64 (parts, n_leaves, 2)."""
-        leaves = self._nodes.found_leaves
-        shape = (self._n_parts, self._team.n_threads, len(leaves), 2)
-        sums = np.zeros(shape, dtype=np.int64)
-        plan = self._plan()._replace(leaves=leaves, leaf_sums=sums)
-        self._pass(plan, None, (passes.SUM_LEAVES,))
-        return self._exchange.sums(sums.sum(axis=1))
+    def _pass(
+        self, parents: IntArray, building: Building, uses: Uses, numbers: list[int] | None
+    ) -> None:
+        """Visit chunks (default: all): rows of the parents, histograms of the builds."""
+        self._n_passes += 1
+        where, n_threads = self._team.where, int(self._state.team.n_threads)
+        plan = passes.Plan(parents, self._segments, building)
 
-    def _measure(self, building: Building, output: int) -> IntArray:
-        """Compute gradients with the current units, and the root's histogram, size and sums."""
-        # What all ranks have measured is in the counts then.
+        def visit(lead: Lead) -> None:
+            for chunk in self._store.chunks(numbers, uses):
+                passes.write_bins(chunk, n_threads, where)
+                lead(passes.VISIT)
+            if len(building.nodes) > 0:
+                lead(passes.END_BUILDS)
 
-        def prepare(work: ChunkWork, lead: Lead) -> None:
-            where = self._team.where
-            for part in range(self._n_parts):
-                self._addresses.write_loss(self._loss_data(work, output + part), where)
-                where[passes.PART] = part
-                lead(passes.START)
+        self._team.run_pass(self._state, plan, visit)
+        if len(building.nodes) > 0 and self._exchange.adds:
+            self._add_ranks(building)
 
-        self._counts[:], self._sums[:] = 0, 0
-        orders = () if self._by_gradient else _OF_VECTORS if self._n_parts > 1 else _OF_ONE
-        uses = ROWS_ONLY if len(building.nodes) > 0 else None
-        if uses is None:
-            orders = tuple(order for order in orders if order != passes.VISIT)
-        self._pass(self._plan(building=building), uses, orders, prepare)
-        return self._gather_measures()
+    # -- histograms ---------------------------------------------------------------------
 
-    def _plan(
-        self, parents: IntArray | None = None, building: Building | None = None
-    ) -> passes.Plan:
-        """Return the plan of a pass; by default it splits no node and builds no histogram."""
-        return passes.Plan(
-            settings=self._nodes.settings,
-            sampler=self._sampler,
-            known=(0, 0),
-            level=np.float64(self._fit.objective.level),
-            scratch=self._scratch,
-            n_bins=self._n_bins,
-            shape=(self._stride, self._per_tile),
-            blocks=self._blocks,
-            counts=self._counts,
-            scalars=self._tree.scalars,
-            segments=self._segments,
-            sums=self._sums,
-            columns=self._tree.columns,
-            table=self._nodes.table,
-            parents=_NO_NODES if parents is None else parents,
-            building=self._tree.nothing() if building is None else building,
-            leaves=_NO_NODES,
-            values=np.zeros((0, 0)),
-            leaf_sums=np.zeros((0, 0, 0, 0), dtype=np.int64),
-        )
+    def _choose_block(self) -> None:
+        """Choose the columns that this rank searches, a block of those of the tree."""
+        state, rank, size = self._state, self._exchange.rank, self._exchange.size
+        self._n_columns = n_columns = int(state.scalars[layout.IS_N_COLUMNS])
+        first, last = n_columns * rank // size, n_columns * (rank + 1) // size
+        self._block = (first, last)
+        column = int(state.columns.feature[first]) if last > first and size > 1 else 0
+        level = state.level._replace(before=-column * int(state.bins.stride))
+        self._state = state._replace(level=level)
+
+    def _building_of(self, nodes: IntArray, slots: IntArray) -> Building:
+        """Return the plan to build the histograms of some nodes."""
+        columns = (0, self._n_columns) if self._exchange.adds else self._block
+        return self._space.plan(nodes, slots, columns, int(self._state.level.before))
+
+    def _plan_builds(self, jobs: IntArray) -> Building:
+        """Return the histograms to build for some jobs."""
+        jobs = jobs[jobs[:, batch.JOB_HISTOGRAMS] != batch.KEPT]
+        subtracted = jobs[:, batch.JOB_HISTOGRAMS] == batch.SUBTRACTED
+        small = (jobs[:, batch.JOB_SEARCH_SMALL] == 1) | subtracted
+        large = (jobs[:, batch.JOB_SEARCH_LARGE] == 1) & ~subtracted
+        nodes = [jobs[small, batch.JOB_SMALL], jobs[large, batch.JOB_LARGE]]
+        slots = [jobs[small, batch.JOB_SMALL_SLOT], jobs[large, batch.JOB_LARGE_SLOT]]
+        return self._building_of(np.concatenate(nodes), np.concatenate(slots))
+
+    def _add_ranks(self, building: Building) -> None:
+        """Write the sums of all ranks to the slots of the nodes that were built."""
+        exchange, state, stride = self._exchange, self._state, int(self._state.bins.stride)
+        n_fields = 2 if state.settings.constant_hessian == 1 else 3
+        if state.vectors.used == 1:
+            n_fields = 1 + self._space.sizes.width // 2
+        cells = len(building.nodes) * n_fields * stride
+        ranks = np.arange(exchange.size + 1, dtype=np.int64)
+        starts = self._n_columns * ranks // exchange.size * cells
+        length, own = int(starts[-1]), int(starts[exchange.rank + 1] - starts[exchange.rank])
+        if length + own > len(self._message):  # reuse is faster than new memory
+            self._message = np.empty(2 * (length + own), dtype=np.int64)
+        message, out = self._message[:length], self._message[length : length + own]
+        self._team.run(node_stages.write_message, state, building, n_fields, exchange.size, message)
+        span = np.ascontiguousarray(exchange.histograms(message, starts, out))
+        slots = state.tree.table[building.nodes, layout.NODE_SLOT]
+        self._team.run(node_stages.read_message, state, self._block, n_fields, span, slots)
+
+    def _close(self, jobs: IntArray) -> None:
+        """Find the best splits of the children in the block of columns, then of all ranks."""
+        state = self._state
+        searched = jobs[:, [batch.JOB_SEARCH_SMALL, batch.JOB_SEARCH_LARGE]] == 1
+        n_fields = layout.FOUND_FIELDS
+        if state.vectors.used == 1:
+            n_outputs, n_kept = len(self.raw), state.vectors.outputs.vectors.shape[1]
+            keeps = state.options.constraints.growth.smooth > 0.0 or n_kept > n_outputs
+            n_fields = node_stages.FOUND_OWN + (n_kept if keeps else 0)
+        found = np.zeros((len(jobs), 2, n_fields), dtype=np.int64)
+        if searched.any():
+            self._team.run(node_stages.search_jobs, state, self._block, jobs, found)
+            found = self._exchange.splits(found)
+        else:
+            found = found[:, None]
+        node_stages.commit_splits(state, jobs, found)
+
+    # -- the end ------------------------------------------------------------------------
+
+    def _number_nodes(self) -> int:
+        """Put the nodes that the tree takes where growth in memory does; rows split in vain."""
+        state, found, left = self._state, self._found, self._left
+        table, n_nodes = state.tree.table, len(found)
+        counts = table[: state.scalars[layout.IS_N_NODES], layout.NODE_COUNT]
+        split = table[: len(counts), layout.NODE_LEFT] > 0
+        wasted = int(counts[split].sum() - counts[found[left > 0]].sum())
+        self._split_in_vain = split[found] & (left == 0)
+        constraints, inner = state.options.constraints, np.flatnonzero(left)
+        for array in (
+            table, state.tree.numbers, constraints.bounds, state.vectors.outputs.vectors,
+        ):  # fmt: skip
+            if len(array) > 0:
+                array[:n_nodes] = array[found]
+        table[:n_nodes, layout.NODE_LEFT] = left
+        table[:n_nodes, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
+        for side in range(2):
+            constraints.parent[left[inner] + side] = inner
+        state.scalars[layout.IS_N_NODES] = n_nodes
+        return wasted
+
+    def _set_values(self) -> None:
+        """Compute values and covers of the nodes, and add those of the leaves to the scores."""
+        state, n_parts = self._state, self._n_vectors
+        n_nodes = int(state.scalars[layout.IS_N_NODES])
+        leaves = np.flatnonzero(self._left == 0)
+        found = self._found[leaves]
+        sums = np.zeros((n_parts, 1, 2, n_nodes), dtype=np.int64)
+        if n_parts > 1 or state.scalars[layout.IS_DROPPED_BITS] > 0:
+            own = np.zeros((n_parts, state.team.n_threads, len(leaves), 2), dtype=np.int64)
+            self._team.run(row_stages.sum_leaves, state, self._segments, found, own)
+            of_leaves = self._exchange.sums(own.sum(axis=1))
+            sums[:, 0, :, leaves] = of_leaves.transpose(1, 0, 2)
+        else:  # histograms hold exact sums
+            sums[0, 0] = state.tree.table[:n_nodes, [layout.NODE_G, layout.NODE_H]].T
+        node_stages.set_all_values(state, sums)
+        if state.settings.adds_scores == 1:
+            values = state.tree.numbers[leaves, layout.NUMBER_VALUE][None]
+            if n_parts > 1:
+                values = np.ascontiguousarray(state.vectors.outputs.vectors[leaves, :n_parts].T)
+            self._team.run(row_stages.add_values, state, self._segments, found, values)
+
+    def _line_outputs(self, tree: GrownTree) -> list[LineOutput]:
+        """Return the inputs of the last tree's lines other than the rows."""
+        state, n_nodes = self._state, len(tree.value)
+        constraints, constant = state.options.constraints, int(state.settings.constant_hessian)
+        if state.vectors.used == 0:
+            units = unit_sizes(state.scalars, constant)
+            return [LineOutput(units, tree.value, bounds_of(constraints, n_nodes))]
+        outputs, table = state.vectors.outputs, state.tree.table[:n_nodes]
+        kept = outputs.vectors[:n_nodes]
+        return line_outputs(table, kept, outputs.scalars, constraints, constant)
 
 
-_OF_ONE = (passes.DRAW, passes.VISIT)
-_OF_VECTORS = (passes.DRAW, passes.WRITE_WORDS, passes.VISIT)
-_NO_NODES: IntArray = np.zeros(0, dtype=np.int64)
+def _columns_of(chosen: AnyArray, per_tile: int) -> Columns:
+    """Return the numbers of the columns; chunks have a byte for each."""
+    return Columns(chosen, chosen % np.int32(per_tile), no_pairs())

@@ -1,13 +1,10 @@
-"""The threshold of a sample by gradients, of rows in chunks and on ranks.
+"""The threshold of a sample by gradients, of rows on ranks.
 
 In memory all threads tally their keys and read each other's tallies
-(:func:`hedgerow.growing.sampling.thresholds.find_threshold`).  Here a pass over the chunks
-takes the place of each tally, and ranks that of threads::
+(:func:`hedgerow.growing.sampling.thresholds.find_threshold`).  Here ranks take the place of
+threads: each tallies a digit, and the digit of the threshold follows from the tallies of all ranks.
 
-    pass 1, 2, 3    tally of a digit, in each rank  -> digit, from the tallies of all ranks
-    pass 4          rows chosen, chunk by chunk, and the histogram of the root
-
-Rows may tie at the threshold.  GOSS keeps the first of them, in the order of ranks and chunks.
+Rows may tie at the threshold.  GOSS keeps the first of them, in the order of ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The setup of growth in chunks: ranks, memory and sizes."""
+"""The setup of growth in chunks: what ranks must know of each other."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, aligned_zeros
-from hedgerow.data.binning.bins import BinSpec
-from hedgerow.data.binning.matrix import tile_shape
 from hedgerow.data.external.row_store import ChunkStore
 from hedgerow.errors import CommunicationError, DataError
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
-from hedgerow.growing.chunks.stages.nodes import Own
-from hedgerow.growing.chunks.vectors import check_rows as check_vector_rows
-from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
-from hedgerow.kernels.histograms.histogram import Columns
-from hedgerow.kernels.histograms.pairs import no_pairs
+from hedgerow.growing.chunks.space import builds_for
 from hedgerow.kernels.histograms.vector_histogram import width_of
-from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.params import BoostParams
 
 
@@ -33,8 +23,6 @@ class Traffic:
     ----------
     passes : int
         Passes over the bins.
-    redone : int
-        Passes that were repeated with other units of the gradients.
     splits : int
         Nodes that were split, including splits that the tree does not use.
     wasted_rows : int
@@ -44,14 +32,13 @@ class Traffic:
     """
 
     passes: int = 0
-    redone: int = 0
     splits: int = 0
     wasted_rows: int = 0
     sent: int = 0
 
 
-MOST_ROWS = (1 << (63 - QUANTIZED_BITS)) - 1
-"""Largest number of rows of all ranks: sums of their 31-bit gradients cannot overflow."""
+MOST_ROWS = (1 << 31) - 1
+"""Largest number of rows of all ranks: histograms count them in 32 bits."""
 
 
 class RankFacts(NamedTuple):
@@ -100,57 +87,19 @@ def greet(
 
 
 def check_rows(n_rows: int) -> None:
-    """Raise ``DataError`` if sums over this many rows could overflow."""
+    """Raise ``DataError`` if histograms cannot count this many rows."""
     if n_rows > MOST_ROWS:
         raise DataError(
-            f"{n_rows:,} rows are too many: whole-number sums of gradients hold at most "
-            f"{MOST_ROWS:,}; train on a sample of the rows."
+            f"{n_rows:,} rows are too many: histograms count at most {MOST_ROWS:,}; train on a "
+            "sample of the rows."
         )
 
 
-def sizes_for(
-    facts: RankFacts, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
-    max_leaves: int, n_vectors: int, constant: bool,
-) -> Sizes:  # fmt: skip
-    """Return the room for histograms."""
-    n_columns, kept = spec.n_features, spec.n_features
-    if exchange.size > 1 and params.colsample_bytree >= 1.0:
-        kept = -(-n_columns // exchange.size)
-    width = width_of(n_vectors, constant) if n_vectors > 1 else 0
-    n_groups = min(n_threads, tile_shape(n_columns)[0])
-    return Sizes(
-        n_columns=n_columns,
-        stride=spec.stride,
-        kept_columns=kept,
-        n_slots=slots_for(kept, spec.stride, max_leaves, width),
-        n_builds=facts.n_builds,
-        n_groups=n_groups,
-        n_parts=n_threads // n_groups,
-        apart=exchange.adds,
-        width=width,
-        constant=constant,
-    )
-
-
-def own_of(options: layout.Options, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
-    """Return the arrays that each thread writes while it searches."""
-    found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
-    lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
-    own = []
-    for _ in range(n_threads):
-        constraints = options.constraints
-        constraints = constraints._replace(
-            met=constraints.met.copy(),
-            used=constraints.used.copy(),
-            permitted=constraints.permitted.copy(),
-            growth=constraints.growth._replace(keys=constraints.growth.keys.copy()),
+def check_vector_rows(n_rows: int) -> None:
+    """Raise ``DataError`` if sums of vectors over this many rows could overflow."""
+    if 2 * n_rows > MOST_ROWS:
+        raise DataError(
+            f"{n_rows:,} rows are too many for vectors in leaves, whose sums hold at most "
+            f"{MOST_ROWS // 2:,}: use multi_strategy='one_output_per_tree', or a sample of the "
+            "rows."
         )
-        span = options._replace(constraints=constraints)
-        allowed = np.ones((3, n_columns), dtype=np.int32)
-        own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), span))
-    return own
-
-
-def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
-    """Return the numbers of the columns; chunks have a byte for each."""
-    return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), no_pairs())

@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
-from hedgerow.data.external.row_store import ChunkStore, Uses
+from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.chunks.work import ChunkWork
 from hedgerow.growing.core.slopes import (
     LineLimits,
     LineOutput,
@@ -46,8 +45,8 @@ from hedgerow.kernels.prediction.slope_fit import (
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.threads import run_blocks
 
-RowsOf = Callable[[ChunkWork, IntArray], "tuple[RowArray, IntArray]"]
-"""``rows_of(work, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
+RowsOf = Callable[[Chunk, IntArray], "tuple[RowArray, IntArray]"]
+"""``rows_of(chunk, leaves)``: the rows of some leaves in a chunk, leaf by leaf and ascending, and
 int64 (n_leaves + 1,): where those of each leaf start."""
 
 
@@ -66,7 +65,8 @@ class ChunkSlopes:
     ----------
     store : ChunkStore
         With numbers.
-    work : sequence of ChunkWork
+    quantized : int32 (n_outputs, 2 * n_rows)
+        Fixed g and h of each output of the last tree.
     limits : LineLimits
     exchange : Exchange
     n_threads : int
@@ -79,7 +79,7 @@ class ChunkSlopes:
     def __init__(
         self,
         store: ChunkStore,
-        work: Sequence[ChunkWork],
+        quantized: np.ndarray,
         limits: LineLimits,
         exchange: Exchange,
         n_threads: int,
@@ -87,7 +87,7 @@ class ChunkSlopes:
         chunks_of: Callable[[IntArray], list[int]],
     ) -> None:
         self._store, self._limits, self._exchange = store, limits, exchange
-        self._work = work
+        self._quantized = quantized
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
@@ -132,10 +132,11 @@ class ChunkSlopes:
         start, count = np.zeros((2, n_nodes), dtype=np.int64)
         for chunk in self._store.chunks(self._chunks_of(leaves), uses):
             assert chunk.numbers is not None
-            work = self._work[chunk.number]
-            rows, starts = self._rows_of(work, leaves)
+            rows, starts = self._rows_of(chunk, leaves)
             start[leaves], count[leaves] = starts[:-1], np.diff(starts)
-            quantized = work.quantized.reshape(len(fits), -1)
+            # The numbers of a chunk begin with its first row.
+            rows -= np.uint32(chunk.start)
+            quantized = self._quantized[:, 2 * chunk.start :]
             for fit, of_output, own_sums in zip(fits, quantized, sums, strict=True):
                 data = LeafRows(
                     rows, start, count, of_output, *fit.units, chunk.numbers, self._space

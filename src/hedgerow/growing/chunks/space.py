@@ -10,16 +10,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import IntArray, aligned_empty
-from hedgerow.growing.chunks.stages.rows import Building
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.binning.matrix import tile_shape
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.stages.building import Building
+from hedgerow.growing.core.grower import CELL_BYTES
+from hedgerow.growing.core.sums_pool import make_histogram_sums
 from hedgerow.growing.vectors.grower import counts_alone
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.pairs import SPACING
-from hedgerow.kernels.histograms.vector_histogram import Sums
+from hedgerow.kernels.histograms.vector_histogram import Sums, width_of
+from hedgerow.params import BoostParams
 
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for subtraction in at most this much memory."""
@@ -27,37 +33,23 @@ _SLOT_BYTES = 1 << 30
 _BUILD_BYTES = 1 << 28
 """Histograms are built in at most this much memory in one pass."""
 
-_BYTES = 24
-"""Bytes of a cell: g, h and the number of rows, which may exceed 2**31 over all ranks."""
-
 
 def cell_bytes(width: int) -> int:
     """Return the bytes of a cell of ``width`` words; 0 means one output."""
-    return 4 * (width + 1) if width > 0 else _BYTES
+    return 4 * (width + 1) if width > 0 else CELL_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Sizes that the memory allows.
 
-    Attributes
-    ----------
-    n_columns, stride : int
-        Size of the binned matrix.
-    kept_columns : int
-        Largest number of columns from the first to the last that a rank searches.
-    n_slots : int
-        Number of stored histograms, the same on all ranks.
-    n_builds : int
-        Histograms that are built in a pass; the least of all ranks.
-    n_groups, n_parts : int
-        Threads that divide columns, and those that divide rows, between them.
-    apart : bool
-        Whether histograms are built in other sums than those that are kept.
-    width : int
-        Words of a cell of several outputs; 0: of one output.
-    constant : bool
-        Whether the hessian is the row count.
+    n_columns, stride  size of the binned matrix
+    kept_columns       largest number of columns from the first to the last that a rank searches
+    n_slots            number of stored histograms, the same on all ranks
+    n_builds           histograms that are built in a pass; the least of all ranks
+    n_groups, n_parts  threads that divide columns, and those that divide rows, between them
+    apart              whether histograms are built in other sums than those that are kept
+    width              words of a cell of several outputs; 0: of one output
+    constant           whether the hessian is the row count
     """
 
     n_columns: int
@@ -82,6 +74,30 @@ class Sizes:
         return self.n_columns * self.stride if self.apart else self.slot_size
 
 
+def sizes_for(
+    n_builds: int, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
+    max_leaves: int, n_vectors: int, constant: bool,
+) -> Sizes:  # fmt: skip
+    """Return the room for histograms."""
+    n_columns, kept = spec.n_features, spec.n_features
+    if exchange.size > 1 and params.colsample_bytree >= 1.0:
+        kept = -(-n_columns // exchange.size)
+    width = width_of(n_vectors, constant) if n_vectors > 1 else 0
+    n_groups = min(n_threads, tile_shape(n_columns)[0])
+    return Sizes(
+        n_columns=n_columns,
+        stride=spec.stride,
+        kept_columns=kept,
+        n_slots=slots_for(kept, spec.stride, max_leaves, width),
+        n_builds=n_builds,
+        n_groups=n_groups,
+        n_parts=n_threads // n_groups,
+        apart=exchange.adds,
+        width=width,
+        constant=constant,
+    )
+
+
 def slots_for(kept_columns: int, stride: int, max_leaves: int, width: int) -> int:
     """Return the number of stored histograms with cells of ``width`` words."""
     fit = _SLOT_BYTES // (cell_bytes(width) * kept_columns * stride)
@@ -103,61 +119,39 @@ class Space:
     sizes : Sizes
     kept : HistogramSums
         Sums of the slots; of vectors the row counts.
-    kept_vectors, built_vectors : Sums
-        Sums of several outputs, in the slots and where they are built; without cells for one.
-    before : int
-        First cell of slot 0, less those of the columns before the ones that are kept.
+    kept_vectors : Sums
+        Sums of several outputs in the slots; without cells for one.
     """
 
     def __init__(self, sizes: Sizes, n_threads: int) -> None:
         self.sizes = sizes
-        self.before = 0
         private = 0 if sizes.apart else (sizes.n_parts - 1) * sizes.n_builds
         self.kept, self.kept_vectors = _sums((sizes.n_slots + private) * sizes.slot_size, sizes)
-        self._built, self.built_vectors = self.kept, self.kept_vectors
+        self._built = self.kept, self.kept_vectors
         if sizes.apart:
-            n_built = sizes.n_parts * sizes.n_builds * sizes.build_size
-            self._built, self.built_vectors = _sums(n_built, sizes)
+            self._built = _sums(sizes.n_parts * sizes.n_builds * sizes.build_size, sizes)
         n_packed = 0 if sizes.width > 0 else sizes.n_columns * SPACING
         cells = (n_threads, sizes.n_builds, 2, n_packed)
         # Pages that are not written to take no memory.
         self._cells = np.zeros(cells, dtype=np.int64)
-        self._held = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
-        self._filled = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
+        self._held, self._filled = np.zeros((2, n_threads, sizes.n_builds), dtype=np.int64)
 
-    def place_of(self, slot: IntArray) -> IntArray:
-        """Return where column 0 of kept histograms would begin."""
-        return self.before + slot * self.sizes.slot_size
-
-    def plan(self, nodes: IntArray, slots: IntArray, columns: tuple[int, int]) -> Building:
+    def plan(
+        self, nodes: IntArray, slots: IntArray, columns: tuple[int, int], before: int
+    ) -> Building:
         """Builds of ``nodes`` for ``slots``, in some of the tree's columns."""
+        # ``before`` is the first cell of slot 0, less those of columns before the ones kept.
         sizes, numbers = self.sizes, np.arange(len(nodes), dtype=np.int64)
         at = np.empty((sizes.n_parts, len(nodes)), dtype=np.int64)
         for part in range(sizes.n_parts):
             if sizes.apart:
                 at[part] = (part * sizes.n_builds + numbers) * sizes.build_size
-            elif part == 0:
-                at[part] = self.place_of(slots)
-            else:
-                private = sizes.n_slots + (part - 1) * sizes.n_builds
-                at[part] = self.place_of(private + numbers)
+                continue
+            private = sizes.n_slots + (part - 1) * sizes.n_builds + numbers
+            at[part] = before + (slots if part == 0 else private) * sizes.slot_size
         return Building(
-            nodes=nodes,
-            at=at,
-            cells=self._cells,
-            held=self._held,
-            filled=self._filled,
-            histograms=self._built,
-            n_groups=sizes.n_groups,
-            first=columns[0],
-            last=columns[1],
+            nodes, at, self._cells, self._held, self._filled, *self._built, sizes.n_groups, *columns
         )
-
-    def discard(self) -> None:
-        """Forget the first build."""
-        self._cells[:, 0] = 0
-        self._held[:] = 0
-        self._filled[:] = 0
 
 
 class Spaces:
@@ -187,4 +181,4 @@ def _sums(n_cells: int, sizes: Sizes) -> tuple[HistogramSums, Sums]:
     )
     if width > 0:
         return counts_alone(vectors.n), vectors
-    return HistogramSums(*(aligned_empty(n_cells, np.int64) for _ in range(3))), vectors
+    return make_histogram_sums(n_cells), vectors

@@ -41,11 +41,15 @@ class CompiledGrower(ABC):
         self._state = state._replace(settings=settings)
         self._derivatives = fit.derivatives()
         self._compiled: Callable[..., Any] | None = None
-        self._team = Team(
-            fit.n_threads,
+        self._team = self._start_team(fit.n_threads)
+
+    def _start_team(self, n_threads: int) -> Team:
+        """Start the helpers."""
+        grow, stop = (
             lambda thread: self._work(thread, ORDER_GROW),
             lambda: self._work(0, ORDER_STOP),
         )
+        return Team(n_threads, grow, stop)
 
     @abstractmethod
     def _make_state(self, fit: Fit) -> layout.State:

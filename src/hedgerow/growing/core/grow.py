@@ -67,27 +67,30 @@ ORDER_GROW = 1
 
 
 @kernel(inline=True, inner=True)
+def search_child(
+    thread: int, span: tuple[int, int], state: State, child: int, node: int, start: int
+) -> None:
+    """Find the best split of a child with a histogram from cell ``start``, in columns ``span``."""
+    if state.vectors.used == 0:
+        search_node(thread, span, state, child, node, start)
+    else:
+        search = state.search
+        search_vector_node(
+            thread, span, state.settings, state.rules, state.bins, state.columns.feature,
+            (state.tree.table, start, node), search.allowed[child], child,
+            search.found[thread, child], state.vectors, state.options.constraints,
+        )  # fmt: skip
+
+
+@kernel(inline=True, inner=True)
 def search_histograms(thread: int, span: tuple[int, int], state: State) -> None:
     """Compute histograms and best splits of the batch's children in columns ``span``."""
-    job, table, search = state.tree.batch[0], state.tree.table, state.search
-    slot_size = state.settings.n_columns * state.bins.stride
+    job, slot_size = state.tree.batch[0], state.settings.n_columns * state.bins.stride
     for child in range(2):
         make_histogram(thread, span, state, job, child)
         node, slot, searched = member(job, child)
-        if searched == 0:
-            continue
-        if state.vectors.used == 0:
-            search_node(
-                thread, span, state.settings, state.rules, state.bins, state.columns,
-                (state.histograms, slot * slot_size), search, child, (node, table[node]),
-                state.scalars, state.options,
-            )  # fmt: skip
-        else:
-            search_vector_node(
-                thread, span, state.settings, state.rules, state.bins, state.columns.feature,
-                (table, slot * slot_size, node), search.allowed[child], child,
-                search.found[thread, child], state.vectors, state.options.constraints,
-            )  # fmt: skip
+        if searched == 1:
+            search_child(thread, span, state, child, node, slot * slot_size)
     barrier(state.team)
 
 

@@ -25,6 +25,7 @@ from hedgerow.growing.core.setup import (
     list_columns,
     most_leaves,
     replace_columns,
+    row_arrays,
     start_state,
 )
 from hedgerow.growing.core.slopes import (
@@ -246,7 +247,8 @@ def make_state(
             bundles=_make_bundles(matrix, params, n_threads, scratch_start=n_cells),
             lists=make_row_lists(matrix, n_threads),
         )
-    state = start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), _PADDING)
+    rows = row_arrays(matrix.n_rows, _PADDING)
+    state = start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), rows)
     return state._replace(
         bins=_bins(matrix),
         columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),

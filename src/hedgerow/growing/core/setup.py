@@ -7,12 +7,13 @@ reading of the finished table of nodes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.batch import JOB_FIELDS
@@ -26,7 +27,7 @@ from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.kernels.primitives.hashing import hash_range
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.split import SplitRules
-from hedgerow.objectives.base import Objective, longest_step
+from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.precomputed import RowDerivatives, first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -34,6 +35,9 @@ from hedgerow.schedules import is_number
 from hedgerow.threads import wait_addresses
 
 _COLUMN_STREAM = 4 << 40
+
+Allocate = Callable[..., AnyArray]
+"""``allocate(shape, dtype)``: an array whose values are not set."""
 
 
 class Fit(NamedTuple):
@@ -62,7 +66,8 @@ class Fit(NamedTuple):
     def derivatives(self) -> RowDerivatives:
         """Return gradients and hessians that are computed before each tree."""
         newton = self.params.leaf_estimation not in FIRST_ORDER
-        return RowDerivatives.of(self.objective, self.target, self.weight, self.n_threads, newton)
+        bound = self.objective.bound_to(self.target, self.weight)
+        return RowDerivatives(bound, self.target, self.weight, self.n_threads, newton)
 
 
 def start_state(
@@ -71,9 +76,10 @@ def start_state(
     n_columns: int,
     n_slots: int,
     tile_cells: int,
-    padding: int,
+    rows: layout.Rows,
+    allocate: Allocate = aligned_empty,
 ) -> layout.State:
-    """Allocate what all trees need."""
+    """Allocate what all trees need; ``allocate`` makes further arrays of all rows."""
     # Bins, columns, histograms and arrays of special trees are empty: the caller adds those that
     # its trees use.
     params, n_threads = fit.params, fit.n_threads
@@ -86,9 +92,9 @@ def start_state(
         ),
         rules=split_rules(params),
         bins=layout.no_bins(),
-        loss_data=loss_data_of(fit.target, fit.weight, fit.raw, fit.objective),
+        loss_data=loss_data_of(fit, allocate),
         columns=Columns(np.zeros(0, np.int32), np.zeros(0, np.int32), no_pairs()),
-        rows=row_arrays(n_rows, padding),
+        rows=rows,
         threads=thread_arrays(n_threads, tile_cells, 2 * max_leaves),
         search=layout.Search(
             lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
@@ -145,7 +151,7 @@ def newton_limit(params: BoostParams, objective: Objective, rate: float) -> floa
     # It is for losses whose hessians may be nearly 0; ``max_delta_step`` replaces it.
     if params.max_delta_step > 0.0:
         return math.inf
-    return longest_step(objective, params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
+    return objective.longest_step(params.reg_lambda, 0.0 if params.boosting == "rf" else rate)
 
 
 def limit_in_grower(params: BoostParams, objective: Objective) -> float:
@@ -196,26 +202,27 @@ def make_batch(n_jobs: int) -> IntArray:
     return np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64)
 
 
-def loss_data_of(
-    target: FloatArray, weight: FloatArray | None, raw: FloatArray, objective: Objective
-) -> LossData:
+def loss_data_of(fit: Fit, allocate: Allocate = aligned_empty) -> LossData:
     """Return the data per row that the gradient pass reads."""
+    shape = prepared_shape(fit.objective, fit.raw.shape[1])
     return LossData(
-        target=first_column(target),
-        weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
-        raw=raw,
-        probability=np.empty(prepared_shape(objective, raw.shape[1])),
-        level=float(objective.level),
+        target=first_column(fit.target),
+        weight=np.zeros(0) if fit.weight is None else np.ascontiguousarray(fit.weight, np.float64),
+        raw=fit.raw,
+        probability=allocate(shape, np.float64),
+        level=float(fit.objective.level),
     )
 
 
-def row_arrays(n_rows: int, padding: int) -> layout.Rows:
+def row_arrays(n_rows: int, padding: int, allocate: Allocate = aligned_empty) -> layout.Rows:
     """Return arrays with an entry per row; ``padding`` zeros follow the row ids."""
+    rows = allocate(n_rows + padding, np.uint32)
+    rows[n_rows:] = 0
     return layout.Rows(
-        rows=np.zeros(n_rows + padding, dtype=np.uint32),
-        scratch=np.empty(n_rows, dtype=np.uint32),
-        quantized=aligned_empty(2 * n_rows, np.int32),
-        packed=aligned_empty(2 * n_rows, np.int64),
+        rows=rows,
+        scratch=allocate(n_rows, np.uint32),
+        quantized=allocate(2 * n_rows, np.int32),
+        packed=allocate(2 * n_rows, np.int64),
     )
 
 

@@ -32,7 +32,7 @@ from hedgerow.kernels.prediction.slope_fit import (
 )
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.kernels.splits.monotone import HIGH, LOW, Constraints
-from hedgerow.objectives.base import Objective, longest_line
+from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -187,7 +187,7 @@ class LineLimits(NamedTuple):
             (~spec.is_category & ~ordered).astype(np.uint8),
             float(params.linear_lambda),
             (
-                longest_line(objective, params.reg_lambda, params.highest_rate),
+                objective.line_limit(params.reg_lambda, params.highest_rate),
                 float(params.max_delta_step) or math.inf,
             ),
         )

@@ -35,6 +35,7 @@ from hedgerow.growing.core.setup import (
     draw_columns,
     features_of,
     most_leaves,
+    row_arrays,
     start_state,
     tree_without_bins,
 )
@@ -75,7 +76,8 @@ class ExactGrower(CompiledGrower):
         options = make_options(
             params, self._blocks.n_rows, self._columns.choice.columns, n_threads, 2 * max_leaves
         )
-        state = start_state(fit, options, n_features, max_leaves, 1, PADDING)
+        rows = row_arrays(fit.raw.shape[1], PADDING)
+        state = start_state(fit, options, n_features, max_leaves, 1, rows)
         settings = state.settings._replace(packs_all=0)  # only histograms read packed gradients
         return state._replace(settings=settings, sorted_columns=self._columns)
 

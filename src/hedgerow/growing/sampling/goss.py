@@ -40,9 +40,11 @@ does not depend on the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_zeros
+from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
 from hedgerow.growing.core.stages.gradients import narrow_word
 from hedgerow.growing.core.state import (
@@ -356,19 +358,26 @@ def uniform_sampler() -> Sampler:
     return Sampler(np.int64(UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
 
 
-def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
+def make_sampler(
+    params: BoostParams,
+    n_rows: int,
+    n_threads: int,
+    packs: bool,
+    allocate: Callable[..., FloatArray] = aligned_empty,
+) -> Sampler:
     """Return the sampler of a fit."""
     if not follows_gradients(params):
         return uniform_sampler()
     goss = params.sampling == "goss"
-    n_weights = n_rows if weighs_sample(params) else 0
+    weights = allocate(n_rows if weighs_sample(params) else 0, np.float64)
+    weights[:] = 1.0
     return Sampler(
         method=np.int64(GOSS if goss else MVS),
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
         tallies=aligned_zeros((n_threads, LEVELS, 2, CELLS), np.int64),
-        weights=np.ones(n_weights),
+        weights=weights,
     )
 
 

@@ -165,7 +165,7 @@ def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> fl
     return total
 
 
-@kernel
+@kernel(inner=True)
 def choose_cut(
     settings: Settings,
     rules: SplitRules,

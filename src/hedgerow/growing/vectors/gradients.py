@@ -55,6 +55,13 @@ def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
     return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
 
 
+@kernel(inline=True, inner=True)
+def loss_of(data: LossData, outputs: Outputs, output: int) -> LossData:
+    """Return the inputs of the loss of one output."""
+    target = outputs.target[min(output, outputs.target.shape[0] - 1)]
+    return LossData(target, data.weight, data.raw, data.probability, data.level)
+
+
 @kernel
 def choose_dropped(measured: IntArray, n_rows: int, dropped: IntArray) -> None:
     """Thread 0: how many bits words do without, for each output."""
@@ -121,9 +128,7 @@ def pass_gradients(
     """Run the gradient pass of every output."""
     counts = threads.counts[thread]
     for output in range(outputs.scalars.shape[0]):
-        target = outputs.target[min(output, outputs.target.shape[0] - 1)]
-        loss = LossData(target, data.weight, data.raw, data.probability, data.level)
-        of_output = rows_of(rows, outputs, output)
+        loss, of_output = loss_of(data, outputs, output), rows_of(rows, outputs, output)
         gradient_pass(thread, team, settings, loss, of_output, threads, outputs.scalars[output])
         outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
         outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]

@@ -16,7 +16,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.core.setup import Allocate, Fit
 from hedgerow.growing.core.slopes import LineOutput, unit_sizes
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.core.walked_rows import WalkedRows
@@ -62,7 +62,7 @@ class VectorGrower(TreeGrower):
             constant=np.int64(settings.constant_hessian),
         )
         words = aligned_zeros(fit.raw.shape[1] * width, np.int32)
-        return _with_vectors(state, fit, words, sums)
+        return with_vectors(state, fit, words, sums)
 
     def joiner(
         self, n_rounds: int, train: WalkedRows, unseen: WalkedRows | None
@@ -108,29 +108,36 @@ def numbers_of_node(params: BoostParams, n_outputs: int) -> int:
     return n_outputs if params.monotone_constraints is None else 2 * n_outputs
 
 
-def _with_sampler(state: layout.State, params: BoostParams, n_outputs: int) -> layout.State:
+def _with_sampler(
+    state: layout.State, params: BoostParams, n_outputs: int, allocate: Allocate
+) -> layout.State:
     """Return the state with samples that keep the weights of rows, which all outputs share."""
     if not follows_gradients(params):
         return state
-    n_rows = state.loss_data.raw.shape[1]
-    sampler = state.options.sampler._replace(packs=np.int64(0), weights=np.ones(n_rows))
+    weights = allocate(state.loss_data.raw.shape[1], np.float64)
+    weights[:] = 1.0
+    sampler = state.options.sampler._replace(packs=np.int64(0), weights=weights)
     scale = np.float64(scale_of_vectors(params, n_outputs))
     state.scalars[layout.IS_UNIT_SCALE] = scale.view(np.int64)
     return state._replace(options=state.options._replace(sampler=sampler))
 
 
-def _with_vectors(
-    state: layout.State, fit: Fit, words: npt.NDArray[np.int32], sums: Sums
+def with_vectors(
+    state: layout.State,
+    fit: Fit,
+    words: npt.NDArray[np.int32],
+    sums: Sums,
+    allocate: Allocate = aligned_empty,
 ) -> layout.State:
     """Return the state of a single output, extended for several outputs."""
     n_outputs, n_rows = fit.raw.shape
-    state = _with_sampler(state, fit.params, n_outputs)
+    state = _with_sampler(state, fit.params, n_outputs, allocate)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
     sets = make_sets(state.options.categories, n_outputs, n_threads)
     n_kept = numbers_of_node(fit.params, n_outputs)
     outputs = layout.Outputs(
         target=_targets_of(fit.target, fit.objective),
-        quantized=aligned_empty((n_outputs, 2 * n_rows), np.int32),
+        quantized=allocate((n_outputs, 2 * n_rows), np.int32),
         words=words,
         sums=sums,
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
@@ -142,7 +149,7 @@ def _with_vectors(
     scalars: IntArray = outputs.scalars[0]
     return state._replace(
         settings=state.settings._replace(packs_all=0),
-        loss_data=_with_all_derivatives(state.loss_data, fit.objective),
+        loss_data=_with_all_derivatives(state.loss_data, fit.objective, allocate),
         scalars=scalars,
         vectors=layout.Vectors(1, outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
     )
@@ -154,12 +161,12 @@ def counts_alone(counts: npt.NDArray[np.integer]) -> HistogramSums:
     return HistogramSums(nothing, nothing, counts)
 
 
-def _with_all_derivatives(data: LossData, objective: Objective) -> LossData:
+def _with_all_derivatives(data: LossData, objective: Objective, allocate: Allocate) -> LossData:
     """Add room for the derivatives of all outputs, where they are computed before each tree."""
     if objective.kernel_id != PRECOMPUTED:
         return data
     n_outputs, n_rows = data.raw.shape
-    return data._replace(probability=np.empty((2 * n_outputs, n_rows)))
+    return data._replace(probability=allocate((2 * n_outputs, n_rows), np.float64))
 
 
 def make_trial(

@@ -147,6 +147,17 @@ def weigh_rows(
     return g_sum, h_sum
 
 
+@kernel(inner=True)
+def weigh_outputs(
+    thread: int, sampler: Sampler, rows: Rows, outputs: Outputs, place: tuple[int, int]
+) -> None:
+    """Multiply the numbers of all outputs by the weights of the rows; add up the sample."""
+    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
+    for output in range(len(outputs.scalars)):
+        numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
+        sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
+
+
 @kernel(inline=True, inner=True)
 def draw_vectors(
     thread: int,
@@ -167,10 +178,7 @@ def draw_vectors(
         barrier(team)
     draw_rows(thread, team, settings, rows, counts, scalars, options)
     if sampler.method != UNIFORM:
-        scale = float_of_bits(scalars[IS_UNIT_SCALE])
-        for output in range(len(outputs.scalars)):
-            numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
-            sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
+        weigh_outputs(thread, sampler, rows, outputs, place)
         barrier(team)
     if thread == 0:
         choose_dropped(outputs.measured, settings.n_rows, outputs.dropped)

@@ -10,7 +10,7 @@ There are three forms; a trial with the first rows determines the form:
     arguments Hedgerow multiplies by the weights; with three the function does.
     For more than two classes raw scores, gradient and hessian have a column for each.
 (c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
-    attributes and methods of :class:`hedgerow.objectives.precomputed.PrecomputedLoss`.
+    attributes and methods of :class:`hedgerow.objectives.base.Objective`.
 
 A function may have these attributes:
 
@@ -27,10 +27,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
@@ -40,13 +39,14 @@ from hedgerow.argument_types import is_one_of, name_of_function
 from hedgerow.arrays import FloatArray, read_only
 from hedgerow.errors import HedgerowWarning, LossError, ParameterError, brief
 from hedgerow.objectives.base import LossRows, MeanLoss
+from hedgerow.objectives.classes import Softmax
 from hedgerow.objectives.custom.row_loops import RowLoops, loops_of
-from hedgerow.objectives.derivatives import PRECOMPUTED, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LeafRows, LeafRule, Slopes, root_rule
-from hedgerow.objectives.precomputed import PrecomputedLoss
-from hedgerow.objectives.rowwise import bracket_of, root_of_mean
-from hedgerow.objectives.softmax import Softmax
+from hedgerow.objectives.roots import root_of_mean
+from hedgerow.objectives.rowwise import check_number
+from hedgerow.params import Interval
 
 CUSTOM = "custom"
 _LINKED: dict[str, Callable[[FloatArray], Any]] = {
@@ -62,7 +62,7 @@ Task = Literal["regression", "two classes", "classes"]
 
 _OF_CLASSES = ("identity", "logit", "softmax")
 TRIED = 3
-_MOST_CLASSES = 10_000
+_N_CLASSES = Interval(2, 10_000, integer=True)
 _MOST = 1e140
 """Largest derivative, so that squares of sums of derivatives are finite."""
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
@@ -97,7 +97,6 @@ class Linked(MeanLoss):
     n_outputs: int = 1
 
     name: ClassVar[str] = CUSTOM
-    kernel_id: ClassVar[int] = PRECOMPUTED
 
     def __post_init__(self) -> None:
         is_link = is_one_of(self.link, LINKS) and self.task in get_args(Task)
@@ -113,14 +112,6 @@ class Linked(MeanLoss):
             )
         if not isinstance(self.label, str):
             raise ParameterError(f"the name of an objective must be text; got {brief(self.label)}.")
-
-    @property
-    def rowwise(self) -> bool:
-        return True
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     def predict(self, raw: FloatArray) -> FloatArray:
         if self.n_outputs > 1:
@@ -160,62 +151,49 @@ class Linked(MeanLoss):
 class OwnRowLoss(Linked):
     """Form (a): the loss of one row."""
 
-    loops: RowLoops | None = None
+    loops: RowLoops = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        Linked.__post_init__(self)
+        object.__setattr__(self, "rowwise", self.loops.compiled)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        self._loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
+        self.loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
         _resolve_derivatives(g, h, self.label)
-
-    @property
-    def rowwise(self) -> bool:
-        return self._loops.compiled
-
-    @property
-    def _loops(self) -> RowLoops:
-        assert self.loops is not None
-        return self.loops
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         g, h = np.empty((2, len(target)))
-        self._loops.derivatives(target, np.ascontiguousarray(raw), g, h)
+        self.loops.derivatives(target, np.ascontiguousarray(raw), g, h)
         return g, h
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         out = np.empty(len(target))
-        self._loops.losses(target, np.ascontiguousarray(raw[0]), out)
+        self.loops.losses(target, np.ascontiguousarray(raw[0]), out)
         if not np.isfinite(out).all():
             raise _not_finite(self.label, "loss", out)
         return out
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the root of the mean first derivative, searched from 0 outwards, else 0."""
-
-        def slope(at: float) -> float:
-            return rows.mean(lambda target: self.slopes(target, np.full(len(target), at))[0])
-
-        low, high = bracket_of(slope)
-        return np.array([root_of_mean(rows, self.slopes, 0.0, low, high)])
+        return np.array([root_of_mean(rows, self.slopes, 0.0)])
 
     def leaf_rule(self, output: int) -> LeafRule:
         return root_rule(self.slopes, output)
 
 
 @dataclass(frozen=True)
-class OwnFunction(Linked):
-    """A function that returns gradient and hessian of all rows."""
+class OwnGradient(Linked):
+    """Form (b): a function that returns gradient and hessian of all rows."""
 
-    function: Callable[..., Any] | None = None
-    weighs: bool = False
+    function: Callable[..., Any] = field(kw_only=True)
+    weighs: bool = field(kw_only=True)
 
-    @property
-    def rowwise(self) -> bool:
-        return False
+    rowwise: ClassVar[bool] = False
 
     def results(
         self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
     ) -> list[FloatArray]:
         """Return gradient and hessian, each of the shape of ``raw``, without weights."""
-        assert self.function is not None
         several = raw.ndim > 1
         given = [read_only(target), read_only(raw)]
         mass = np.ones(len(target)) if weight is None else weight
@@ -266,30 +244,19 @@ class OwnFunction(Linked):
             "the loss of one row. Use leaf_estimation='newton' or 'gradient'."
         )
 
-
-@dataclass(frozen=True)
-class OwnGradient(OwnFunction):
-    """Form (b): a function that returns gradient and hessian of all rows."""
-
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         g[:], h[:] = self.results(rows.target, rows.raw[0], rows.weight)
         _resolve_derivatives(g, h, self.label)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the constant at which the gradients add up to 0; 0 if there is none."""
-        mass = np.ones(len(target)) if weight is None else weight
+        rows = AllRows(target, np.ones(len(target)) if weight is None else weight)
 
         def slopes(of: FloatArray, raw: FloatArray) -> Slopes:
             g, h = self.results(target, raw, weight)
             return g, h
 
-        rows = AllRows(target, mass)
-
-        def slope(at: float) -> float:
-            return rows.mean(lambda of: slopes(of, np.full(len(of), at))[0])
-
-        low, high = bracket_of(slope)
-        return np.array([root_of_mean(rows, slopes, 0.0, low, high)])
+        return np.array([root_of_mean(rows, slopes, 0.0)])
 
     def start_of(self, rows: AllRows) -> FloatArray:
         if rows.communicator.size > 1:
@@ -301,15 +268,13 @@ class OwnGradient(OwnFunction):
 
 
 @dataclass(frozen=True)
-class OwnClassGradient(OwnFunction):
+class OwnClassGradient(OwnGradient):
     """A function that returns gradient and hessian of all rows and classes."""
 
-    @property
-    def coupled(self) -> bool:
-        return True
+    coupled: ClassVar[bool] = True
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         Softmax(n_outputs=self.n_outputs).check_target(target, first_row, origin)
 
@@ -318,53 +283,41 @@ class OwnClassGradient(OwnFunction):
         g[:], h[:] = gradient[:, output], hessian[:, output]
         _resolve_derivatives(g, h, self.label)
 
-    def start_of(self, rows: AllRows) -> FloatArray:
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the logarithms of the class shares; 0 if the link is not softmax."""
         if self.link != "softmax":
             return np.zeros(self.n_outputs)
-        return Softmax(n_outputs=self.n_outputs).start_of(rows)
+        return Softmax(n_outputs=self.n_outputs).initial_score(target, weight)
 
 
 @dataclass(frozen=True)
 class OwnObject(Linked):
     """Form (c): an object that is an objective itself, stored under the name ``custom``."""
 
-    inner: PrecomputedLoss | None = None
+    inner: Any = field(kw_only=True)
 
-    @property
-    def _inner(self) -> PrecomputedLoss:
-        assert self.inner is not None
-        return self.inner
-
-    @property
-    def second_order(self) -> bool:  # type: ignore[override]
-        return bool(self._inner.second_order)
-
-    @property
-    def rowwise(self) -> bool:
-        return bool(getattr(self._inner, "rowwise", False))
-
-    @property
-    def coupled(self) -> bool:
-        return bool(getattr(self._inner, "coupled", False))
+    def __post_init__(self) -> None:
+        Linked.__post_init__(self)
+        for name, otherwise in (("second_order", True), ("rowwise", False), ("coupled", False)):
+            object.__setattr__(self, name, bool(getattr(self.inner, name, otherwise)))
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
-        self._inner.check_target(target, first_row, origin)
+        self.inner.check_target(target, first_row, origin)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        _called(self.label, self._inner.derivatives, rows, output, g, h)
+        _called(self.label, self.inner.derivatives, rows, output, g, h)
         _resolve_derivatives(g, h, self.label)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        return cast(FloatArray, _called(self.label, self._inner.losses, target, raw))
+        return cast(FloatArray, _called(self.label, self.inner.losses, target, raw))
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return float(_called(self.label, self._inner.loss, target, raw, weight))
+        return float(_called(self.label, self.inner.loss, target, raw, weight))
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self._checked(_called(self.label, self._inner.initial_score, target, weight))
+        return self._checked(_called(self.label, self.inner.initial_score, target, weight))
 
     def _checked(self, start: Any) -> FloatArray:
         found = np.asarray(start)
@@ -376,10 +329,10 @@ class OwnObject(Linked):
         return found.astype(np.float64)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return self._checked(_called(self.label, self._inner.start_of, rows))
+        return self._checked(_called(self.label, self.inner.start_of, rows))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        return self._inner.leaf_steps(leaves, output)
+        return self.inner.leaf_steps(leaves, output)
 
 
 def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> Linked:
@@ -394,11 +347,11 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
                 f"objective {label!r} has no {', '.join(missing)}: derive it from "
                 "hedgerow.objectives.RowLoss, or write what docs/objectives.md lists."
             )
-        return OwnObject(label, link, task, int(given.n_outputs), given)
+        return OwnObject(label, link, task, int(given.n_outputs), inner=given)
     weighs = _check_signature(given, label)
     some = target[: min(TRIED, len(target))].copy()
     if weighs or _returns_pair(given, some):
-        return OwnGradient(label, link, task, 1, given, weighs)
+        return OwnGradient(label, link, task, 1, function=given, weighs=weighs)
     _check_scalar(given, label, float(some[0]))
     loops = loops_of(given, some)
     if not loops.compiled:
@@ -408,27 +361,21 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
             HedgerowWarning,
             stacklevel=2,
         )
-    return OwnRowLoss(label, link, task, 1, loops)
+    return OwnRowLoss(label, link, task, 1, loops=loops)
 
 
 def make_own_classes(given: Any, target: FloatArray, n_classes: Any) -> Linked:
     """Return the objective for a function of several classes, tried with the first targets."""
     label = name_of_function(given)
-    whole = isinstance(n_classes, numbers.Integral) and not isinstance(n_classes, bool)
-    if not whole or not 2 <= n_classes <= _MOST_CLASSES:
-        raise ParameterError(
-            f"n_classes of objective {label!r} must be an integer from 2 to {_MOST_CLASSES}; got "
-            f"{brief(n_classes)}."
-        )
+    check_number(n_classes, f"n_classes of objective {label!r}", _N_CLASSES)
     if hasattr(given, "derivatives") or not callable(given):
         raise ParameterError(
             f"objective {label!r}: for more than two classes give a function of (y, raw) that "
             "returns gradient and hessian, an array of shape (n_rows, n_classes) each."
         )
     weighs = _check_signature(given, label)
-    loss = OwnClassGradient(
-        label, getattr(given, "link", "softmax"), "classes", int(n_classes), given, weighs
-    )
+    link = getattr(given, "link", "softmax")
+    loss = OwnClassGradient(label, link, "classes", int(n_classes), function=given, weighs=weighs)
     some = target[: min(TRIED, len(target))].copy()
     try:
         loss.results(some, np.zeros((len(some), loss.n_outputs)), None)

@@ -39,35 +39,22 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from hedgerow.arrays import FloatArray
+from hedgerow.objectives import line_search as ls
 from hedgerow.objectives.base import LossRows
 from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+from hedgerow.objectives.distributions import predicted
 from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
-from hedgerow.objectives.distributions.predicted import (
-    Distribution,
-    Gamma,
-    LogNormal,
-    NegativeBinomial,
-    Normal,
-)
-from hedgerow.objectives.distributions.trigamma import trigamma
 from hedgerow.objectives.domain import LOWEST_MEAN, POSITIVE, Domain, refuse_first
 from hedgerow.objectives.global_sums import AllRows
-from hedgerow.objectives.line_search import (
-    FAR_RATIO,
-    LONGEST_STEP,
-    LeafRule,
-    Slopes,
-    SumsRule,
-    root_rule_of_scores,
-)
-from hedgerow.objectives.rowwise import RowLoss, root_of_mean
+from hedgerow.objectives.roots import root_of_mean
+from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.step_limits import limit_of_log_means
 from hedgerow.params import Interval
 
@@ -91,6 +78,8 @@ A scale that is far too small then grows over a few rounds, not in one step.
 """
 _LONGEST = 20.0
 """Limit on derivatives in log shapes and sizes, whose information is at most 1."""
+_TRIGAMMA_STEPS = 10
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _NARROWEST = 1e-8
 """Least initial scale, as a share of the location, because all targets may be equal."""
 
@@ -109,7 +98,7 @@ class DistributionLoss(RowLoss):
         object.__setattr__(self, "n_outputs", 2)
 
     @abstractmethod
-    def distribution(self, raw: FloatArray) -> Distribution:
+    def distribution(self, raw: FloatArray) -> predicted.Distribution:
         """Return the distribution of each row, for raw scores of shape (2, n_rows)."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
@@ -117,11 +106,11 @@ class DistributionLoss(RowLoss):
         return self.distribution(raw).mean
 
     @abstractmethod
-    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         """Return the first and second derivative of each row in the raw score of an output."""
 
-    def leaf_rule(self, output: int) -> LeafRule:
-        return root_rule_of_scores(self.slopes_of, output)
+    def leaf_rule(self, output: int) -> ls.LeafRule:
+        return ls.root_rule_of_scores(self.slopes_of, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +122,16 @@ class NormalLoss(DistributionLoss):
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 2
 
-    def _numbers(self, target: FloatArray) -> FloatArray:
+    def compared(self, target: FloatArray) -> FloatArray:
         """Return the normally distributed values: the targets themselves."""
         return target
 
-    def compared(self, target: FloatArray) -> FloatArray:
-        """Return the values to compare with the location."""
-        return self._numbers(target)
-
-    def distribution(self, raw: FloatArray) -> Distribution:
-        return Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+    def distribution(self, raw: FloatArray) -> predicted.Distribution:
+        return predicted.Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the mean and the log of the standard deviation."""
-        first = self._numbers
+        first = self.compared
         origin = rows.center() if first(np.ones(1))[0] == 1.0 else rows.mean(first)
         variance = rows.mean(lambda target: (first(target) - origin) ** 2)
         least = max(_NARROWEST * abs(origin), math.exp(-_FARTHEST_SCALE))
@@ -155,7 +140,7 @@ class NormalLoss(DistributionLoss):
     def _far(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         """Return the distance from the location in scales."""
         with np.errstate(over="ignore"):
-            far = (self._numbers(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
+            far = (self.compared(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
         return np.clip(far, -1e70, 1e70)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -165,31 +150,31 @@ class NormalLoss(DistributionLoss):
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         h[:] = 1.0
         if output == 0:
-            np.subtract(rows.raw[0], self._numbers(rows.target), out=g)
+            np.subtract(rows.raw[0], self.compared(rows.target), out=g)
         else:
             far = self._far(rows.target, rows.raw)
             g[:] = 0.25 * (1.0 - np.minimum(far * far, _SQUARE))
 
-    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         far = self._far(target, raw)
         if output == 1:
             return 1.0 - far * far, 2.0 * far * far
         precision = np.exp(-_clipped(raw[1], 0.5 * _FARTHEST_SCALE))
         return -far * precision, precision * precision
 
-    def leaf_rule(self, output: int) -> LeafRule:
+    def leaf_rule(self, output: int) -> ls.LeafRule:
         """Return the rule: means weighted by precision, or log root mean squares in scales."""
 
         def of_location(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
             precision = np.exp(-2.0 * _clipped(raw[1], 0.5 * _FARTHEST_SCALE))
-            return (self._numbers(target) - raw[0]) * precision, precision
+            return (self.compared(target) - raw[0]) * precision, precision
 
         def of_scale(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
             return self._far(target, raw) ** 2, np.ones(len(target))
 
         if output == 0:
-            return SumsRule(of_location, lambda above, below: above / below)
-        return SumsRule(of_scale, _log_root)
+            return ls.SumsRule(of_location, lambda above, below: above / below)
+        return ls.SumsRule(of_scale, _log_root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +185,11 @@ class LogNormalLoss(NormalLoss):
     domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 2
 
-    def _numbers(self, target: FloatArray) -> FloatArray:
+    def compared(self, target: FloatArray) -> FloatArray:
         return np.log(target)
 
-    def distribution(self, raw: FloatArray) -> Distribution:
-        return LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+    def distribution(self, raw: FloatArray) -> predicted.Distribution:
+        return predicted.LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return NormalLoss.losses(self, target, raw) + np.log(target)
@@ -218,19 +203,17 @@ class LogMeanLoss(DistributionLoss):
     step is about its logarithm.  Without penalties, hessians of nearly 0 make steps longer, too.
     """
 
-    longest_line: ClassVar[float] = LONGEST_STEP
+    longest_line: ClassVar[float] = ls.LONGEST_STEP
     _unit: ClassVar[float] = 0.0
     n_outputs: int = 2
-    has_far_targets: bool = field(default=False, repr=False, compare=False)
 
-    def limited_for(self, rows: AllRows) -> Self:
-        """Return the loss with a limit on steps if a target is far above the mean of these rows."""
-        far = rows.extent()[1] > FAR_RATIO * (self._unit + rows.mean())
-        return replace(self, has_far_targets=True) if far else self
+    def needs_limit(self, rows: AllRows) -> bool:
+        """Return whether a target is far above the mean."""
+        return rows.extent()[1] > ls.FAR_RATIO * (self._unit + rows.mean())
 
     def step_limit(self, reg_lambda: float, rate: float) -> float:
         limit = limit_of_log_means(reg_lambda, rate)
-        return min(limit, LONGEST_STEP) if self.has_far_targets or reg_lambda < 1.0 else limit
+        return min(limit, ls.LONGEST_STEP) if self.has_far_targets or reg_lambda < 1.0 else limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +224,8 @@ class GammaLoss(LogMeanLoss):
     domain: ClassVar[Domain] = POSITIVE
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log shape")
 
-    def distribution(self, raw: FloatArray) -> Distribution:
-        return Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+    def distribution(self, raw: FloatArray) -> predicted.Distribution:
+        return predicted.Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         mean = rows.mean()
@@ -259,7 +242,7 @@ class GammaLoss(LogMeanLoss):
         own = shape - shape * np.log(shape) + gammaln(shape)
         return np.asarray(shape * (np.expm1(far) - far) + own + np.log(target))
 
-    def _slope_of_shape(self, target: FloatArray, raw: FloatArray) -> Slopes:
+    def _slope_of_shape(self, target: FloatArray, raw: FloatArray) -> ls.Slopes:
         """Return the derivative of the loss in log shape, and its information."""
         far, shape = self._far(target, raw), _shape_of(raw)
         slope = shape * (np.expm1(far) - far - np.log(shape) + digamma(shape))
@@ -274,7 +257,7 @@ class GammaLoss(LogMeanLoss):
             np.clip(slope, -_LONGEST, _LONGEST, out=g)
             np.multiply(information, 2.0, out=h)
 
-    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         if output == 1:
             slope, information = self._slope_of_shape(target, raw)
             return slope, slope + information
@@ -292,7 +275,7 @@ class NegativeBinomialLoss(LogMeanLoss):
     raw_names: ClassVar[tuple[str, str]] = ("log mean", "log size")
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         DistributionLoss.check_target(self, target, first_row, origin)
         refuse_first(
@@ -301,8 +284,8 @@ class NegativeBinomialLoss(LogMeanLoss):
             "{value}: use 'gamma_dist' for amounts.",
         )  # fmt: skip
 
-    def distribution(self, raw: FloatArray) -> Distribution:
-        return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+    def distribution(self, raw: FloatArray) -> predicted.Distribution:
+        return predicted.NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return log mean and most likely log size; counts with little variance get the largest."""
@@ -312,12 +295,12 @@ class NegativeBinomialLoss(LogMeanLoss):
         if variance <= mean:
             return np.array([log_mean, _FARTHEST_SHAPE])
 
-        def slopes(target: FloatArray, size: FloatArray) -> Slopes:
+        def slopes(target: FloatArray, size: FloatArray) -> ls.Slopes:
             return self.slopes_of(target, np.stack([np.full(len(target), log_mean), size]), 1)
 
         start = math.log(mean) - math.log((variance - mean) / mean)
         far = _FARTHEST_SHAPE
-        return np.array([log_mean, root_of_mean(rows, slopes, start, -far, far)])
+        return np.array([log_mean, root_of_mean(rows, slopes, start, (-far, far))])
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         log_m, size = _clipped(raw[0], _FARTHEST_RATE), _shape_of(raw)
@@ -335,7 +318,7 @@ class NegativeBinomialLoss(LogMeanLoss):
             np.clip(_slope_of_size(rows.target, mean, size), -_LONGEST, _LONGEST, out=g)
             np.maximum(2.0 * size_information(mean, size), SMALLEST_HESSIAN, out=h)
 
-    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> ls.Slopes:
         mean, size = np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw)
         total = size + mean
         if output == 0:
@@ -370,7 +353,7 @@ def _log_root(squares: FloatArray, weight: FloatArray) -> FloatArray:
     """Return logarithms of root mean squares, the steps of log scales."""
     with np.errstate(divide="ignore"):
         steps = 0.5 * np.log(squares / weight)
-    return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+    return np.clip(steps, -ls.LONGEST_STEP, ls.LONGEST_STEP)
 
 
 def _clipped(raw: FloatArray, most: float) -> FloatArray:
@@ -390,3 +373,24 @@ def _log_shape_of_gap(gap: float) -> float:
         is_above = gap - (middle - float(digamma(math.exp(middle)))) > 0.0
         low, high = (low, middle) if is_above else (middle, high)
     return 0.5 * (low + high)
+
+
+def trigamma(x: FloatArray) -> FloatArray:
+    """Return the second derivative of ``log gamma(x)``, for positive numbers.
+
+    SciPy's, which is a zeta function, takes several times as long.  ``trigamma(x) = 1 / x**2 +
+    trigamma(x + 1)`` leads to numbers of 10 and more, where the asymptotic series ``1 / z +
+    1 / (2 z**2) + sum over k of B(2 k) / z**(2 k + 1)`` has full precision.
+    """
+    inverse = 1.0 / (x + float(_TRIGAMMA_STEPS))
+    square = inverse * inverse
+    series = np.full(np.shape(x), _BERNOULLI[-1])
+    for number in reversed(_BERNOULLI[:-1]):
+        series *= square
+        series += number
+    total = inverse * (1.0 + inverse * (0.5 + inverse * series))
+    for step in reversed(range(_TRIGAMMA_STEPS)):  # the smallest terms first
+        at = x + float(step)
+        at *= at
+        total += np.divide(1.0, at, out=at)
+    return np.asarray(total)

@@ -25,7 +25,6 @@ Scheuerer and Moeller 2015 (gamma), Wei and Held 2014 (Poisson, negative binomia
 from __future__ import annotations
 
 import math
-import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -330,5 +329,5 @@ class NegativeBinomial(Distribution):
 
 def check_level(level: Any) -> None:
     """Raise ``ParameterError`` unless ``level`` is a number in (0, 1)."""
-    if not isinstance(level, numbers.Real) or level not in _LEVEL:
+    if level not in _LEVEL:
         raise ParameterError(f"level must be {_LEVEL}; got {brief(level)}.")

@@ -21,7 +21,7 @@ others'  divided rows of other ranks, of queries that have rows on this rank
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,16 +31,12 @@ from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics.queries import first_seen
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _Known(NamedTuple):
     """Rows of a ranking.
 
-    Attributes
-    ----------
-    number : int64 (n_rows,)
-        Number of each row in the complete table.
-    query : int64 (n_rows,)
-    target, weight : float64 (n_rows,)
+    number           int64 (n_rows,): number of each row in the complete table
+    query            int64 (n_rows,)
+    target, weight   float64 (n_rows,)
     """
 
     number: IntArray
@@ -50,7 +46,7 @@ class _Known:
 
     def take(self, rows: IntArray) -> _Known:
         """Return some of the rows."""
-        return _Known(self.number[rows], self.query[rows], self.target[rows], self.weight[rows])
+        return _Known._make(part[rows] for part in self)
 
     def gathered(self, others: Communicator) -> _Known:
         """Return the rows of all ranks."""
@@ -61,12 +57,7 @@ class _Known:
 
     def followed_by(self, more: _Known) -> _Known:
         """Return these rows, then more."""
-        return _Known(
-            np.concatenate([self.number, more.number]),
-            np.concatenate([self.query, more.query]),
-            np.concatenate([self.target, more.target]),
-            np.concatenate([self.weight, more.weight]),
-        )
+        return _Known._make(map(np.concatenate, zip(self, more, strict=True)))
 
 
 class CompleteQueries:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
@@ -33,27 +34,11 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError, brief
 from hedgerow.kernels.primitives.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
-from hedgerow.metrics.queries import (
-    check_labels,
-    checked_gains,
-    gains_of,
-    query_rows,
-    query_weights,
-)
+from hedgerow.metrics import queries as q
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.base import LossRows, OrderLoss
+from hedgerow.objectives.ranking import lambdas
 from hedgerow.objectives.ranking.complete import CompleteQueries
-from hedgerow.objectives.ranking.lambdas import (
-    OF_MAP,
-    OF_NDCG,
-    PLAIN,
-    PairRules,
-    QueryFacts,
-    cross_entropies,
-    cross_entropy_gradients,
-    lambda_gradients,
-    pair_losses,
-)
 from hedgerow.objectives.ranking.positions import PositionBias
 from hedgerow.objectives.step_limits import limit_without_penalty
 from hedgerow.params import Interval
@@ -81,6 +66,7 @@ class GradientRows(NamedTuple):
     """Queries, scores of their rows, the round, and arrays for the derivatives."""
 
     queries: QueryRows
+    facts: lambdas.QueryFacts
     raw: FloatArray
     round: int
     g: FloatArray
@@ -115,7 +101,7 @@ class RankingLoss(OrderLoss):
     queries: QueryRows | None = field(default=None, repr=False, compare=False)
     seed: int = field(default=0, repr=False, compare=False)
     n_threads: int = field(default=1, repr=False, compare=False)
-    facts: QueryFacts | None = field(default=None, repr=False, compare=False)
+    facts: lambdas.QueryFacts | None = field(default=None, repr=False, compare=False)
     positions: PositionBias | None = field(default=None, repr=False, compare=False)
     complete: CompleteQueries | None = field(default=None, repr=False, compare=False)
 
@@ -126,7 +112,7 @@ class RankingLoss(OrderLoss):
                 f"position_bias_regularization must be {_PENALTY}, or None; got {brief(penalty)}."
             )
         if self.label_gain is not None:
-            object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
+            object.__setattr__(self, "label_gain", q.checked_gains(self.label_gain))
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
         """Return the objective for rows of these queries."""
@@ -150,13 +136,13 @@ class RankingLoss(OrderLoss):
         return replace(self, queries=queries, facts=facts)
 
     def _queries_of(self, target: FloatArray) -> QueryRows:
-        return query_rows(None, len(target)) if self.queries is None else self.queries
+        return q.query_rows(None, len(target)) if self.queries is None else self.queries
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         n_gains = None if self.label_gain is None else len(self.label_gain)
-        check_labels(target, f"objective {self.name!r}", n_gains, first_row)
+        q.check_labels(target, f"objective {self.name!r}", n_gains, first_row)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the raw scores, which have no unit, only an order."""
@@ -183,8 +169,8 @@ class RankingLoss(OrderLoss):
         raw = np.ascontiguousarray(rows.raw[0])
         if self.positions is not None:
             raw = self.positions.added_to(raw, rows.round)
-        fill = bound.gradients(facts, GradientRows(queries, raw, rows.round, g, h))
-        in_blocks(queries, self._work(queries), fill, self.n_threads)
+        given = GradientRows(queries, facts, raw, rows.round, g, h)
+        in_blocks(queries, self._work(queries), partial(bound.gradients, given), self.n_threads)
         if self.positions is not None:
             self.positions.learn(g, h, rows.weight, rows.round)
 
@@ -196,7 +182,7 @@ class RankingLoss(OrderLoss):
         self, target: FloatArray, raw: FloatArray, query: IntArray | None
     ) -> FloatArray:
         """Return the loss of each row's query; ``query`` holds the number of each row's query."""
-        queries = query_rows(query, len(target))
+        queries = q.query_rows(query, len(target))
         by_query = self._by_query(target, raw[0], queries)
         return np.asarray(np.repeat(by_query, np.diff(queries.starts))[np.argsort(queries.rows)])
 
@@ -210,7 +196,7 @@ class RankingLoss(OrderLoss):
         )
 
     @abstractmethod
-    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+    def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         """Return the arrays that are computed once for these targets."""
 
     def _work(self, queries: QueryRows) -> IntArray:
@@ -218,8 +204,8 @@ class RankingLoss(OrderLoss):
         return np.diff(queries.starts)
 
     @abstractmethod
-    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
-        """Return a function that writes g and h of the rows of some queries."""
+    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
+        """Write g and h of the rows of some queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +272,8 @@ class PairLoss(RankingLoss):
         return _ALL if self._draws else self.truncation_level or self.default_level
 
     @property
-    def _rules(self) -> PairRules:
-        return PairRules(
+    def _rules(self) -> lambdas.PairRules:
+        return lambdas.PairRules(
             kind=self.kind,
             most=self.most,
             drawn=(self.pairs_per_row or 1) if self._draws else 0,
@@ -302,7 +288,7 @@ class PairLoss(RankingLoss):
         behind = (self.pairs_per_row or 1) if self._draws else np.minimum(n, self.most)
         return np.asarray(n * (behind + 4))
 
-    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+    def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         gain, n = self._gain(target), np.diff(queries.starts)
         longest = int(n.max(initial=1))
         by_label = np.zeros(0, dtype=np.int64)
@@ -313,7 +299,7 @@ class PairLoss(RankingLoss):
             by_label = order - queries.starts[:-1][number]
             inverse = inverse / (self.pairs_per_row or 1)
         discount = 1.0 / np.log2(2.0 + np.arange(longest))
-        return QueryFacts(gain, inverse, discount, by_label)
+        return lambdas.QueryFacts(gain, inverse, discount, by_label)
 
     @abstractmethod
     def _gain(self, target: FloatArray) -> FloatArray:
@@ -323,14 +309,10 @@ class PairLoss(RankingLoss):
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         """Return the factor on the weights of the pairs of each query; 0 leaves the query out."""
 
-    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
-        queries, raw, round_, g, h = rows
+    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
+        queries, facts, raw, round_, g, h = rows
         rules = self._rules._replace(round=round_)
-
-        def fill(first: int, stop: int, space: QuerySpace) -> None:
-            lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
-
-        return fill
+        lambdas.lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +327,7 @@ class LambdaRank(PairLoss):
     """
 
     name: ClassVar[str] = "lambdarank"
-    kind: ClassVar[int] = OF_NDCG
+    kind: ClassVar[int] = lambdas.OF_NDCG
     normalize_pairs: bool | None = None
 
     def __post_init__(self) -> None:
@@ -371,7 +353,7 @@ class LambdaRank(PairLoss):
         return 1.0 - self._metric.by_query(target, score, queries)
 
     def _gain(self, target: FloatArray) -> FloatArray:
-        return gains_of(target, self.label_gain)
+        return q.gains_of(target, self.label_gain)
 
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         ideal = np.empty(len(queries.starts) - 1)
@@ -384,7 +366,7 @@ class RankMap(LambdaRank):
     """Mean average precision of relevant rows (label above 0); the loss is 1 - MAP."""
 
     name: ClassVar[str] = "rank_map"
-    kind: ClassVar[int] = OF_MAP
+    kind: ClassVar[int] = lambdas.OF_MAP
 
     @property
     def _metric(self) -> RankingMetric:
@@ -407,7 +389,7 @@ class RankPairwise(PairLoss):
     """
 
     name: ClassVar[str] = "rank_pairwise"
-    kind: ClassVar[int] = PLAIN
+    kind: ClassVar[int] = lambdas.PLAIN
     default_level: ClassVar[int] = _ALL
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
@@ -416,17 +398,19 @@ class RankPairwise(PairLoss):
         some = row_share(self._gain(target), queries) > 0.0
         if not some.any():
             return 0.0
-        n_rows, weights = np.diff(queries.starts), query_weights(queries, weight)
+        n_rows, weights = np.diff(queries.starts), q.query_weights(queries, weight)
         mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
         return weighted_mean(found[some], mass[some])
 
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        found = QueryFacts(target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64))
+        found = lambdas.QueryFacts(
+            target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64)
+        )
         out, score = np.empty(len(queries.starts) - 1), np.ascontiguousarray(score)
         steepness = self._rules.sigmoid
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
-            pair_losses(first, stop, queries, found, steepness, score, space, out)
+            lambdas.pair_losses(first, stop, queries, found, steepness, score, space, out)
 
         n_rows = np.diff(queries.starts)
         in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
@@ -453,35 +437,31 @@ class RankCrossEntropy(RankingLoss):
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = self._queries_of(target)
         found = self._by_query(target, raw[0], queries)
-        return weighted_mean(found, query_weights(queries, weight))
+        return weighted_mean(found, q.query_weights(queries, weight))
 
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(score)
+        gain, score = q.gains_of(target, self.label_gain), np.ascontiguousarray(score)
         out = np.empty(len(queries.starts) - 1)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
-            cross_entropies(first, stop, queries, gain, score, space, out)
+            lambdas.cross_entropies(first, stop, queries, gain, score, space, out)
 
         in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
         return out
 
-    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+    def _facts(self, target: FloatArray, queries: QueryRows) -> lambdas.QueryFacts:
         nothing = np.zeros(0)
-        gain = gains_of(target, self.label_gain)
-        return QueryFacts(gain, nothing, nothing, np.zeros(0, dtype=np.int64))
+        gain = q.gains_of(target, self.label_gain)
+        return lambdas.QueryFacts(gain, nothing, nothing, np.zeros(0, dtype=np.int64))
 
     def _work(self, queries: QueryRows) -> IntArray:
         return np.asarray(8 * np.diff(queries.starts))
 
-    def gradients(self, facts: QueryFacts, rows: GradientRows) -> FillQueries:
-        (queries, raw, round_, g, h), seed = rows, np.uint64(self.seed)
-
-        def fill(first: int, stop: int, space: QuerySpace) -> None:
-            cross_entropy_gradients(
-                first, stop, queries, facts.gain, seed, round_, raw, g, h, space
-            )
-
-        return fill
+    def gradients(self, rows: GradientRows, first: int, stop: int, space: QuerySpace) -> None:
+        (queries, facts, raw, round_, g, h), seed = rows, np.uint64(self.seed)
+        lambdas.cross_entropy_gradients(
+            first, stop, queries, facts.gain, seed, round_, raw, g, h, space
+        )
 
 
 def in_blocks(

@@ -34,7 +34,8 @@ from hedgerow.objectives.distributions.count_laws import HALF_LOG_2PI
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRule, Slopes, root_rule
-from hedgerow.objectives.rowwise import RowLoss, check_number, root_of_mean
+from hedgerow.objectives.roots import root_of_mean
+from hedgerow.objectives.rowwise import RowLoss, check_number
 from hedgerow.objectives.step_limits import descending_step
 from hedgerow.params import Interval
 
@@ -74,7 +75,7 @@ class AcceleratedFailureTime(RowLoss):
         check_number(self.aft_scale, "aft_scale", Interval(1e-6, 1e6))
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         lower, upper = intervals_of(target)
         smallest, largest = 1.0 / LARGEST, LARGEST
@@ -132,8 +133,7 @@ class AcceleratedFailureTime(RowLoss):
         first, last = replace(rows, target=np.log(ends)).extent()
         far = LONGEST_STEP * self.aft_scale
         low, high = first - far, last + far
-        middle = 0.5 * (low + high)
-        return np.array([root_of_mean(rows, self.slopes, middle, low, high)])
+        return np.array([root_of_mean(rows, self.slopes, 0.5 * (low + high), (low, high))])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Return the time ``exp(raw)``, the median of the normal and logistic distributions."""

@@ -139,7 +139,7 @@ class Cox(OrderLoss):
         return replace(self, order=_order_of(target))
 
     def check_target(
-        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+        self, target: FloatArray, first_row: int = 0, origin: FloatArray | None = None
     ) -> None:
         time = np.abs(target)
         outside = (time < 1.0 / LARGEST) | (time > LARGEST)

@@ -13,7 +13,7 @@ from hedgerow.boosting.row_data.statistics import share_of_copy
 from hedgerow.data import bin_table
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import Layout
-from hedgerow.data.binning.unbundled import spread_bundles
+from hedgerow.data.binning.matrix import spread_bundles
 from hedgerow.data.external.chunk_sink import ChunkSink
 from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.schema import Schema

@@ -8,9 +8,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.external.dataset.file_rows import ReadTarget
-from hedgerow.data.categories.columns import Encoded
-from hedgerow.data.sources import keep_text
-from hedgerow.data.sources.columns import ReadColumn
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.sources.opening import keep_text
 from hedgerow.errors import DataError
 
 if TYPE_CHECKING:
@@ -59,9 +58,8 @@ def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray
             f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
             f"is row {int(missing.argmax()) + 1} of them: remove these rows."
         )
-    values = column.values
-    if isinstance(values, Encoded) and not isinstance(values.values, np.ndarray):
-        return [str(text) for text in values.values], values.codes
+    if column.codes is not None and column.is_text:
+        return [str(text) for text in column.values], column.codes
     found, inverse = np.unique(column.plain(""), return_inverse=True)
     if not np.isfinite(found.astype(np.float64)).all():
         raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")

@@ -26,7 +26,7 @@ from hedgerow.data import AnyTable, SparseTable, Table, recode
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.cut_sample import CutSample, masses_of_levels
 from hedgerow.data.schema import check_same_names, with_more_levels
-from hedgerow.data.sources import ReadRequest
+from hedgerow.data.sources.base import ReadRequest
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.model.forest import Forest
 
@@ -79,4 +79,4 @@ def scores_before(
     first: Forest, table: AnyTable, target: FloatArray, offset: FloatArray | None, n_threads: int
 ) -> FloatArray:
     """Return the raw scores of rows by the model to continue, with their offsets."""
-    return start_scores(first, Sample(table, target, None, offset), n_threads)
+    return start_scores(first, Sample(table, target, offset=offset), n_threads)

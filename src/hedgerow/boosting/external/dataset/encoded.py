@@ -55,7 +55,7 @@ from hedgerow.data.external.scratch import ScratchFolder, explained
 from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
-from hedgerow.data.sources import Found
+from hedgerow.data.sources.survey import Found
 from hedgerow.data.sparse import AnyTable, SparseTable
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective, SeveralTargets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hedgerow.boosting.row_data.targets import check_n_targets, check_same_targets
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import Objective, SeveralTargets

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-import numpy as np
-
-from hedgerow.arrays import BoolArray, FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.continued import bins_to_continue, sample_in_model
@@ -32,8 +30,8 @@ from hedgerow.boosting.external.dataset.row_facts import RowFacts
 from hedgerow.boosting.external.dataset.source_rows import SourceRows
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.loop.driver import NewRows
-from hedgerow.boosting.loop.sample import Positions, counted_rows
-from hedgerow.boosting.row_data.groups import GroupKeys
+from hedgerow.boosting.loop.sample import counted_rows
+from hedgerow.boosting.row_data.row_values import RowValues
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.comm.base import count_rows
 from hedgerow.data.binning.bins import fit_sample
@@ -42,12 +40,9 @@ from hedgerow.data.external.memory import give_back_memory
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.data.sources import (
-    BatchReader,
-    Found,
-    Survey,
-    keep_as_text,
-)
+from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.opening import keep_as_text
+from hedgerow.data.sources.survey import Found, Survey
 from hedgerow.data.sparse import AnyTable, numbers_of
 from hedgerow.errors import DataError
 from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
@@ -267,29 +262,9 @@ class FileDataset(SourceRows):
         return 0 if self._counted is None else self._counted.n_rows
 
     @property
-    def query(self) -> IntArray | None:
-        """Query of each row of positive weight, after the survey; None without queries."""
-        return None if self._counted is None else self._counted.query
-
-    @property
-    def group(self) -> GroupKeys | None:
-        """Key of the group of each row of positive weight, after the survey; None without."""
-        return None if self._counted is None else self._counted.group
-
-    @property
-    def positions(self) -> Positions | None:
-        """Position of each row of positive weight, after the survey; None without."""
-        return None if self._counted is None else self._counted.position
-
-    def ranking_of(
-        self, aside: BoolArray | None
-    ) -> tuple[IntArray | None, Positions | None, IntArray | None]:
-        """Return query and position of the training rows, and the query of held-out rows."""
-        query, position = self.query, self.positions
-        if query is None or aside is None:
-            return query, position, None
-        kept = np.flatnonzero(~aside)
-        return query[kept], position and position.take(kept), query[aside]
+    def surveyed_values(self) -> RowValues:
+        """Further values of each row of positive weight, after the survey."""
+        return RowValues() if self._counted is None else self._counted.values
 
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""

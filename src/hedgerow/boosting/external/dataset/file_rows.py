@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from hedgerow.boosting.loop.sample import Positions, check_finite, check_offset, check_weight
+from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
 from hedgerow.boosting.row_data.class_weights import weights_by_class
-from hedgerow.boosting.row_data.groups import GroupKeys, read_groups
-from hedgerow.boosting.row_data.positions import read_position
-from hedgerow.data.sources import Batch, Part, Roles, Source
-from hedgerow.data.sources.base import check_same_columns, no_column
-from hedgerow.data.sources.columns import ReadColumn, vector_of
+from hedgerow.boosting.row_data.row_values import Reading, RowValue
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
+from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
@@ -46,8 +46,8 @@ class Rows:
         Targets of these rows, as are the next three.
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
-    others : mapping from role to values
-        Queries, positions and groups.
+    others : mapping from str to array
+        Further values of these rows, as given, by argument.
     """
 
     part: Part
@@ -81,20 +81,10 @@ class Rows:
         """Return these rows of a table that has all rows of the batch."""
         return table if self.kept is None else table.take(self.kept)
 
-    def groups(self) -> GroupKeys:
-        """Return the key of the group of each row; the source must have groups."""
-        keys = read_groups(self.others["groups"], self.n_rows, f"{self.part.name}: groups")
-        assert keys is not None
-        return keys
-
-    def positions(self) -> Positions:
-        """Return the position of each row; the source must have positions."""
-        try:
-            found = read_position(self.others["position"], self.n_rows)
-        except HedgerowError as error:
-            raise type(error)(f"{self.part.name}: {error}") from None
-        assert found is not None
-        return found
+    def part_of(self, value: RowValue) -> Any:
+        """Return a further value of these rows, checked and converted."""
+        name, rows = f"{self.part.name}: {value.name}", Reading(self.others, self.n_rows)
+        return value.read_part(self.others[value.name], name, rows)
 
 
 def numeric_target(column: ReadColumn, name: str) -> FloatArray:
@@ -217,8 +207,7 @@ class RowReader:
             parts = [self._named(batch, name, "offset") for name in roles.offset]
             offset = check_offset(np.column_stack(parts), batch.n_rows, n_outputs)
         known = {
-            role: self._column(batch, name, role).as_array()
-            for role, name in roles.of_rows().items()
+            role: self._column(batch, name, role).as_array() for role, name in roles.of_rows.items()
         }
         numbers = None
         if weight is not None:

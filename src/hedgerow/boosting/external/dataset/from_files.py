@@ -11,7 +11,9 @@ from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.schema import UnknownCategory, read_names
-from hedgerow.data.sources import BatchFunction, ReadRequest, Roles, open_files, open_function
+from hedgerow.data.sources.base import ReadRequest, Roles
+from hedgerow.data.sources.batches import BatchFunction
+from hedgerow.data.sources.opening import open_files, open_function
 from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import ParameterError, StorageError, brief
 

@@ -80,6 +80,7 @@ class ResidentRows(Dataset):
         zero_missing: bool = False,
         *,
         more_levels: bool = False,
+        reader: str = "Booster",
     ) -> AnyTable:
         """Read all rows; see :meth:`hedgerow.Dataset.table`."""
         if schema is None:
@@ -99,7 +100,11 @@ class ResidentRows(Dataset):
         return self._read(schema, is_strict=True)
 
     def targets(
-        self, n_rows: int, objective: object = None, like: Targets | None = None
+        self,
+        n_rows: int,
+        objective: object = None,
+        like: Targets | None = None,
+        name: str = "y",
     ) -> Targets:
         """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
         if self.y is None:
@@ -107,7 +112,7 @@ class ResidentRows(Dataset):
         if self._data.times is not None:
             assert self.y is not None
             return Targets(self.y, None)
-        found = super().targets(n_rows, objective, like)
+        found = super().targets(n_rows, objective, like, name)
         return found._replace(names=self._data.target_names) if found.several else found
 
     def _check_size(self) -> None:
@@ -142,12 +147,11 @@ class ResidentRows(Dataset):
                 raise self._too_large("the first rows alone", used)
         if not parts:
             raise DataError("the data have no rows.")
-        known = {role: np.concatenate(found) for role, found in roles.items()}
         self.y = np.concatenate(targets)
         self.weight = None if weights[0] is None else _joined(weights)
         self.offset = None if offsets[0] is None else _offset_of(offsets)
-        self.qid, self.groups = known.get("qid"), known.get("groups")
-        self.position = known.get("position")
+        for role, found in roles.items():
+            setattr(self, role, np.concatenate(found))
         return stack_tables(parts)
 
 

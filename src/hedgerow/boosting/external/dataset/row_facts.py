@@ -1,20 +1,18 @@
-"""The data per row that the survey of targets keeps: target, weight, query, group, position."""
+"""The data per row that the survey of targets keeps: targets, weights and further values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.external.queries import QueryNumbers
-from hedgerow.boosting.loop.sample import Positions
-from hedgerow.boosting.row_data.groups import GroupKeys
-from hedgerow.boosting.row_data.positions import joined_positions
+from hedgerow.boosting.row_data.row_values import FURTHER, RowValue, RowValues
 from hedgerow.comm.base import Communicator, count_rows
-from hedgerow.data.sources import Roles
+from hedgerow.data.sources.base import Roles
 
 
 @dataclass(slots=True)
@@ -28,20 +26,15 @@ class RowFacts:
         The first target of each row, batch by batch.
     weights : list of float64, or None
         None if all weights of all ranks are 1.
-    query : int64 (n_rows,), or None
-        Query of each row, numbered on all ranks in the same way; None without queries.
-    position : Positions or None
-        Of each row, with the labels of all ranks; None without positions.
+    values : RowValues
+        Further values, numbered on all ranks in the same way.
     """
 
     roles: Roles
     targets: list[FloatArray] = field(default_factory=list)
     weights: list[FloatArray] | None = field(default_factory=list)
-    query: IntArray | None = None
-    position: Positions | None = None
-    _queries: QueryNumbers = field(default_factory=QueryNumbers)
-    _groups: list[GroupKeys] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
-    _positions: list[Positions] = field(default_factory=list)
+    values: RowValues = field(default_factory=RowValues)
+    _parts: dict[str, list[Any]] = field(default_factory=dict)
     _all_ones: bool = True
 
     @property
@@ -50,9 +43,9 @@ class RowFacts:
         return sum(map(len, self.targets))
 
     @property
-    def group(self) -> GroupKeys | None:
-        """Key of the group of each row; None without groups."""
-        return None if self.roles.groups is None else np.concatenate(self._groups)
+    def _further(self) -> list[RowValue]:
+        """Values of which the source has columns, beside weights and offsets."""
+        return [value for value in FURTHER if value.name in self.roles.of_rows]
 
     def add(self, rows: Rows) -> None:
         """Add the next rows."""
@@ -63,19 +56,17 @@ class RowFacts:
             assert self.weights is not None
             self.weights.append(rows.weight.copy())
             self._all_ones = self._all_ones and bool((rows.weight == 1.0).all())
-        if self.roles.qid is not None:
-            self._queries.add(rows.others["qid"], rows.part.name)
-        if self.roles.groups is not None:
-            self._groups.append(rows.groups())
-        if self.roles.position is not None:
-            self._positions.append(rows.positions())
+        for value in self._further:
+            self._parts.setdefault(value.name, []).append(rows.part_of(value))
 
     def finish(self, communicator: Communicator) -> int:
-        """Number queries and positions, drop weights of 1; return the rows of all ranks."""
-        if self.roles.qid is not None:
-            self.query = self._queries.of_rows(communicator)
-        if self.roles.position is not None:
-            self.position, self._positions = joined_positions(self._positions, communicator), []
+        """Join the further values, drop weights of 1; return the rows of all ranks."""
+        self.values = RowValues(
+            **{
+                value.field: value.gather(self._parts.pop(value.name, []), communicator)
+                for value in self._further
+            }
+        )
         facts = np.array([self.n_rows, int(not self._all_ones)], dtype=np.int64)
         n_rows, n_weighted = communicator.allreduce(facts).tolist()
         if n_weighted == 0:

@@ -24,7 +24,9 @@ from hedgerow.boosting.row_data.targets import check_intervals
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.schema import Schema
-from hedgerow.data.sources import ReadRequest, Source, TextTypes, find_text_types, set_text_types
+from hedgerow.data.sources.base import ReadRequest
+from hedgerow.data.sources.opening import Source, find_text_kinds, set_text_kinds
+from hedgerow.data.sources.text_files import joined_kinds
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import Objective
 
@@ -97,6 +99,7 @@ class SourceRows(Dataset):
         zero_missing: bool = False,
         *,
         more_levels: bool = False,
+        reader: str = "Booster",
     ) -> Any:
         """Raise ``DataError``: rows in files are not a table in memory."""
         raise DataError(
@@ -182,17 +185,15 @@ class SourceRows(Dataset):
         """Infer the types of text columns from all files of all processes."""
         if self._has_types:
             return
-        own = find_text_types(self.source.parts, self._room)
-        types = TextTypes()
-        for message in self.communicator.allgather(json.dumps(own.kinds).encode()):
-            types.merge(json.loads(message))
-        set_text_types(self.source.parts, types)
+        own = json.dumps(find_text_kinds(self.source.parts, self._room)).encode()
+        kinds = joined_kinds(map(json.loads, self.communicator.allgather(own)))
+        set_text_kinds(self.source.parts, kinds)
         self._has_types = True
 
     @property
     def has_queries(self) -> bool:
         """Whether the rows have queries, for rankings."""
-        return self.source.roles.qid is not None
+        return "qid" in self.source.roles.of_rows
 
     @property
     def n_targets(self) -> int:

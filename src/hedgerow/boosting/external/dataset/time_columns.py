@@ -24,7 +24,8 @@ from hedgerow.boosting.row_data.event_times import (
     times_of,
 )
 from hedgerow.comm.base import Communicator
-from hedgerow.data.sources.columns import ReadColumn, vector_of
+from hedgerow.data.reading.columns import ReadColumn
+from hedgerow.data.sources.columns import vector_of
 
 Names = tuple[str | None, str | None]
 """The user's names of the two columns; None for columns without names."""
@@ -135,7 +136,7 @@ def _truths_of(columns: Sequence[ReadColumn]) -> tuple[bool, bool]:
 
 
 def _is_truth(column: ReadColumn) -> bool:
-    if column.type_name in ("Boolean", "bool"):
+    if str(column.dtype) in ("Boolean", "bool"):
         return True
-    # Of objects, only True and False fit every exact type.
-    return column.type_name == "object" and column.sort == "numbers" and column.exact == "any"
+    # Objects are small numbers if all are True or False.
+    return str(column.dtype) == "object" and column.is_small

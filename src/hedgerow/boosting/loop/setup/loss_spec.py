@@ -5,7 +5,7 @@ the first targets.  In memory both are available at once; for files and on clust
 they are known after a pass over all targets.
 
 Most losses have derivatives that depend on one row alone
-(:attr:`hedgerow.objectives.precomputed.PrecomputedLoss.rowwise`), so chunks of rows are enough.
+(:attr:`hedgerow.objectives.base.Objective.rowwise`), so chunks of rows are enough.
 :func:`needs_all_rows` tells the others.
 """
 
@@ -23,7 +23,6 @@ from hedgerow.boosting.row_data.queries import queries_without_effect, without_q
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import (
-    OBJECTIVES,
     RANKING,
     Objective,
     RowLoss,
@@ -31,13 +30,13 @@ from hedgerow.objectives import (
     make_objective,
     objective_for,
 )
+from hedgerow.objectives.catalogue import objective_class
 from hedgerow.objectives.custom.losses import TRIED, OwnObject, OwnRowLoss, Task
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BoostParams
 
 _CLASSES = ("softmax", "one_vs_all")
-_STRATIFIED = ("logistic", "exponential", "softmax")
 
 
 class RowsWithTargets(Protocol):
@@ -138,8 +137,7 @@ class LossSpec:
             return False
         if not isinstance(self.objective, str):
             return getattr(self.objective, "task", self.task) != "regression"
-        task = getattr(OBJECTIVES[self.objective], "task", "regression")
-        return self.objective in _STRATIFIED or task != "regression"
+        return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
         """Return the objective.
@@ -222,7 +220,7 @@ def needs_all_rows(objective: Objective) -> bool:
     alone = objective.kernel_id != PRECOMPUTED or isinstance(objective, OwnRowLoss)
     if alone or objective.name in RANKING:
         return False
-    if not getattr(objective, "rowwise", False):
+    if not objective.rowwise:
         return True
     return isinstance(objective, OwnObject) and _sees_all_rows(objective)
 

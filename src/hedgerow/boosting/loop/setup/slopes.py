@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data import AnyTable, SparseTable
-from hedgerow.data.reading.numbers import floats_of
+from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import ParameterError
 from hedgerow.params import BoostParams
 

@@ -1,4 +1,4 @@
-"""The threads of a fit in chunks: they meet in every stage, each with arguments of its own.
+"""The threads of a fit in chunks: they meet in every stage.
 
 Helpers wait inside compiled code, as those of a fit in memory do.  For the chunks of a pass
 they stay there (:mod:`hedgerow.growing.chunks.stages.passes`); they come out for other stages, as
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import starmap
 from typing import Any
 
@@ -21,15 +21,9 @@ import numpy as np
 from hedgerow.arrays import aligned_zeros
 from hedgerow.compile import entry_of
 from hedgerow.growing.chunks.stages import passes
-from hedgerow.growing.core.state import Vectors
-from hedgerow.kernels.primitives.barrier import (
-    SIGNAL_SIZE,
-    ThreadTeam,
-    await_order,
-    give_order,
-    last_order,
-)
-from hedgerow.threads import Team, wait_addresses
+from hedgerow.growing.core.state import State
+from hedgerow.kernels.primitives.barrier import ThreadTeam, await_order, give_order, last_order
+from hedgerow.threads import Team
 
 _STOP, _WORK, _PASS = 0, 1, 100
 
@@ -37,51 +31,40 @@ Stage = Callable[..., None]
 Lead = Callable[[int], None]
 
 
-class ChunkTeam:
+class ChunkTeam(Team):
     """Threads that run stages together.
 
     Attributes
     ----------
-    n_threads : int
     where : int64 (WHERE_FIELDS,)
-        Where the arrays of the chunk lie that the next stage of a pass is for.
+        Where the bins of the chunk lie that the next stage of a pass is for.
     """
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
+    def __init__(self, team: ThreadTeam) -> None:
         self.where = aligned_zeros(passes.WHERE_FIELDS, np.int64)
-        self._plan: passes.Plan | None = None
-        self._vectors: Vectors | None = None
-        pause, sleep = wait_addresses()
-        self._threads = ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
-        self._job: tuple[Stage, tuple[Any, ...], Sequence[tuple[Any, ...]]] | None = None
-        self._team = Team(n_threads, self._follow, lambda: give_order(self._threads, _STOP))
+        self._threads, self._n_threads = team, int(team.n_threads)
+        self._job: tuple[Stage, tuple[Any, ...]] | None = None
+        super().__init__(self._n_threads, self._follow, lambda: give_order(team, _STOP))
 
-    def run(self, stage: Stage, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> None:
-        """Call ``stage(thread, team, *shared, *own[thread])`` in every thread."""
-        # The stage must end with a barrier.
-        if own is None:
-            own = ((),) * self.n_threads
-        part = (0, self._threads, *shared, *own[0])
-        if self.n_threads == 1:
-            stage(*part)
+    def run(self, stage: Stage, *given: Any) -> None:
+        """Call ``stage(thread, *given)`` in every thread; it must end with a barrier."""
+        if self._n_threads == 1:
+            stage(0, *given)
             return
-        self._job = (stage, shared, own)
-        _call_in_turn((give_order, self._threads, _WORK), (stage, *part))
+        self._job = (stage, given)
+        _call_in_turn((give_order, self._threads, _WORK), (stage, 0, *given))
 
-    def run_pass(
-        self, plan: passes.Plan, vectors: Vectors | None, visit: Callable[[Lead], None]
-    ) -> None:
+    def run_pass(self, state: State, plan: passes.Plan, visit: Callable[[Lead], None]) -> None:
         """Call ``visit(lead)``; ``lead(order)`` does a stage for the chunk at :attr:`where`."""
 
         def lead(order: int) -> None:
-            passes.take_part(0, self._threads, order, plan, self.where, vectors)
+            passes.take_part(0, state, order, plan, self.where)
 
-        if self.n_threads == 1:
+        if self._n_threads == 1:
             visit(lead)
             return
-        self._plan, self._vectors = plan, vectors
-        begin = (passes.take_part, 0, self._threads, passes.BEGIN, plan, self.where, vectors)
+        self._job = (passes.take_part, (state, plan))
+        begin = (passes.take_part, 0, state, passes.BEGIN, plan, self.where)
         try:
             _call_in_turn((give_order, self._threads, _PASS), begin)
             visit(lead)
@@ -96,23 +79,17 @@ class ChunkTeam:
         if last_order(self._threads) not in (_STOP, _WORK, passes.END):
             lead(passes.END)
 
-    def close(self) -> None:
-        """End the helpers."""
-        self._team.close()
-
     def _follow(self, thread: int) -> None:
         number = 0
         while (order := await_order(self._threads, number)) != _STOP:
             number += 1
-            if order == _PASS:
-                assert self._plan is not None
-                number = passes.take_part(
-                    thread, self._threads, number, self._plan, self.where, self._vectors
-                )
-                continue
             assert self._job is not None
-            stage, shared, own = self._job
-            stage(thread, self._threads, *shared, *own[thread])
+            stage, given = self._job
+            if order == _PASS:
+                state, plan = given
+                number = passes.take_part(thread, state, number, plan, self.where)
+            else:
+                stage(thread, *given)
 
 
 def _call_in_turn(*calls: tuple[Any, ...]) -> None:

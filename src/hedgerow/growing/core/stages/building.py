@@ -45,6 +45,7 @@ from hedgerow.kernels.histograms.histogram import (
     filled_cells,
 )
 from hedgerow.kernels.histograms.vector_histogram import (
+    Sums,
     add_cells,
     build_columns,
     list_filled,
@@ -63,22 +64,22 @@ def add_sums(
     source: int,
     sign: int,
     lists: RowLists,
-    vectors: Vectors | None,
+    vectors: Vectors,
 ) -> None:
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
-    if vectors is None or vectors.used == 0:
+    if vectors.used == 0:
         filled = filled_cells(bins, column, lists.used == 1)
         add_column(histograms, target, source, filled, bins.stride, sign)
     else:
-        add_vector_sums(thread, bins, column, target, source, sign, vectors)
+        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+        add_vector_sums(bins, column, target, source, sign, sums, filled_bins)
 
 
 @kernel(inline=True, inner=True)
 def add_vector_sums(
-    thread: int, bins: Bins, column: int, target: int, source: int, sign: int, vectors: Vectors
+    bins: Bins, column: int, target: int, source: int, sign: int, sums: Sums, filled_bins: IntArray
 ) -> None:
-    """:func:`add_sums` of several outputs."""
-    sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+    """:func:`add_sums` of several outputs; ``filled_bins`` is scratch."""
     n_bins = np.int64(bins.n_bins[column])
     n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
     if sign > 0:
@@ -150,7 +151,7 @@ def subtract_node(
     large: int,
     small: int,
     lists: RowLists,
-    vectors: Vectors | None,
+    vectors: Vectors,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``span``."""
     for k in range(span[0], span[1]):

@@ -195,7 +195,7 @@ def keep_best(
     node: int,
     child: int,
     options: Options,
-    vectors: Vectors | None,
+    vectors: Vectors,
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = best_thread(found, child)
@@ -204,7 +204,7 @@ def keep_best(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     split = found[best, child]
     score = float_of_bits(split[FOUND_SCORE]) * units.scale
-    if vectors is None or vectors.used == 0:
+    if vectors.used == 0:
         gain = split_gain(score, sums, units, rules)
         left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
         gain = found_gain(options.constraints, node, score, gain, left, sums, units, rules)
@@ -216,18 +216,19 @@ def keep_best(
 
 
 @kernel(inline=True, inner=True)
-def commit_batch(
+def commit_job(
     settings: Settings,
     rules: SplitRules,
     tree: Tree,
     scalars: IntArray,
+    job: IntArray,
     found: IntArray,
     options: Options,
-    vectors: Vectors | None,
+    vectors: Vectors,
 ) -> None:
-    """Take over what the search of the batch has found."""
+    """Take over what the search of a job has found: int64 (any, 2, FOUND_FIELDS)."""
     for child in range(2):
-        node, _, searched = member(tree.batch[0], child)
+        node, _, searched = member(job, child)
         if searched == 1:
             keep_best(settings, rules, tree, scalars, found, node, child, options, vectors)
         elif node >= 0:
@@ -341,11 +342,12 @@ def advance(
     scalars: IntArray,
     found: IntArray,
     options: Options,
-    vectors: Vectors | None,
+    vectors: Vectors,
 ) -> None:
     """Thread 0: commit the found splits, choose the next node and open its children."""
-    commit_batch(settings, rules, tree, scalars, found, options, vectors)
-    parent, job = next_node(settings, tree, scalars), tree.batch[0]
+    job = tree.batch[0]
+    commit_job(settings, rules, tree, scalars, job, found, options, vectors)
+    parent = next_node(settings, tree, scalars)
     scalars[IS_N_JOBS] = 1 if parent >= 0 else 0
     start_job(job, parent)
     if parent >= 0:

@@ -240,6 +240,8 @@ def fix_rows(
 ) -> None:
     """Compute fixed and packed gradients of rows ``place``, and measure them."""
     constant = settings.constant_hessian
+    for k in range(COUNT_H_SUM + 1):
+        counts[k] = 0
     for first in range(place[0], place[1], BLOCK):
         last = min(first + BLOCK, place[1])
         derivatives(settings.loss, loss_data, scalars[IS_OUTPUT], first, last, block)
@@ -266,8 +268,6 @@ def gradient_pass(
     block, counts = threads.blocks[thread], threads.counts[thread]
     find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, block)
     while True:
-        for k in range(COUNT_H_SUM + 1):
-            counts[k] = 0
         fix_rows(settings, loss_data, rows, place, block, counts, scalars)
         barrier(team)
         if thread == 0:

@@ -65,7 +65,7 @@ def sum_leaves(
         sums[1, node] = h
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def set_values(
     settings: Settings,
     rules: SplitRules,
@@ -173,6 +173,18 @@ def hand_down(
 
 
 @kernel(inner=True)
+def keep_output(tree: Tree, n_nodes: int, outputs: Outputs, output: int) -> None:
+    """Thread 0: keep the values of an output; after the last one, nodes have their mean cover."""
+    n_outputs = outputs.scalars.shape[0]
+    for node in range(n_nodes):
+        before = outputs.cover[node] if output > 0 else 0.0
+        outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
+        outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
+        if output == n_outputs - 1:
+            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs
+
+
+@kernel(inner=True)
 def finish_vectors(
     thread: int,
     team: ThreadTeam,
@@ -210,10 +222,4 @@ def finish_vectors(
             gpu,
         )
         if thread == 0:
-            for node in range(n_nodes):
-                before = outputs.cover[node] if output > 0 else 0.0
-                outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
-                outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
-    if thread == 0:
-        for node in range(n_nodes):
-            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs
+            keep_output(tree, n_nodes, outputs, output)

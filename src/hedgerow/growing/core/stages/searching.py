@@ -34,9 +34,9 @@ from hedgerow.growing.core.state import (
     Categories,
     Options,
     Search,
-    Settings,
+    State,
 )
-from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, filled_cells
+from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CategorySplit, complete_set, find_set
 from hedgerow.kernels.splits.constrained_gains import gain_of_set, leaf_bounds
@@ -212,49 +212,18 @@ def search_others(
 
 @kernel(inline=True, inner=True)
 def search_node(
-    thread: int,
-    span: tuple[int, int],
-    settings: Settings,
-    rules: SplitRules,
-    bins: Bins,
-    columns: Columns,
-    place: tuple[HistogramSums, int],
-    search: Search,
-    child: int,
-    member: tuple[int, IntArray],
-    scalars: IntArray,
-    options: Options,
+    thread: int, span: tuple[int, int], state: State, child: int, number: int, start: int
 ) -> None:
-    """Find the best split in columns ``span`` of the node ``member``: its number and table row."""
-    # ``place`` is where its histogram lies: the wide sums, and its first cell in them.
-    number, row = member
-    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
+    rules, bins, columns = state.rules, state.bins, state.columns.feature
+    search, scalars, options = state.search, state.scalars, state.options
+    row, place = state.tree.table[number], (state.histograms, start)
+    units = units_of(scalars, state.settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
     allowed, found = search.allowed[child], search.found[thread, child]
-    best = search_plain(
-        span,
-        bins,
-        columns.feature,
-        place,
-        search.lanes[thread],
-        allowed,
-        node,
-        number,
-        rules,
-        options,
-    )
+    lanes = search.lanes[thread]
+    best = search_plain(span, bins, columns, place, lanes, allowed, node, number, rules, options)
     write_found(found, best, bins.stride)
     search_others(
-        thread,
-        span,
-        rules,
-        bins,
-        columns.feature,
-        place,
-        search,
-        child,
-        node,
-        number,
-        found,
-        options,
+        thread, span, rules, bins, columns, place, search, child, node, number, found, options
     )

@@ -1,0 +1,172 @@
+"""The one door of a fit: the rows that the user gave, the model to continue, validation rows.
+
+Estimators, :func:`hedgerow.train`, :func:`hedgerow.cv`, :class:`hedgerow.Training` and
+:func:`hedgerow.cross_fit` make a :class:`Job`; reading it checks and converts everything that
+was given, in one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
+from hedgerow.boosting.row_data.class_weights import corrected, rescaled, with_class_weights
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
+from hedgerow.boosting.row_data.row_values import ROW_VALUES
+from hedgerow.boosting.row_data.targets import Targets
+from hedgerow.boosting.validation.row_sets import ONLY, stacked
+from hedgerow.data import AnyTable, Schema
+from hedgerow.data.schema import check_same_names
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+
+Called: TypeAlias = Callable[[str, str | None], str]
+"""``called(argument, set)``: the user's name of an argument; set None means training rows."""
+
+
+def called_in_fit(argument: str, rows: str | None) -> str:
+    """Return the name of an argument of ``fit``: ``"y_val"`` or ``"y of X_val['new']"``."""
+    names = {value.name: value.of_fit for value in ROW_VALUES}
+    argument = names.get(argument, argument)
+    if rows is None:
+        return argument
+    return f"{argument}_val" if rows == ONLY else f"{argument} of X_val[{rows!r}]"
+
+
+def called_in_train(argument: str, rows: str | None) -> str:
+    """Return the name of an argument of a Dataset: ``"y of valid"`` or ``"y of valid['new']"``."""
+    if rows is None:
+        return argument
+    return f"{argument} of valid" if rows == ONLY else f"{argument} of valid[{rows!r}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownTargets:
+    """Targets of the training rows, and what they decide.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(rows, n_rows, name)`` returns the targets of validation rows.
+    by_class : float64 (n_classes,), or None
+        Class weights.
+    classes : array (n_classes,), or None
+        Class labels.
+    """
+
+    values: FloatArray
+    objective: Objective
+    read: Callable[[Dataset, int, str], FloatArray]
+    by_class: FloatArray | None = None
+    classes: AnyArray | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """The rows of a fit as the user gave them.
+
+    Attributes
+    ----------
+    rows : Dataset
+    validation : mapping from str to Dataset
+        Sets of validation rows by name; the first decides early stopping.
+    start : Start or None
+        Model to continue.
+    called : callable
+        The user's names of arguments, for messages.
+    reader : str
+        What reads the rows, for messages.
+    """
+
+    rows: Dataset
+    validation: Mapping[str, Dataset]
+    start: Start | None = None
+    called: Called = called_in_train
+    reader: str = "Booster"
+
+    def read(self, read_targets: ReadTargets, zero_missing: bool) -> FitSpec:
+        """Check and convert the rows; ``read_targets`` reads the targets and makes the loss."""
+        table, start = self._table(zero_missing), self.start
+        weight = self.rows.row_weight(table.n_rows, self._called_of(None))
+        known = read_targets(self, table.n_rows, weight)
+        if start is not None:
+            start = replace(start, model=rescaled(start.model, known.by_class))
+        train = self._sample(None, self.rows, table, known.values, known)
+        validation = {
+            name: self._validation(name, rows, table.schema, known)
+            for name, rows in self.validation.items()
+        }
+        names = self.rows.offset_names
+
+        def finish(found: Model) -> Model:
+            return with_offset_columns(corrected(found, known.by_class), names)
+
+        return FitSpec(train, stacked(validation), known, start, finish)
+
+    def continued(self, targets: Targets) -> Targets:
+        """Return the training targets in the order of the model to continue."""
+        return targets_as_continued(targets, self.start, self.rows.offset is not None)
+
+    def _called_of(self, rows: str | None) -> Callable[[str], str]:
+        return lambda argument: self.called(argument, rows)
+
+    def _table(self, zero_missing: bool) -> AnyTable:
+        """Read the training table."""
+        rows = self.rows
+        if self.start is None:
+            return rows.table(zero_missing=zero_missing, reader=self.reader)
+        schema, name = self.start.model.schema, self.start.name
+        check_reading(schema, rows.categorical_features, rows.unknown_category, name)
+        if rows.given_names is not None:
+            check_same_names(rows.given_names, schema.names)
+        return rows.table(schema, more_levels=True, reader=self.reader)
+
+    def _validation(self, name: str, rows: Dataset, schema: Schema, known: KnownTargets) -> Sample:
+        """Read a set of validation rows."""
+        names = self.rows.offset_names
+        if names and rows.offset is None:
+            rows = rows.having(offset=list(names))
+        check_both_offset(self.rows.offset is not None, rows.offset is not None)
+        try:
+            table = rows.table(schema, reader=self.reader)
+        except (DataError, DataTypeError) as error:
+            error.args = (f"{self.called('X', name)}: {error}",)
+            raise
+        target = known.read(rows, table.n_rows, self.called("y", name))
+        return self._sample(name, rows, table, target, known)
+
+    def _sample(
+        self, name: str | None, rows: Dataset, table: AnyTable, target: FloatArray,
+        known: KnownTargets,
+    ) -> Sample:  # fmt: skip
+        n_outputs, called = known.objective.n_outputs, self._called_of(name)
+        return with_class_weights(rows.sample(table, target, n_outputs, called), known.by_class)
+
+
+ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
+"""``read_targets(job, n_rows, weight)``: reads the training targets and makes the loss."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitSpec:
+    """A fit of rows in memory.
+
+    Attributes
+    ----------
+    start : Start or None
+        Model to continue.
+    finish : callable
+        Converts the trained model to the one that is returned.
+    """
+
+    train: Sample
+    validation: Sample | None
+    known: KnownTargets
+    start: Start | None
+    finish: Callable[[Model], Model]

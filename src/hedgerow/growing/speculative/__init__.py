@@ -1,1 +1,0 @@
-"""Trees whose nodes are split many at once, in passes over all rows."""
