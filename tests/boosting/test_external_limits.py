@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import fold_rows
+from hedgerow.boosting.external import folds
 from hedgerow.boosting.external.dataset import encoded, resident
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
@@ -78,7 +78,7 @@ def test_the_only_row_of_a_class_is_not_tested(division: None) -> None:
 def test_repeated_rows_are_copies_or_observations(
     roles: dict[str, str], division: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold_rows, "_COLUMN_SHARE", 1e-9)  # a pass for each column
+    monkeypatch.setattr(folds, "_COLUMN_SHARE", 1e-9)  # a pass for each column
     copies = pd.concat([TABLE[:200]] * 3, ignore_index=True)
     same_bytes(FOLDS, Rows(copies, ROWS.features, roles=roles))
     rng = np.random.default_rng(1)
@@ -87,7 +87,7 @@ def test_repeated_rows_are_copies_or_observations(
     noisy = few.assign(y=few.y + rng.normal(size=400))
     for rows in (few, noisy, noisy.assign(y=(noisy.y > 2.0) * 1.0)):
         same_bytes(FOLDS, Rows(rows, ["p", "q"], roles=roles))
-    for module in (row_keys, fold_rows):  # too many values are not compared
+    for module in (row_keys, folds):  # too many values are not compared
         monkeypatch.setattr(module, "MOST_CELLS", 500)
     same_bytes(FOLDS, Rows(noisy, ["p", "q"], roles=roles))
 
@@ -127,11 +127,11 @@ def test_what_folds_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     first = train({"n_estimators": 1}, ROWS.in_memory())
     with pytest.raises(ParameterError, match="have seen the rows of all folds"):
         train(FOLDS, ROWS.in_batches(), init_model=first)
-    monkeypatch.setattr(fold_rows, "_DRAW_SHARE", 1e-9)
+    monkeypatch.setattr(folds, "_DRAW_SHARE", 1e-9)
     with pytest.raises(ParameterError, match="64 bytes of each of 600 rows"):
         train(FOLDS, ROWS.in_batches())
     monkeypatch.undo()
-    monkeypatch.setattr(fold_rows, "_STORE_SHARE", 1e-9)
+    monkeypatch.setattr(folds, "_STORE_SHARE", 1e-9)
     with pytest.raises(ParameterError, match="grows 5 folds side by side, and needs at least"):
         train(FOLDS, ROWS.in_batches())
 
