@@ -37,7 +37,7 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.queries import check_values, rows_aside
+from hedgerow.boosting.row_data.queries import check_values, held_out
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
 from hedgerow.boosting.validation.row_sets import ONLY
@@ -229,14 +229,15 @@ def _plan_of(
     if stopping.by_folds:
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
-    values, aside = data.surveyed_values, None
+    values = data.surveyed_values
     check_values(
         values, None, objective, params, stopping, has_validation=has_validation, others=others
     )
+    aside = None
     if sets_aside:
         target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
         fraction = stopping.validation_fraction
-        aside = rows_aside(values, target, fraction, loss.stratifies, params.seed, others)
+        aside = held_out(values, target, fraction, loss.stratifies, params.seed, others)
     return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
@@ -258,13 +259,12 @@ def _binned(
     """Return training rows, and validation rows by name; ``stack`` closes them."""
     train, aside = data.stored(plan)
     stack.callback(train.store.close)
-    values = data.surveyed_values
-    of_training = values if plan.aside is None else values.take(~plan.aside)
-    train = replace(train, values=of_training.repeated(train.n_copies))
+    values, of_aside = data.divided_values(plan.aside)
+    train = replace(train, values=values.repeated(train.n_copies))
     validation = {}
     if aside is not None:
         stack.callback(aside.store.close)
-        validation[ONLY] = replace(aside, values=values.take(plan.aside))
+        validation[ONLY] = replace(aside, values=of_aside)
     for name, rows in valid.items():
         validation[name] = given = _validation(rows, train, replace(plan, aside=None))
         stack.callback(given.store.close)

@@ -79,12 +79,10 @@ def sorted_rows(
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        values = data.surveyed_values
-        if aside is None:
-            train = train.with_values(values)
-        else:
-            train = train.with_values(values.take(~plan.aside))
-            aside = aside.with_values(values.take(plan.aside))
+        values, of_aside = data.divided_values(plan.aside)
+        train = train.with_values(values)
+        if aside is not None:
+            aside = aside.with_values(of_aside)
         if n_folds == 0:  # groups divide rows only once
             train = replace(train, group=None)
         yield train, stacked(given) if given else aside

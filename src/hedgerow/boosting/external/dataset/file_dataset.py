@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import BoolArray, FloatArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.continued import bins_to_continue, sample_in_model
@@ -265,6 +265,11 @@ class FileDataset(SourceRows):
     def surveyed_values(self) -> RowValues:
         """Further values of each row of positive weight, after the survey."""
         return RowValues() if self._counted is None else self._counted.values
+
+    def divided_values(self, aside: BoolArray | None) -> tuple[RowValues, RowValues]:
+        """Return further values of the training rows, and of the rows that are held out."""
+        values = self.surveyed_values
+        return (values, RowValues()) if aside is None else (values.take(~aside), values.take(aside))
 
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
