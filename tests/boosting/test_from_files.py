@@ -18,7 +18,7 @@ from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.hold_out import single_rows_aside, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
@@ -43,7 +43,7 @@ def stored(
     data.survey(lambda target: targets.append(target.copy()), settings, fraction is not None)
     aside = None
     if fraction is not None:
-        aside = single_rows_aside(np.concatenate(targets), fraction, False, settings.seed)
+        aside = rows_aside(np.concatenate(targets), fraction, False, settings.seed)
     found = [sample for sample in data.stored(StorePlan(settings, aside=aside)) if sample]
     try:
         seen, *aside = map(read_back, found)

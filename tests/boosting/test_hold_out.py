@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow.boosting.validation.hold_out import single_rows_aside, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
 from hedgerow.comm.threads import run_ranks
 from hedgerow.errors import DataError
@@ -26,7 +26,7 @@ def chosen_rows(target, fraction, stratify, seed, cuts=()):
 
     def one(communicator):
         own = target[ends[communicator.rank] : ends[communicator.rank + 1]]
-        return single_rows_aside(own, fraction, stratify, seed, communicator)
+        return rows_aside(own, fraction, stratify, seed, communicator)
 
     return np.flatnonzero(np.concatenate(run_ranks(len(ends) - 1, one)))
 
@@ -63,11 +63,11 @@ def test_a_class_that_one_rank_does_not_have() -> None:
 
 def test_too_few_rows() -> None:
     with pytest.raises(DataError, match="only 1 rows"):
-        single_rows_aside(np.zeros(1), 0.5, False, 0)
+        rows_aside(np.zeros(1), 0.5, False, 0)
     with pytest.raises(DataError, match="only 0 rows"):
-        single_rows_aside(np.zeros(0), 0.5, True, 0)
+        rows_aside(np.zeros(0), 0.5, True, 0)
     with pytest.raises(DataError, match="only 2 rows"):
-        single_rows_aside(np.array([0.0, 1.0]), 0.5, True, 0)
+        rows_aside(np.array([0.0, 1.0]), 0.5, True, 0)
 
 
 def test_hashes_of_later_rows() -> None:

@@ -17,7 +17,7 @@ from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.validation.hold_out import single_rows_aside
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import way as cli_way
 from hedgerow.comm.threads import run_ranks
@@ -340,7 +340,7 @@ def test_ranks_with_files_of_their_own(
     settings = BoostParams()
     chosen = None
     if fraction is not None:
-        chosen = single_rows_aside(rows["y"].to_numpy(), fraction, False, settings.seed)
+        chosen = rows_aside(rows["y"].to_numpy(), fraction, False, settings.seed)
 
     def stored_by(n_ranks: int, parts: list[list[Path]]) -> list[Any]:
         def run(communicator: Any) -> Any:

@@ -19,7 +19,7 @@ from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.validation.hold_out import queries_aside, single_rows_aside
+from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
@@ -252,7 +252,7 @@ def held_out(
         return queries_aside(values.query, fraction, seed, others)
     if values.group is not None:
         return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
-    return single_rows_aside(target, fraction, stratify, seed, others)
+    return rows_aside(target, fraction, stratify, seed, others)
 
 
 def split_sample(

@@ -18,7 +18,7 @@ from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError
 
 
-def single_rows_aside(
+def rows_aside(
     target: FloatArray,
     fraction: float,
     stratify: bool,
@@ -41,7 +41,7 @@ def single_rows_aside(
 
     Examples
     --------
-    >>> single_rows_aside(np.zeros(10), 0.2, stratify=False, seed=0).nonzero()[0].tolist()
+    >>> rows_aside(np.zeros(10), 0.2, stratify=False, seed=0).nonzero()[0].tolist()
     [0, 6]
     """
     others = others or Alone()
@@ -87,7 +87,7 @@ def split_rows(
 
     Raise ``DataError`` if no row can be held out.
     """
-    chosen = single_rows_aside(target, fraction, stratify, seed)
+    chosen = rows_aside(target, fraction, stratify, seed)
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
