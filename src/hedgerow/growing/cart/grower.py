@@ -98,7 +98,8 @@ def grow_tree(
     most_categories = max(
         (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
     )
-    own, spare = _make_scratch(rules, n_rows, most_categories), []
+    spare: list[Scratch] = []
+    own = _make_scratch(rules, n_rows, most_categories)
     while True:
         request = run(growth, own, GROW, 0, 0)
         if request == DONE:

@@ -65,7 +65,7 @@ def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes |
         lower_builtin(symbol, *kinds)(lower)
 
 
-def _lanes_among(kinds: Any) -> Lanes | None:
+def _lanes_among(kinds: Any) -> Any:
     return next((kind for kind in kinds if isinstance(kind, Lanes)), None)
 
 
