@@ -25,11 +25,12 @@ from tests.helpers.examples import FAST, THOROUGH
 # No deadlines: the first example of a law may have to compile its kernels.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 _SAME_EACH_TIME = {"derandomize": True, "print_blob": True}
-settings.register_profile("dev", max_examples=FAST, **_COMMON)
-settings.register_profile("ci", max_examples=FAST, **_SAME_EACH_TIME, **_COMMON)
+settings.register_profile("fast", max_examples=FAST, **_SAME_EACH_TIME, **_COMMON)
+# Other examples in each run: HYPOTHESIS_PROFILE=random pytest -m hypothesis
+settings.register_profile("random", max_examples=FAST, **_COMMON)
 # With the slow tests: HYPOTHESIS_PROFILE=thorough pytest -m "slow or hypothesis"
 settings.register_profile("thorough", max_examples=THOROUGH, **_SAME_EACH_TIME, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 # Tests call inner kernels by themselves.
 os.environ.setdefault("HEDGEROW_OPEN_KERNELS", "1")

@@ -265,7 +265,7 @@ def record_selection(other: RecordedSelection | None = None) -> Iterator[Recorde
 
     If ``other`` is given, the fit takes over its folds and its best candidate.
     """
-    recorded, divide = RecordedSelection(), cross_stopping._divided
+    recorded, divide = RecordedSelection(), cross_stopping.divided
 
     class Recorded(ModelSelection):
         def hold(self, params: Any) -> None:
@@ -287,7 +287,7 @@ def record_selection(other: RecordedSelection | None = None) -> Iterator[Recorde
 
     with (
         patch.object(cross_stopping, "ModelSelection", Recorded),
-        patch.object(cross_stopping, "_divided", divide_rows),
+        patch.object(cross_stopping, "divided", divide_rows),
     ):
         yield recorded
 

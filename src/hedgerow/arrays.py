@@ -60,22 +60,6 @@ def _aligned(
     return block[start : start + n_bytes].view(dtype).reshape(shape)
 
 
-def missing_of(dtype: np.dtype[Any]) -> Any:
-    """Return the missing value among plain numbers (float32, float64 or int64)."""
-    return dtype.type(np.nan if dtype.kind == "f" else MISSING_KEY)
-
-
-def lowest_of(dtype: np.dtype[Any]) -> Any:
-    """Return the lowest of plain numbers that is not missing."""
-    return dtype.type(-np.inf if dtype.kind == "f" else MISSING_KEY + 1)
-
-
-def is_missing(values: AnyArray) -> BoolArray:
-    """Return the mask of missing plain numbers."""
-    found: BoolArray = values == MISSING_KEY if values.dtype == np.int64 else np.isnan(values)
-    return found
-
-
 def distinct(values: npt.ArrayLike) -> AnyArray:
     """Return the different values in ascending order; NaN and NaT come last, once.
 

@@ -278,15 +278,6 @@ class BoostParams:
         self._check_that_all_is_used()
         self._check_sampling()
 
-    def at_round(self, number: int, n_first: int = 0) -> BoostParams:
-        """Return the parameters with the learning rate of round ``number``, from 0.
-
-        ``n_first`` is the number of rounds in the model being continued.
-        """
-        if is_number(self.learning_rate):
-            return self
-        return replace(self, learning_rate=rate_at(self.learning_rate, number, n_first))
-
     def rate_of_trees(self, number: int, n_first: int = 0) -> float:
         """Return the factor on leaf values; parallel trees share the learning rate equally."""
         return float(rate_at(self.learning_rate, number, n_first)) / self.num_parallel_tree

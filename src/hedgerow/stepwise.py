@@ -21,7 +21,7 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.params import PARAMETERS
-from hedgerow.schedules import is_number
+from hedgerow.schedules import is_number, rate_at
 from hedgerow.training import (
     FitSpec,
     check_datasets,
@@ -173,7 +173,7 @@ class Training:
             self.close()
             raise
         n_first = self._state.n_first
-        self._rates.append(float(self._params.at_round(number, n_first).learning_rate))
+        self._rates.append(rate_at(self._params.learning_rate, number, n_first))
         return {
             rows: {name: scores[-1] for name, scores in curves.items()}
             for rows, curves in watch.history.items()

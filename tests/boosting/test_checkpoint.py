@@ -336,17 +336,6 @@ def test_an_interrupt_writes_a_last_part_and_a_second_leaves_the_estimator(
     assert content(model.booster_) == content(HedgerowClassifier(**SMALL).fit(X, y).booster_)
 
 
-def test_regressor_and_labels(tmp_path) -> None:
-    X, y = table(n_classes=0)
-    model = HedgerowRegressor(**SMALL, callbacks=stop_at(3))
-    with pytest.raises(Stopped):
-        model.fit(X, y, X_val=X[:50], y_val=y[:50], checkpoint=tmp_path, checkpoint_every=0)
-    assert len(parts_of(tmp_path)) == 2
-    model.set_params(callbacks=None).fit(X, y, X_val=X[:50], y_val=y[:50], checkpoint=tmp_path)
-    again = HedgerowRegressor(**SMALL).fit(X, y, X_val=X[:50], y_val=y[:50])
-    assert content(model.booster_) == content(again.booster_)
-
-
 def test_rows_too_few_to_split_leave_nothing_to_keep(tmp_path) -> None:
     X, y = table(n_rows=8)
     params = {"objective": "logistic", "min_samples_leaf": 20, "n_estimators": 3}
@@ -736,13 +725,6 @@ def test_another_fit_is_refused_by_name(number, tmp_path) -> None:
         run(other, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
     assert run(fit, tmp_path) == run(fit)
-
-
-def test_other_strides_are_no_other_fit(tmp_path) -> None:
-    fit = binary()
-    begun(fit, tmp_path)
-    params, data, _ = fit
-    assert run((params, Dataset(np.asfortranarray(data.X), data.y), None), tmp_path) == run(fit)
 
 
 def test_a_folder_without_rounds_may_be_taken(tmp_path) -> None:

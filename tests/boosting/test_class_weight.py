@@ -15,7 +15,7 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
-from tests.helpers.chunked import never_join_chunks
+from tests.helpers.chunked import divided_into
 from tests.helpers.marking import every_second
 
 RNG = np.random.default_rng(0)
@@ -197,7 +197,7 @@ WEIGHTED = [
     ("objective", "known", "weight"), every_second(["auto", "hinge"], WEIGHTED, [None, "w"])
 )
 def test_rows_in_files_are_weighted_as_in_memory(
-    objective: str, known: tuple[str, Any], weight: str | None, folder: Path, monkeypatch
+    objective: str, known: tuple[str, Any], weight: str | None, folder: Path
 ) -> None:
     import pandas as pd
 
@@ -206,7 +206,6 @@ def test_rows_in_files_are_weighted_as_in_memory(
     target, weights = known
     if target == "several":
         objective = "one_vs_all" if objective == "hinge" else objective
-    never_join_chunks(monkeypatch)
     paths = [folder / f"{part}.parquet" for part in range(3)]
     table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     valid = pd.read_parquet(folder / "valid")
@@ -223,12 +222,14 @@ def test_rows_in_files_are_weighted_as_in_memory(
         fit_files(made, data, summarize_targets(data), rows, init_model=model)
         return made
 
-    expected, found = local(), of_files()
+    with divided_into(128):
+        expected, found = local(), of_files()
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
     assert expected.booster_.model.training["class_weight"]["weights"] != [1.0, 1.0]
     more = local(expected, X_val=valid[["a", "b"]], y_val=valid[target])
     rows = Dataset.from_files(folder / "valid", target, features=["a", "b"])
-    found = of_files(found, rows)
+    with divided_into(128):
+        found = of_files(found, rows)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(more.booster_.model)
 
 

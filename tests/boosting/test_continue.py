@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
-    load,
     train,
 )
 from hedgerow.cli.main import main
@@ -27,7 +25,9 @@ from hedgerow.errors import (
     ParameterError,
     StorageError,
 )
+from hedgerow.io import model_from_bytes
 from hedgerow.model.forest import NODE_FIELDS
+from tests.helpers.features import parts_of
 
 RNG = np.random.default_rng(0)
 N = 1200
@@ -40,7 +40,6 @@ X = {
 SIGNAL = X["size"] + (X["town"] < "e") + RNG.normal(size=N)
 NUMBERS = np.column_stack([X["size"], X["age"]])
 SPARSE = csr_array(np.where(NUMBERS > 0.5, NUMBERS, 0.0))
-OFFSET = RNG.normal(size=N)
 TARGETS = {
     "squared_error": SIGNAL,
     "absolute_error": SIGNAL,
@@ -59,76 +58,12 @@ def assert_same_forest(one, other) -> None:
     assert (a.vectors is None) == (b.vectors is None)
     if a.vectors is not None:
         assert a.vectors.tobytes() == b.vectors.tobytes()
+    if a.slopes is not None:
+        assert all(x.tobytes() == y.tobytes() for x, y in zip(a.slopes, b.slopes, strict=True))
     if a.categories is not None:
         for name in ("sets", "level_bin", "level_start"):
             assert getattr(a.categories, name).tobytes() == getattr(b.categories, name).tobytes()
     assert one.model.schema == other.model.schema
-
-
-@pytest.mark.parametrize("objective", list(TARGETS))
-@pytest.mark.parametrize("sampled", [False, True])
-def test_some_rounds_and_then_more_are_all_at_once(objective, sampled) -> None:
-    params = {**BASE, "objective": objective}
-    if sampled:
-        params |= {"subsample": 0.6, "colsample_bytree": 0.7, "random_state": 3}
-    data = Dataset(X, TARGETS[objective])
-    whole = train({**params, "n_estimators": 12}, data)
-    some = train({**params, "n_estimators": 5}, data)
-    more = train({**params, "n_estimators": 7}, data, init_model=some)
-    assert_same_forest(whole, more)
-    assert more.model.training["init_rounds"] == 5
-    assert some.num_rounds == 5
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"tree_method": "exact"},
-        {"tree_method": "approx"},
-        {"sampling": "goss"},
-        {"sampling": "mvs", "subsample": 0.5},
-        {"max_bins": 7},
-    ],
-)
-def test_other_ways_of_growing(params) -> None:
-    data = Dataset(NUMBERS, SIGNAL, RNG.integers(0, 3, N), OFFSET)
-    whole = train({**BASE, **params, "n_estimators": 8}, data)
-    some = train({**BASE, **params, "n_estimators": 3}, data)
-    assert_same_forest(whole, train({**BASE, **params, "n_estimators": 5}, data, init_model=some))
-
-
-TWO = np.column_stack([SIGNAL, SIGNAL**2])
-NINE = np.digitize(SIGNAL, np.linspace(-2.0, 3.0, 8))
-SHARED = {
-    "targets": (TWO, {}),
-    "absolute error": (TWO, {"objective": "absolute_error"}),
-    "labels": (TWO > 0.5, {"objective": "logistic"}),
-    "classes": (NINE, {"objective": "softmax", "multi_strategy": "multi_output_tree"}),
-}
-
-
-@pytest.mark.parametrize("given", SHARED)
-@pytest.mark.parametrize("table", [X, NUMBERS, SPARSE], ids=["categories", "numbers", "sparse"])
-def test_trees_with_vectors_are_gone_on_from(given, table, tmp_path) -> None:
-    y, params = SHARED[given]
-    params = {**BASE, "subsample": 0.7, **params}
-    data = Dataset(table, y)
-    whole = train({**params, "n_estimators": 7}, data)
-    train({**params, "n_estimators": 3}, data).save(tmp_path / "some.hedgerow")
-    some = load(tmp_path / "some.hedgerow")
-    params |= {"multi_strategy": "auto"}
-    more = train({**params, "n_estimators": 4}, data, init_model=some)
-    assert_same_forest(whole, more)
-    assert more.num_rounds == 7
-    np.testing.assert_array_equal(more.predict(table), whole.predict(table))
-    np.testing.assert_array_equal(more.predict(table, n_rounds=3), some.predict(table))
-
-
-def test_estimators_of_several_targets_are_warm_started() -> None:
-    model = HedgerowRegressor(n_estimators=4, early_stopping=False, warm_start=True)
-    model.fit(NUMBERS, TWO).set_params(n_estimators=9).fit(NUMBERS, TWO)
-    whole = HedgerowRegressor(n_estimators=9, early_stopping=False, warm_start=True)
-    assert_same_forest(whole.fit(NUMBERS, TWO).booster_, model.booster_)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +95,46 @@ def test_vectors_do_not_follow_trees_of_one_output() -> None:
     assert_same_forest(train({**alone, "n_estimators": 5}, data), more)
 
 
+WHOLE = """
+plain
+median + sample
+mape + depth-wise
+huber + small steps
+high + sample + columns of nodes
+classes + few bins
+amounts + weights
+categories + GOSS
+boosted forests
+exact + sample + weights
+approx + MVS
+lines + symmetric
+ranking
+labels
+two targets + median + sample
+two targets + lines
+two targets + sparse columns
+vectors + classes + categories
+vectors + symmetric + classes
+"""
+
+
+@pytest.mark.parametrize("feature", WHOLE.split("\n")[1:-1])
+def test_some_rounds_and_then_more_are_all_at_once(feature: str) -> None:
+    params, rows = parts_of(feature)
+    data = rows.in_memory()
+    whole = train({**params, "n_estimators": 7}, data)
+    some = Booster(model_from_bytes(train({**params, "n_estimators": 3}, data).to_bytes())[0])
+    more = train({**params, "n_estimators": 4, "multi_strategy": "auto"}, data, init_model=some)
+    assert_same_forest(whole, more)
+    assert (more.model.training["init_rounds"], some.num_rounds, more.num_rounds) == (3, 3, 7)
+    stages = list(more.staged_raw_scores(data.X))
+    np.testing.assert_array_equal(stages[2], some.raw_scores(data.X))
+    np.testing.assert_array_equal(stages[-1], whole.raw_scores(data.X))
+
+
+TWO = np.column_stack([SIGNAL, SIGNAL**2])
+
+
 def test_fifty_and_fifty(tmp_path) -> None:
     model = HedgerowRegressor(n_estimators=50, max_leaves=6, subsample=0.5).fit(X, SIGNAL)
     path = tmp_path / "first.hedgerow"
@@ -175,30 +150,7 @@ def test_fifty_and_fifty(tmp_path) -> None:
     assert_same_forest(whole.booster_, warm.booster_)
 
 
-def test_threads_have_no_part_in_it() -> None:
-    rows = {name: np.tile(column, 20) for name, column in X.items()}
-    y = np.tile(SIGNAL, 20) + RNG.normal(size=20 * N)
-    some = train({**BASE, "n_estimators": 3}, Dataset(rows, y))
-    one, two = (
-        train({**BASE, "n_estimators": 3, "n_jobs": n}, Dataset(rows, y), init_model=some)
-        for n in (1, 2)
-    )
-    assert_same_forest(one, two)
-
-
 # -- other rows ------------------------------------------------------------------------
-
-
-def test_other_rows_improve_the_model_on_them() -> None:
-    first, second = np.arange(N) < N // 2, np.arange(N) >= N // 2
-    some = train(BASE | {"n_estimators": 10}, Dataset(NUMBERS[first], SIGNAL[first]))
-    drifted = SIGNAL + 3.0
-    more = train(
-        BASE | {"n_estimators": 30}, Dataset(NUMBERS[second], drifted[second]), init_model=some
-    )
-    error = [np.mean((b.predict(NUMBERS[second]) - drifted[second]) ** 2) for b in (some, more)]
-    assert error[1] < 0.3 * error[0]
-    np.testing.assert_array_equal(more.predict(NUMBERS, n_rounds=10), some.predict(NUMBERS))
 
 
 def test_new_levels_join_and_old_trees_send_them_where_missing_values_go() -> None:
@@ -519,14 +471,6 @@ def test_out_of_bag_improvements_are_those_of_the_new_rounds() -> None:
     np.testing.assert_array_equal(more.oob_improvement_, whole.oob_improvement_[2:])
 
 
-def test_rankings_go_on() -> None:
-    qid, y = np.repeat(np.arange(N // 10), 10), TARGETS["softmax"]
-    whole = HedgerowRanker(n_estimators=6).fit(NUMBERS, y, qid=qid)
-    some = HedgerowRanker(n_estimators=2).fit(NUMBERS, y, qid=qid)
-    more = HedgerowRanker(n_estimators=4).fit(NUMBERS, y, qid=qid, init_model=some)
-    assert_same_forest(whole.booster_, more.booster_)
-
-
 # -- what does not go ------------------------------------------------------------------
 
 
@@ -579,26 +523,6 @@ def test_columns_must_be_those_of_the_model() -> None:
     bare = train({**BASE, "n_estimators": 2}, Dataset(NUMBERS, SIGNAL, feature_names=["a", "b"]))
     with pytest.raises(DataError, match="- c"):
         train(BASE, Dataset(NUMBERS, SIGNAL, feature_names=["a", "c"]), init_model=bare)
-
-
-def test_the_command_line_goes_on(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(
-        f"{a:.6f},{t},{y:.6f}\n" for a, t, y in zip(X["size"], X["town"], SIGNAL, strict=True)
-    )
-    (tmp_path / "rows.csv").write_text("size,town,y\n" + rows)
-    common = ["train", "rows.csv", "--target", "y", "--set", "max_leaves=6"]
-    for more, model in (
-        (["--set", "n_estimators=9"], "whole"),
-        (["--set", "n_estimators=4"], "some"),
-        (["--set", "n_estimators=5", "--init-model", "some"], "more"),
-    ):
-        assert main([*common, *more, "--model", model]) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert_same_forest(load("whole"), load("more"))
-    assert main([*common, "--init-model", "nowhere"]) != 0
-    assert "nowhere" in capsys.readouterr().err
 
 
 # -- beside schedules, callbacks and budgets ----------------------------------------

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from hedgerow import (
     DataError,
-    HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
     InterruptedFitWarning,
@@ -233,83 +232,6 @@ def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
     for wrong in (0.9, float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="rounds_factor must be a number at least 1"):
             StoppingParams("cv", rounds_factor=wrong)
-
-
-def _cases() -> dict[str, tuple[Any, dict[str, Any]]]:
-    return {
-        "regression": (HedgerowRegressor, {"eval_metric": ["mae", "r2"]}),
-        "classes": (HedgerowClassifier, {}),
-        "dart": (HedgerowRegressor, {"boosting": "dart"}),
-        "forest": (HedgerowRegressor, {"boosting": "rf", "learning_rate": 1.0, "subsample": 0.5}),
-        "sampled": (HedgerowRegressor, {"subsample": 0.5, "colsample_bytree": 0.5}),
-        "median": (HedgerowRegressor, {"objective": "absolute_error"}),
-        "sorted": (HedgerowRegressor, {"tree_method": "exact"}),
-        "ranking": (HedgerowRanker, {}),
-        "categories": (HedgerowRegressor, {}),
-    }
-
-
-@pytest.mark.parametrize("name", _cases())
-def test_bytes_do_not_depend_on_threads(name: str, tmp_path: Any) -> None:
-    estimator, more = _cases()[name]
-    X, y = _data()
-    given: dict[str, Any] = {}
-    if name == "classes":
-        y = np.digitize(y, [0.0, 2.0])
-    if name == "ranking":
-        y, given = np.clip(np.round(y), 0, 3), {"qid": np.repeat(np.arange(30), 10)}
-    table: Any = X
-    if name == "categories":  # of more levels than a column has bins: target statistics
-        table = {"a": (np.arange(300) % 290).astype(str), "b": X[:, 0]}
-    found = set()
-    for n_jobs in (1, 5):
-        model = estimator(**SETTINGS | more, n_jobs=n_jobs).fit(table, y, **given)
-        found.add(model_to_bytes(model.booster_.model))
-        assert model.n_iter_ == model.best_iteration_ <= 60
-        assert list(model.evals_result_) == ["cv"]
-    assert len(found) == 1
-    if name == "categories":
-        assert model.booster_.model.inputs is not None
-    model.save(tmp_path / "m.hedgerow")
-    again = estimator.load(tmp_path / "m.hedgerow")
-    assert again.evals_result_ == model.evals_result_
-    assert again.best_iteration_ == model.best_iteration_
-
-
-def test_a_default_fit_does_not_depend_on_many_threads() -> None:
-    """Each of the folds that grow at the same time may have several threads."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6_000, 20))
-    y = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]) + rng.normal(size=6_000) / 3
-    models = [HedgerowRegressor(learning_rate=0.3, n_jobs=n).fit(X, y) for n in (1, 4, 12)]
-    assert len({model_to_bytes(model.booster_.model) for model in models}) == 1
-
-
-def test_rows_of_weight_zero_change_nothing() -> None:
-    X, y = _data()
-    weight = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float)
-    kept = weight > 0
-    whole = HedgerowRegressor(**SETTINGS).fit(X, y, weight)
-    part = HedgerowRegressor(**SETTINGS).fit(X[kept], y[kept], weight[kept])
-    assert model_to_bytes(whole.booster_.model) == model_to_bytes(part.booster_.model)
-
-
-def test_a_checkpoint_goes_on_after_the_folds(tmp_path: Any) -> None:
-    X, y = _data()
-    whole = HedgerowRegressor(**SETTINGS).fit(X, y)
-
-    def stop(seen: Any) -> bool:
-        if seen.round == 3:
-            raise RuntimeError("the lights went out")
-        return False
-
-    resumed = HedgerowRegressor(**SETTINGS)
-    with pytest.raises(RuntimeError, match="lights"):
-        resumed.set_params(callbacks=stop).fit(
-            X, y, checkpoint=tmp_path / "fit", checkpoint_every=0.0
-        )
-    resumed.set_params(callbacks=None).fit(X, y, checkpoint=tmp_path / "fit")
-    assert model_to_bytes(resumed.booster_.model) == model_to_bytes(whole.booster_.model)
 
 
 def test_what_cannot_be_done_is_refused() -> None:

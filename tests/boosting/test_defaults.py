@@ -270,15 +270,6 @@ def test_saved_with_automatic_parameters(tmp_path: Path) -> None:
     assert read.chosen_params_ == model.chosen_params_
 
 
-def test_the_same_bytes_for_any_threads() -> None:
-    X, y = load_breast_cancer(return_X_y=True)
-    one, three = (
-        model_to_bytes(HedgerowClassifier(random_state=0, n_jobs=n).fit(X, y).booster_.model)
-        for n in (1, 3)
-    )
-    assert one == three
-
-
 def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     size = DataSize(200_000, n_features=30)
     values = [within_time(recipe(size), size, t, began=0.0) for t in (0.5, 5.0, 50.0, 5000.0)]

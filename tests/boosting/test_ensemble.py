@@ -256,36 +256,6 @@ def boosted(X, y, n_classes=2, n_threads=1, validation=None, **params):
         return last
 
 
-MODES = (
-    {"boosting": "dart", "drop_rate": 0.3, "skip_drop": 0.2},
-    {"boosting": "dart", "drop_rate": 0.3, "skip_drop": 0.0, "subsample": 0.7},
-    {"boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.0, "max_drop": 2},
-    {"boosting": "rf", "subsample": 0.6, "colsample_bynode": 0.6},
-    {"boosting": "rf", "subsample": 0.6, "leaf_estimation": "line_search"},
-    {"leaf_estimation": "line_search", "subsample": 0.7},
-)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_scores_of_the_fit_are_those_of_the_model(mode, n_classes) -> None:
-    X, y = table(n_classes=n_classes)
-    state = boosted(X, y, n_classes, validation=True, **mode)
-    predictor = engine.Predictor(state.freeze(), ["float"] * X.shape[1])
-    raw = predictor.raw_scores(X)
-    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_modes_give_the_same_trees_for_any_threads(mode) -> None:
-    X, y = table(6000)
-    forests = [boosted(X, y, n_threads=n, **mode).freeze() for n in (1, 2, 3)]
-    for forest in forests[1:]:
-        assert forest.value.tobytes() == forests[0].value.tobytes()
-        assert forest.threshold.tobytes() == forests[0].threshold.tobytes()
-
-
 @pytest.mark.parametrize("setting", [{"drop_rate": 0.0}, {"skip_drop": 1.0}])
 def test_dart_that_drops_nothing_is_gradient_boosting(setting) -> None:
     X, y = table()
@@ -449,12 +419,6 @@ def test_rows_of_weight_zero_add_no_class() -> None:
     assert booster.model.forest.n_outputs == 3
 
 
-def test_offsets_are_given_to_both_or_to_none() -> None:
-    X, y = table(60)
-    with pytest.raises(DataError, match="the validation rows have no offset"):
-        train({}, Dataset(X, y, offset=np.ones(60)), valid=Dataset(X, y))
-
-
 @pytest.mark.parametrize("kind", [HedgerowClassifier, CARTClassifier])
 def test_products_of_weights_are_checked(kind) -> None:
     X, y = table(60)
@@ -504,12 +468,3 @@ def test_leaves_of_a_poisson_forest_are_ratios_of_sums() -> None:
             value = model.value[model.tree_start[tree] + leaf] * 3
             ratio = (y[rows].sum() + penalty) / (expected[rows].sum() + penalty)
             assert value == pytest.approx(np.log(ratio), abs=1e-6)
-
-
-def test_forests_of_counts_have_the_same_bytes_from_batches() -> None:
-    X, y, _ = counted(2000)
-    params = {"objective": "poisson", "boosting": "rf", "subsample": 0.7, "n_estimators": 5,
-              "early_stopping": False}  # fmt: skip
-    stored = Dataset.from_batches(lambda: iter([(X[:900], y[:900]), (X[900:], y[900:])]))
-    found = train(params, stored).to_bytes()
-    assert found == train(params, Dataset(X, y)).to_bytes()

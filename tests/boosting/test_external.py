@@ -1,13 +1,14 @@
-"""Training over chunks and ranks: the bytes of the model of the whole table in memory."""
+"""Training on several ranks: the bytes of the model of the whole table in memory."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from hedgerow import Dataset, train
+from hedgerow import train
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.loop import scored
@@ -19,14 +20,11 @@ from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.row_store import RowVectors
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import RowLoss, make_objective
+from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from tests.helpers.chunked import TableData, in_chunks, part_of
-from tests.helpers.marking import half_slow
+from tests.helpers.chunked import Rows, in_chunks, part_of
 
 N = 403
 CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}
@@ -54,190 +52,6 @@ def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -
 def worst(y, prediction, weight):
     """Return the largest error: a metric that is not a mean over rows."""
     return float(np.abs(y - prediction).max())
-
-
-def aimed(**settings) -> dict:
-    return SMALL | settings
-
-
-SETTINGS = [
-    ({}, {}),
-    ({"objective": "logistic", "eval_metric": ["auc", "logloss", "accuracy"]}, {"valid": True}),
-    ({"objective": "logistic", "eval_metric": ["error", "loss"]}, {"weight": True}),
-    ({"objective": "softmax", "eval_metric": "logloss"}, {"weight": True, "valid": True}),
-    ({"objective": "softmax", "subsample": 0.6, "early_stopping": "oob"}, {}),
-    ({"objective": "exponential"}, {"offset": True}),
-    ({"objective": "absolute_error"}, {}),
-    ({"objective": "absolute_error", "max_delta_step": 0.3}, {"weight": True, "valid": True}),
-    ({"objective": "quantile", "quantile": 0.3, "subsample": 0.7}, {"weight": True}),
-    ({"objective": "quantile", "quantile": 0.9, "leaf_estimation": "gradient"}, {}),
-    ({"subsample": 0.5, "early_stopping": "oob", "n_estimators": 15}, {"weight": True}),
-    ({"subsample": 0.8, "oob_score": True, "eval_metric": "rmse"}, {"offset": True}),
-    ({"eval_metric": ["r2", "mae", "rmse"]}, {"weight": True}),
-    ({"eval_metric": [worst, "r2"], "n_estimators": 12, "patience": 2}, {"valid": True}),
-    ({"early_stopping": True, "n_estimators": 12, "learning_rate": 0.7}, {"weight": True}),
-    ({"early_stopping": True, "objective": "softmax", "validation_fraction": 0.3}, {}),
-    ({"early_stopping": False, "eval_metric": "mae"}, {"valid": True, "offset": True}),
-    ({"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.1, "eval_metric": "mae"}, {}),
-    ({"boosting": "dart", "drop_rate": 0.6, "patience": 2}, {"valid": True, "weight": True}),
-    ({"boosting": "rf", "subsample": 0.5}, {"valid": True, "offset": True}),
-    ({"boosting": "rf", "subsample": 0.5, "objective": "absolute_error"}, {}),
-    ({"boosting": "rf", "subsample": 0.7, "oob_score": True}, {"weight": True}),
-    ({"boosting": "rf", "subsample": 0.5, "eval_metric": ["mae", "r2"]}, {"offset": True}),
-    (
-        {"boosting": "rf", "subsample": 0.5, "objective": "softmax", "eval_metric": "loss"},
-        {"weight": True},
-    ),
-    ({"boosting": "rf", "colsample_bynode": 0.5, "train_scores": True}, {"valid": True}),
-    ({"boosting": "rf", "subsample": 0.5, "oob_score": True, "patience": 2}, {"valid": True}),
-    ({"boosting": "rf", "subsample": 0.6, "objective": "logistic", "oob_score": True}, {}),
-    ({"boosting": "rf", "subsample": 0.6, "objective": "softmax", "oob_score": True}, {}),
-    ({"boosting": "rf", "subsample": 0.999, "n_estimators": 1, "oob_score": True}, {}),
-    (
-        {"boosting": "rf", "subsample": 0.6, "objective": "absolute_error", "oob_score": True},
-        {"weight": True, "offset": True},
-    ),
-    ({"boosting": "rf", "colsample_bytree": 0.5, "objective": "softmax"}, {"valid": True}),
-    ({"monotone_constraints": [1, 0, 0, -1], "objective": "absolute_error"}, {}),
-    ({"min_delta": 0.01, "n_estimators": 20, "patience": 3}, {"valid": True}),
-    ({"min_samples_leaf": 300, "eval_metric": "mae"}, {}),
-    ({"leaf_estimation": "line_search", "sampling": "goss", "boosting": "dart"}, {"weight": True}),
-    ({"leaf_estimation": "line_search", "objective": "softmax"}, {"weight": True}),
-    ({"leaf_estimation": "line_search", "objective": "huber"}, {"valid": True, "offset": True}),
-    ({"sampling": "goss", "eval_metric": "mae"}, {"weight": True, "valid": True}),
-    ({"sampling": "goss", "objective": "softmax", "eval_metric": "logloss"}, {"weight": True}),
-    ({"sampling": "goss", "boosting": "dart", "drop_rate": 0.5}, {"offset": True}),
-    ({"sampling": "mvs", "subsample": 0.4, "objective": "softmax"}, {"valid": True}),
-    ({"sampling": "mvs", "subsample": 0.4, "num_parallel_tree": 2}, {"weight": True}),
-    ({"sampling": "goss", "objective": "absolute_error"}, {"weight": True, "valid": True}),
-    ({"sampling": "goss", "objective": "mape", "eval_metric": "mae"}, {"weight": True}),
-    ({"sampling": "goss", "objective": "quantile", "quantile": 0.8, "learning_rate": 0.5}, {}),
-    ({"sampling": "goss", "goss_top_rate": 0.0, "objective": "absolute_error"}, {}),
-    (
-        {"sampling": "mvs", "subsample": 0.4, "objective": "quantile", "quantile": 0.2},
-        {"weight": True, "offset": True},
-    ),
-    (
-        {
-            "sampling": "mvs",
-            "subsample": 0.5,
-            "objective": "absolute_error",
-            "boosting": "dart",
-        },
-        {"weight": True},
-    ),
-]
-
-
-@pytest.mark.parametrize(("params", "given"), half_slow(SETTINGS), ids=range(len(SETTINGS)))
-def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
-    objective = params.get("objective", "squared_error")
-    data = rows(objective, **given)
-    valid = rows(objective, 150, 1, **given) if given.get("valid") else None
-    settings = aimed(**params)
-    expected = train(settings, Dataset(**data), valid and Dataset(**valid))
-    wanted = model_to_bytes(expected.model)
-    for size in (37, 1000):
-        chunked = TableData(Dataset(**data), size)
-        seen = TableData(Dataset(**valid), size) if valid and size == 37 else None
-        seen = seen or (valid and Dataset(**valid))
-        assert model_to_bytes(train(settings, chunked, seen).model) == wanted
-
-
-class OwnSteps(RowLoss):
-    """Squared error with leaf values of half of the mean residual."""
-
-    def losses(self, target, raw):
-        return (raw[0] - target) ** 2
-
-    def slopes(self, target, raw):
-        return raw - target, np.ones(len(target))
-
-    def leaf_steps(self, leaves, output):
-        sizes = np.diff(leaves.starts)
-        return leaves.sums(leaves.target - leaves.raw[output]) / (2.0 * sizes)
-
-
-OF_WHOLE_ROWS = [
-    {"objective": OwnSteps(), "leaf_estimation": "line_search"},
-    {
-        "objective": OwnSteps(),
-        "leaf_estimation": "line_search",
-        "sampling": "goss",
-        "boosting": "dart",
-    },
-]
-
-
-@pytest.mark.parametrize("params", OF_WHOLE_ROWS, ids=range(len(OF_WHOLE_ROWS)))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_leaf_steps_without_a_rule_work_in_chunks(params, weighted) -> None:
-    objective = params.get("objective", "squared_error")
-    given = {"weight": weighted, "offset": objective != "softmax"}
-    data, settings = rows(objective, **given), aimed(**params)
-    valid = Dataset(**rows(objective, 150, 1, **given))
-    for in_memory, seen in (
-        (None, None),
-        ({"a": valid, "b": valid}, {"a": valid, "b": TableData(valid, 37)}),
-    ):
-        wanted = model_to_bytes(train(settings, Dataset(**data), in_memory).model)
-        for size in (1000, 100):
-            found = train(settings, TableData(Dataset(**data), size), seen)
-            assert model_to_bytes(found.model) == wanted
-
-
-@pytest.mark.parametrize("size", [3, 200])
-def test_categories(size) -> None:
-    rng = np.random.default_rng(4)
-    level = rng.choice(list("abcdefg"), N)
-    data = {"X": {"level": level, "x": rng.normal(size=N)}, "y": rng.normal(size=N)}
-    data["y"] += (level == "c") + 0.5 * (level == "f")
-    settings = aimed(early_stopping=True, max_cat_to_onehot=2, min_data_per_group=5)
-    expected = train(settings, Dataset(**data))
-    found = train(settings, TableData(Dataset(**data), size))
-    assert model_to_bytes(found.model) == model_to_bytes(expected.model)
-    assert expected.model.forest.categories is not None
-
-
-# -- on disk -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("limit", [32 * 10**6, 4_330_000])
-@pytest.mark.parametrize(
-    ("name", "sampling"),
-    [("softmax", "uniform"), ("absolute_error", "uniform"), ("absolute_error", "goss")],
-)
-def test_chunks_on_disk(tmp_path, name, sampling, limit) -> None:
-    objective = make_objective(name, 3 if name == "softmax" else 1)
-    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
-    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15,
-                         sampling=sampling)  # fmt: skip
-    expected = fit(sample, objective, params, FitOptions(n_jobs=1), validation=seen)
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
-    parts = []
-    for part in (sample, seen):
-        with ChunkSink(spec, [tmp_path], limit, n_outputs=3, chunk_rows=70) as sink:
-            sink.append(bin_table(part.table, spec), RowVectors(part.target, part.weight))
-            parts.append(ExternalSample(*sink.finish()))
-    with parts[0].store, parts[1].store:
-        found = fit_external(
-            parts[0], objective, params, FitOptions(n_jobs=1), validation={ONLY: parts[1]}
-        )
-        assert (len(parts[0].store.chunk_sizes) == 1) == (limit > 5_000_000)
-    assert model_to_bytes(found) == model_to_bytes(expected)
-
-
-def test_batches_of_a_function() -> None:
-    data = rows("logistic", weight=True)
-    settings = aimed(objective="logistic", early_stopping=True, eval_metric=["auc", "loss"])
-
-    def batches():
-        for start in range(0, N, 100):
-            part = slice(start, start + 100)
-            yield data["X"][part], data["y"][part], data["weight"][part]
-
-    found = train(settings, Dataset.from_batches(batches, memory_limit="40 MB"))
-    assert model_to_bytes(found.model) == model_to_bytes(train(settings, Dataset(**data)).model)
 
 
 # -- ranks ---------------------------------------------------------------------
@@ -396,27 +210,6 @@ def test_errors_of_a_metric_name_the_round() -> None:
         attempt(eval_metric=broken)
 
 
-@pytest.mark.parametrize(
-    ("objective", "value", "message"),
-    [
-        ("logistic", 0.5, "row 300 holds 0.5"),
-        ("softmax", -1.0, "row 300 holds"),
-        ("softmax", 0.5, "row 300 holds"),
-        ("squared_error", 1e200, "row 300 holds 1e[+]200"),
-    ],
-)
-def test_wrong_targets_of_data_in_batches(objective, value, message) -> None:
-    data = rows(objective)
-    data["y"][[300, 350]] = value
-    settings = aimed(objective=objective, early_stopping=True)
-    errors = []
-    for dataset in (Dataset(**data), TableData(Dataset(**data), 37)):
-        with pytest.raises(DataError, match=message) as error:
-            train(settings, dataset)
-        errors.append(str(error.value))
-    assert errors[0] == errors[1]
-
-
 def test_mixed_chunks_are_refused() -> None:
     sample, whole, params = whole_sample()
 
@@ -437,17 +230,18 @@ def test_mixed_chunks_are_refused() -> None:
 
 
 def test_validation_in_batches_needs_training_rows_in_batches() -> None:
-    data = rows()
+    rows = Rows(pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9.0)}), ["a"])
     with pytest.raises(DataError, match="read in batches"):
-        train(SMALL, Dataset(**data), TableData(Dataset(**data), 10))
+        train(SMALL, rows.in_memory(), rows.in_batches())
 
 
 def test_offsets_on_one_side_only() -> None:
-    chunked = TableData(Dataset(**rows(offset=True)), 100)
-    with pytest.raises(DataError, match="validation rows have no offset"):
-        train(SMALL, chunked, Dataset(**rows(seed=1)))
+    table = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9.0), "o": np.ones(9)})
+    bare, known = Rows(table, ["a"]), Rows(table, ["a"], roles={"offset": "o"})
+    with pytest.raises(DataError, match="X has no column 'o', which is the offset"):
+        train(SMALL, known.in_batches(), bare.in_memory())
     with pytest.raises(DataError, match="training rows have no offset"):
-        train(SMALL, TableData(Dataset(**rows()), 100), Dataset(**rows(seed=1, offset=True)))
+        train(SMALL, bare.in_batches(), known.in_memory())
 
 
 def test_no_rows() -> None:

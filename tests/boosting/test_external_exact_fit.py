@@ -15,7 +15,6 @@ from hedgerow.boosting.external import sorted_data
 from hedgerow.boosting.external.dataset import encoded, resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.validation import fold_rows
-from hedgerow.cli.main import main
 from hedgerow.data.external import block_files
 from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.mapped_table import RowFile
@@ -85,72 +84,6 @@ def bytes_of(booster: Booster) -> bytes:
     return model_to_bytes(booster.model)
 
 
-CASES: list[tuple[str, dict[str, Any], str | None, str | None]] = [
-    ("y", {}, None, None),
-    ("y", {"subsample": 0.6, "early_stopping": True, "patience": 2}, "w", None),
-    ("y", {"objective": "absolute_error", "early_stopping": True}, None, None),
-    ("y", {"boosting": "dart"}, None, "o"),
-    ("y", {"boosting": "rf", "subsample": 0.6, "oob_score": True}, None, None),
-    ("k", {"objective": "logistic", "early_stopping": "oob", "subsample": 0.5}, "w", None),
-    ("t", {"objective": "softmax", "early_stopping": True}, None, None),
-    ("y", {"objective": "huber", "eval_metric": ["mae"]}, "w", None),
-    ("y", {"sampling": "goss", "early_stopping": True, "patience": 2}, "w", None),
-    ("y", {"sampling": "mvs", "subsample": 0.3, "boosting": "dart"}, None, "o"),
-    ("y", {"sampling": "goss", "objective": "absolute_error"}, "w", None),
-    ("k", {"sampling": "mvs", "subsample": 0.4, "leaf_estimation": "line_search"}, "w", None),
-    ("t", {"sampling": "goss", "objective": "softmax"}, None, None),
-    ("y", {"tree_method": "approx"}, "w", None),
-    ("t", {"tree_method": "approx", "objective": "softmax", "colsample_bynode": 0.5}, None, None),
-    ("y", {"tree_method": "approx", "sketch": "local", "sketch_eps": 0.1}, "w", "o"),
-    ("k", {"tree_method": "approx", "sampling": "goss", "objective": "logistic"}, "w", None),
-    ("y", {"monotone_constraints": {"b": 1}, "monotone_penalty": 0.5}, "w", None),
-    ("y", {"interaction_constraints": [["a", "b"], ["c"]], "path_smooth": 3.0}, None, "o"),
-    ("t", {"objective": "softmax", "feature_penalties": {"c": 0.5}}, "w", None),
-]
-
-
-@pytest.mark.parametrize(("target", "params", "weight", "offset"), CASES)
-def test_models_have_the_same_bytes(
-    target: str,
-    params: dict[str, Any],
-    weight: str | None,
-    offset: str | None,
-    table: pa.Table,
-    files: list[Path],
-    tmp_path: Path,
-) -> None:
-    params = {"tree_method": "exact", "n_estimators": 4, "max_leaves": 8, **params}
-    expected = train(params, in_memory(table, target, weight, offset))
-    data = make_file_dataset(files, tmp_path, target, weight, offset)
-    assert bytes_of(train(params, data)) == bytes_of(expected)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("more", [{}, {"feature_crosses": [("a", "c", "product")]}])
-def test_inputs_that_are_computed(
-    more: dict[str, Any], table: pa.Table, files: list[Path], tmp_path: Path
-) -> None:
-    params = {"tree_method": "exact", "n_estimators": 4, "max_leaves": 8, **more}
-    params["target_statistics"] = True
-    other = make_rows(300, 5, wide=True)
-    path = write(other, tmp_path / "valid.feather", 90)
-    features, known = ["a", "b", "c"], {"categorical_features": ["b"]}
-    memory, unseen = (
-        Dataset(t.select(features), t["y"].to_numpy(), **known) for t in (table, other)
-    )
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    data, valid = (
-        Dataset.from_files(p, "y", features=features, cache_dir=cache, memory_limit=LIMIT, **known)
-        for p in (files, path)
-    )
-    assert bytes_of(train(params, data)) == bytes_of(train(params, memory))
-    expected = bytes_of(train(params, memory, unseen))
-    for rows in (unseen, valid):
-        assert bytes_of(train(params, data, rows)) == expected
-    assert list(cache.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("target", "more", "weight", "offset"),
     [
@@ -209,17 +142,6 @@ def test_statistics_of_folds_need_memory_for_those_computed_at_once(
         train({**params, "early_stopping": "cv", "n_jobs": 2}, data)
 
 
-def test_validation_rows_that_are_given(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
-    other = make_rows(300, 5, wide=True)
-    path = write(other, tmp_path / "valid.feather", 90)
-    params = {"tree_method": "exact", "n_estimators": 6, "max_leaves": 8}
-    memory = in_memory(other, "y", "w", None)
-    expected = train(params, in_memory(table, "y", None, None), memory)
-    for valid in (memory, make_file_dataset(path, tmp_path, "y", "w", None)):
-        found = train(params, make_file_dataset(files, tmp_path, "y", None, None), valid)
-        assert bytes_of(found) == bytes_of(expected)
-
-
 def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> None:
     parts = [table.slice(0, 300), make_rows(200, 3, wide=True)]
     paths = [write(part, tmp_path / f"{n}.parquet") for n, part in enumerate(parts)]
@@ -229,34 +151,6 @@ def test_types_that_differ_between_files(table: pa.Table, tmp_path: Path) -> Non
     assert bytes_of(train(params, make_file_dataset(paths, tmp_path, "y", None, None))) == bytes_of(
         expected
     )
-
-
-@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", {"objective": "softmax"})])
-def test_a_checkpoint_goes_on(
-    files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
-) -> None:
-    params = {"tree_method": "exact", "n_estimators": 5, "max_leaves": 8, "subsample": 0.7, **more}
-    cache, kept = tmp_path / "cache", tmp_path / "kept"
-    cache.mkdir()
-    data = make_file_dataset(files, cache, target, None, None)
-    expected = train(params, data)
-    train({**params, "n_estimators": 2}, data, checkpoint=kept)
-    assert bytes_of(train(params, data, checkpoint=kept)) == bytes_of(expected)
-
-
-@pytest.mark.parametrize(("target", "more"), [("y", {}), ("t", {"objective": "softmax"})])
-def test_the_command_line(
-    files: list[Path], tmp_path: Path, target: str, more: dict[str, Any]
-) -> None:
-    model = tmp_path / "a.model"
-    arguments = ["train", *map(str, files), "--target", target, "--set", "n_estimators=3"]
-    arguments += ["--set", "tree_method=exact", "--model", str(model)]
-    for name, value in more.items():
-        arguments += ["--set", f"{name}={value}"]
-    assert main(arguments) == 0
-    expected = model.read_bytes()
-    assert main([*arguments, "--memory-limit", "40 MB"]) == 0
-    assert model.read_bytes() == expected
 
 
 def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Losses of single rows over chunks, files and ranks: the bytes of the table in memory."""
+"""Losses over chunks, files and ranks: the bytes of the table in memory."""
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,7 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.external.external_data import TargetSurvey
-from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
 from hedgerow.comm.threads import run_ranks
@@ -21,9 +21,9 @@ from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import PARAMETERS, RowLoss
+from hedgerow.objectives import PARAMETERS, RowLoss, make_objective, objective_for
 from hedgerow.params import boost_params
-from tests.helpers.chunked import TableData
+from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.losses import CASES
 
 N = 330
@@ -96,129 +96,166 @@ class TwoScores(Quartic):
         return np.array([rows.mean(), rows.quantile(0.5)])
 
 
-def make(case: str, seed: int = 0, n: int = N) -> tuple[dict, dict]:
+class WithLoss(Quartic):
+    """An objective whose loss is rounded differently from an exact mean."""
+
+    def loss(self, target, raw, weight):
+        return float(np.average(self.losses(target, raw), weights=weight))
+
+
+class WithStart(Quartic):
+    def initial_score(self, target, weight):
+        return np.array([float(np.max(target))])
+
+
+class Coupled(RowLoss):
+    """An objective with two raw scores that are pulled towards each other."""
+
+    coupled = True
+    n_outputs = 2
+
+    def losses(self, target, raw):
+        return (raw[0] - target) ** 2 + (raw[1] - target) ** 2
+
+    def derivatives(self, rows, output, g, h):
+        g[:] = rows.raw[output] - rows.target + 0.1 * (rows.raw[output] - rows.raw[1 - output])
+        h[:] = 1.1
+
+    def initial_score(self, target, weight):
+        return np.zeros(2)
+
+
+OWN = {
+    "own": fourth,
+    "own object": Quartic(),
+    "own steps": OwnSteps(),
+    "two scores": TwoScores(),
+    "by round": ByRound(),
+    "own loss": WithLoss(),
+    "own start": WithStart(),
+    "coupled": Coupled(),
+}
+OF_ALL_ROWS = ("own loss", "own start", "coupled")
+
+
+def make(case: str, seed: int = 0, n: int = N) -> tuple[dict[str, Any], Rows]:
     """Return the settings and rows of the named case."""
     X, rng = features(n, seed), np.random.default_rng(seed + 1)
     known = {one.id: one for one in CASES}
+    y, settings = near(X, rng.normal(1.0, 2.0, n)), {"objective": case}
     if case in known:
-        one = known[case]
-        return {"objective": one.name, **one.parameters}, {"X": X, "y": near(X, one.draw(rng, n))}
-    y = near(X, rng.normal(1.0, 2.0, n))
-    if case == "one_vs_all":
-        return {"objective": case}, {"X": X, "y": np.digitize(y, [0.2, 1.9]).astype(float)}
-    if case == "quantiles":
-        return {"objective": "quantile", "quantile": [0.1, 0.5, 0.8]}, {"X": X, "y": y}
-    if case.startswith("aft"):
-        times = np.exp(y / 2.0) * np.where(rng.random(n) < 0.3, -1.0, 1.0)
+        y = near(X, known[case].draw(rng, n))
+        settings = {"objective": known[case].name, **known[case].parameters}
+    elif case == "one_vs_all":
+        y = np.digitize(y, [0.2, 1.9]).astype(float)
+    elif case == "quantiles":
+        settings = {"objective": "quantile", "quantile": [0.1, 0.5, 0.8]}
+    elif case.startswith("aft"):
+        y = np.exp(y / 2.0) * np.where(rng.random(n) < 0.3, -1.0, 1.0)
         more = {"aft_distribution": "logistic", "aft_scale": 0.7} if case == "aft" else {}
-        return {"objective": "aft", **more}, {"X": X, "y": times}
-    own = {"own": fourth, "own object": Quartic(), "two scores": TwoScores(), "by round": ByRound()}
-    return {"objective": own[case]}, {"X": X, "y": y}
+        settings = {"objective": "aft", **more}
+    else:
+        settings = {"objective": OWN[case]}
+    weight = np.random.default_rng(7).integers(0, 4, n) / 3.0
+    table = pd.DataFrame(X, columns=list("abc")).assign(y=y, w=weight)
+    return SMALL | settings, Rows(table, list("abc"), roles={"weight": "w"})
 
 
-NAMES = [one.id for one in CASES] + [
-    *("one_vs_all", "quantiles", "aft", "aft-normal", "own", "own object", "two scores", "by round")
-]
-
-
-def bytes_of(settings: dict, data, valid=None, **more) -> bytes:
-    return model_to_bytes(train(SMALL | settings, data, valid, **more).model)
-
-
-def weights(n: int) -> np.ndarray:
-    return np.random.default_rng(7).integers(0, 4, n) / 3.0
+NAMES = [*(one.id for one in CASES), "one_vs_all", "quantiles", "aft", "aft-normal", *OWN]
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_chunks(case) -> None:
-    settings, data = make(case)
+def test_chunks(case: str) -> None:
+    settings, rows = make(case)
     _, seen = make(case, 2, 90)
-    expected = bytes_of(settings, Dataset(**data))
-    assert bytes_of(settings, TableData(Dataset(**data), 37)) == expected
-    data["weight"], seen["weight"] = weights(N), weights(90)
-    settings |= {"subsample": 0.7, "eval_metric": "loss"}
-    expected = bytes_of(settings, Dataset(**data), Dataset(**seen))
-    for size in (101, 1000):
-        found = bytes_of(settings, TableData(Dataset(**data), size), TableData(Dataset(**seen), 50))
-        assert found == expected
+    with divided_into(128):
+        same_bytes(settings, rows.without("weight"), size=2)
+        same_bytes(settings | {"subsample": 0.7, "eval_metric": "loss"}, rows, seen)
 
 
-@pytest.mark.parametrize("case", NAMES)
-def test_line_search_in_chunks(case, request) -> None:
+@pytest.mark.parametrize("case", [name for name in NAMES if name not in OF_ALL_ROWS])
+def test_line_search_in_chunks(case: str, request: pytest.FixtureRequest) -> None:
     if case == "own":  # called by Python, it would see all rows
         request.getfixturevalue("compiler")
-    settings, data = make(case)
+    settings, rows = make(case)
     settings |= {"leaf_estimation": "line_search", "n_estimators": 2}
-    weighted = {**data, "weight": weights(N)}
-    # Leaves of more than 128 rows.
-    of_few_leaves = settings | {"sampling": "goss", "max_leaves": 3}
-    expected = bytes_of(settings, Dataset(**data))
-    expected_of_weighted = bytes_of(of_few_leaves, Dataset(**weighted))
-    assert bytes_of(settings, TableData(Dataset(**data), 101)) == expected
-    assert bytes_of(of_few_leaves, TableData(Dataset(**weighted), 37)) == expected_of_weighted
+    with divided_into(128):
+        same_bytes(settings, rows.without("weight"))
+        # Leaves of more than 128 rows.
+        same_bytes(settings | {"sampling": "goss", "max_leaves": 3}, rows)
 
 
-MORE = [
-    ("quantiles", {"early_stopping": True, "n_estimators": 8}),
-    ("quantiles", {"subsample": 0.5, "early_stopping": "oob"}),
-    ("quantiles", {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0}),
-    ("quantiles", {"boosting": "rf", "subsample": 0.5}),
-    ("mape", {"boosting": "rf", "subsample": 0.5}),
-    ("hinge", {"early_stopping": True, "eval_metric": ["error", "loss"]}),
-    ("focal", {"early_stopping": True, "eval_metric": ["auc", "loss"]}),
-    ("one_vs_all", {"early_stopping": True, "eval_metric": ["accuracy", "logloss"]}),
-    ("aft", {"early_stopping": True, "eval_metric": "concordance"}),
-    ("poisson", {"leaf_estimation": "gradient", "eval_metric": "poisson_deviance"}),
-    ("own", {"leaf_estimation": "gradient", "subsample": 0.5, "oob_score": True}),
-    ("own object", {"boosting": "dart", "drop_rate": 0.6}),
-    ("huber", {"monotone_constraints": [1, 0, 0]}),
-]
-
-
-@pytest.mark.parametrize(("case", "more"), MORE, ids=range(len(MORE)))
-def test_ways_of_boosting(case, more) -> None:
-    settings, data = make(case)
-    data["weight"] = weights(N)
-    settings |= more
-    expected = bytes_of(settings, Dataset(**data))
-    assert bytes_of(settings, TableData(Dataset(**data), 64)) == expected
+@pytest.mark.parametrize(
+    ("case", "more"),
+    [
+        ("quantiles", {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0}),
+        ("mape", {"boosting": "rf", "subsample": 0.5}),
+        ("hinge", {"early_stopping": True, "eval_metric": ["error", "loss"]}),
+        ("one_vs_all", {"early_stopping": True, "eval_metric": ["accuracy", "logloss"]}),
+        ("aft", {"early_stopping": True, "eval_metric": "concordance"}),
+        ("poisson", {"leaf_estimation": "gradient", "eval_metric": "poisson_deviance"}),
+        ("own", {"leaf_estimation": "gradient", "subsample": 0.5, "oob_score": True}),
+        ("own steps", {"boosting": "dart", "sampling": "goss", "leaf_estimation": "line_search"}),
+    ],
+    ids=str,
+)
+def test_ways_of_boosting(case: str, more: dict[str, Any]) -> None:
+    settings, rows = make(case)
+    with divided_into(128):
+        same_bytes(settings | more, rows)
 
 
 def test_targets_near_0_have_large_weights_in_leaves() -> None:
-    X, rng = features(), np.random.default_rng(0)
-    y = near(X, 10.0 ** rng.uniform(-30, 30, N))
-    expected = train(SMALL | {"objective": "mape"}, Dataset(X, y))
-    assert np.isfinite(expected.predict(X)).all()
-    assert bytes_of({"objective": "mape"}, TableData(Dataset(X, y), 50)) == model_to_bytes(
-        expected.model
-    )
+    settings, rows = make("mape")
+    y = near(features(), 10.0 ** np.random.default_rng(0).uniform(-30, 30, N))
+    rows = Rows(rows.table.assign(y=y), rows.features)
+    with divided_into(128):
+        booster = same_bytes(settings, rows)
+    assert np.isfinite(booster.predict(rows.table[rows.features])).all()
 
 
 def test_a_loss_that_python_computes() -> None:
-    X = features(60)
-    y = near(X, np.random.default_rng(0).normal(size=60))
+    _, rows = make("own", n=60)
     settings = {"objective": fourth_root, "n_estimators": 2, "leaf_estimation": "gradient"}
     with pytest.warns(UserWarning, match="cannot be compiled"):
-        expected = bytes_of(settings, Dataset(X, y))
-    with pytest.warns(UserWarning, match="cannot be compiled"):
-        assert bytes_of(settings, TableData(Dataset(X, y), 2)) == expected
+        same_bytes(SMALL | settings, rows, size=2)
+
+
+@pytest.mark.parametrize("size", [30, N])
+def test_chunks_without_an_event(size: int) -> None:
+    _, rows = make("aft")
+    table = rows.table.iloc[np.argsort(rows.table.y > 0.0, kind="stable")]  # censored rows first
+    params = SMALL | {"objective": "cox", "early_stopping": True, "patience": 2}
+    with divided_into(size):
+        same_bytes(params, Rows(table, rows.features))
+    alone = Rows(table.assign(y=-table.y.abs()), rows.features)
+    for given in (alone.in_memory(), alone.in_batches(size)):
+        with pytest.raises(DataError, match="needs events, but all 330 rows are censored"):
+            train(params, given)
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_which_losses_need_all_rows(case: str) -> None:
+    given = make(case)[0]["objective"]
+    loss = make_objective(given) if isinstance(given, str) else objective_for(given, np.ones(9))
+    assert needs_all_rows(loss) == (case in OF_ALL_ROWS)
+
+
+@pytest.mark.parametrize(("name", "needs"), [("cox", True), ("lambdarank", False)])
+def test_which_named_losses_need_all_rows(name: str, needs: bool) -> None:
+    assert needs_all_rows(make_objective(name)) == needs
 
 
 # -- ranks -----------------------------------------------------------------------------
 
 
-def train_on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> list[bytes]:
-    given = {**SMALL, **settings}
-    loss = LossSpec(given["objective"], {k: given[k] for k in PARAMETERS if k in given})
-    known = {k: given[k] for k in given if k not in (*PARAMETERS, "objective", "n_jobs")}
+def train_on_ranks(n_ranks: int, mode: str, settings: dict, rows: Rows, folder) -> list[bytes]:
+    loss = LossSpec(settings["objective"], {k: settings[k] for k in PARAMETERS if k in settings})
+    known = {k: settings[k] for k in settings if k not in (*PARAMETERS, "objective", "n_jobs")}
     work = TrainWork(loss, boost_params(known), StoppingParams(), mode=mode, memory_limit=10**8)
-    X, y = pd.DataFrame(data["X"], columns=list("abc")), data["y"]
-    weight = data.get("weight")
+    X, y, weight = rows.table[rows.features], rows.table.y.to_numpy(), rows.table.w.to_numpy()
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
-    parts = [
-        Partition(X[i:j], y[i:j], {} if weight is None else {"weight": weight[i:j]})
-        for i, j in pairwise(ends)
-    ]
+    parts = [Partition(X[i:j], y[i:j], {"weight": weight[i:j]}) for i, j in pairwise(ends)]
 
     def one(ranks) -> bytes:
         own = range(ranks.rank, len(parts)) if ranks.rank == n_ranks - 1 else [ranks.rank]
@@ -244,51 +281,32 @@ def train_on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) 
     ],
 )
 def test_ranks(case, n_ranks, mode, tmp_path) -> None:
-    settings, data = make(case)
-    data["weight"] = weights(N)
-    frame = pd.DataFrame(data["X"], columns=list("abc"))
-    expected = bytes_of(settings, Dataset(frame, data["y"], data["weight"]))
-    assert train_on_ranks(n_ranks, mode, settings, data, tmp_path) == [expected] * n_ranks
+    settings, rows = make(case)
+    expected = model_to_bytes(train(settings, rows.in_memory()).model)
+    assert train_on_ranks(n_ranks, mode, settings, rows, tmp_path) == [expected] * n_ranks
 
 
-def test_no_newton_step_is_an_error_on_every_rank(tmp_path) -> None:
+def test_no_newton_step_is_an_error_everywhere(tmp_path) -> None:
     def bent(y, raw):
         return -((raw - y) ** 2)
 
-    _, data = make("own")
-    settings = {"objective": bent}
+    settings, rows = make("own")
+    settings |= {"objective": bent}
     for attempt in (
-        lambda: bytes_of(settings, Dataset(**data)),
-        lambda: bytes_of(settings, TableData(Dataset(**data), 50)),
-        lambda: train_on_ranks(2, "data", settings, data, tmp_path),
+        lambda: train(settings, rows.in_memory()),
+        lambda: train(settings, rows.in_batches(50)),
+        lambda: train_on_ranks(2, "data", settings, rows, tmp_path),
     ):
         with pytest.raises(LossError, match=r"round 1: objective 'bent' has no positive second"):
             attempt()
 
 
-# -- files, batches, command line ------------------------------------------------------
-
-
-def batches_of(data: dict, size: int):
-    def batches():
-        for start in range(0, len(data["y"]), size):
-            part = slice(start, start + size)
-            yield tuple(data[name][part] for name in ("X", "y", "weight") if name in data)
-
-    return Dataset.from_batches(batches, memory_limit="40 MB")
-
-
-@pytest.mark.parametrize("case", ["gamma", "quantiles", "one_vs_all", "own"])
-def test_batches(case) -> None:
-    settings, data = make(case)
-    settings |= {"early_stopping": True}
-    assert bytes_of(settings, batches_of(data, 2)) == bytes_of(settings, Dataset(**data))
+# -- the command line and checkpoints --------------------------------------------------
 
 
 def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch, capsys) -> None:
-    _, data = make("quantiles")
-    table, csv = pd.DataFrame(data["X"], columns=list("abc")), str(tmp_path / "rows.csv")
-    table.assign(y=data["y"]).to_csv(csv, index=False)
+    csv = str(tmp_path / "rows.csv")
+    make("quantiles")[1].table.drop(columns="w").to_csv(csv, index=False)
     model, kept = tmp_path / "model", tmp_path / "kept"
 
     def run(*more: str) -> bytes:
@@ -312,76 +330,33 @@ def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch
     assert "objective was quantile and is squared_error" in said
 
 
-# -- checkpoints -----------------------------------------------------------------------
-
-
-def stop_at(number: int):
-    def stop(state):
-        if state.round == number:
-            raise KeyboardInterrupt
-
-    return stop
-
-
-@pytest.mark.parametrize(
-    ("case", "more"),
-    [
-        ("quantiles", {"subsample": 0.5}),
-        ("poisson", {"early_stopping": True}),
-        ("hinge", {"boosting": "dart", "drop_rate": 0.6}),
-        ("mape", {"boosting": "rf", "subsample": 0.5}),
-        ("own", {"subsample": 0.5, "early_stopping": "oob"}),
-    ],
-)
-def test_a_fit_goes_on_where_it_was_stopped(case, more, tmp_path, monkeypatch) -> None:
-    settings, data = make(case)
-    settings |= {"n_estimators": 7, **more}
-    whole = bytes_of(settings, Dataset(**data))
-    monkeypatch.setattr(INTERRUPTS, "last", math.inf)  # a second interrupt
-    with pytest.raises(KeyboardInterrupt):
-        bytes_of(settings, batches_of(data, 70), checkpoint=tmp_path, callbacks=stop_at(4))
-    rounds = []
-    for size in (N, 70):  # other batches are the same rows; then nothing is left to do
-        found = bytes_of(
-            settings,
-            batches_of(data, size),
-            checkpoint=tmp_path,
-            callbacks=lambda state: rounds.append(state.round),
-        )
-        assert found == whole
-    assert rounds[0] == 4
-    assert rounds == sorted(set(rounds))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"delta": 2.0}, "delta was 1.0 and is 2.0"),
+        ({"quantile": 0.3}, "quantile"),
         ({"y": 1}, "y has changed"),
-        ({"X": 1}, "X has changed"),
-        ({"weight": 1}, "sample_weight is new"),
+        ({"a": 1}, "X has changed"),
+        ({"w": 1}, "sample_weight has changed"),
+        ({"w": None}, "sample_weight is gone"),
     ],
 )
 def test_another_fit_is_refused(change, message, tmp_path) -> None:
-    settings, data = make("huber")
-    bytes_of(settings, batches_of(data, 70), checkpoint=tmp_path)
-    data = {name: value.copy() for name, value in data.items()}
-    if "y" in change:
-        data["y"][3] += 1.0
-    if "X" in change:
-        data["X"][3, 0] = -data["X"][3, 0]
-    if "weight" in change:
-        data["weight"] = weights(N) + 0.5
-    settings |= {name: value for name, value in change.items() if name == "delta"}
+    settings, rows = make("huber")
+    if "quantile" in change:
+        settings, rows = make("quantiles")
+    train(settings, rows.in_batches(70), checkpoint=tmp_path)
+    table = rows.table.copy()
+    for name, value in change.items():
+        if name not in table:
+            settings |= {name: value}
+        elif value is None:
+            rows = rows.without("weight")
+        else:
+            table.loc[3, name] = -table.loc[3, name] - 1.0 if name != "w" else 5.0
+    rows = Rows(table, rows.features, "y", rows.roles)
     with pytest.raises(ParameterError, match=message):
-        bytes_of(settings, batches_of(data, 70), checkpoint=tmp_path)
-
-
-def test_parameters_of_losses_are_part_of_fits_in_memory_too(tmp_path) -> None:
-    settings, data = make("quantiles")
-    bytes_of(settings, Dataset(**data), checkpoint=tmp_path)
-    with pytest.raises(ParameterError, match=r"quantile was \[0.1, 0.5, 0.8\] and is \[0.1, 0.9\]"):
-        bytes_of(settings | {"quantile": [0.1, 0.9]}, Dataset(**data), checkpoint=tmp_path)
+        train(settings, rows.in_batches(70), checkpoint=tmp_path)
 
 
 # -- what cannot be done ---------------------------------------------------------------
@@ -398,29 +373,51 @@ def test_parameters_of_losses_are_part_of_fits_in_memory_too(tmp_path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_named(settings, message) -> None:
-    _, data = make("gamma")
+    _, rows = make("gamma")
     with pytest.raises((ParameterError, DataError), match=message):
-        bytes_of(settings, TableData(Dataset(**data), 50))
+        train(settings, rows.in_batches(50))
 
 
-def test_intervals_are_no_column_of_a_file() -> None:
-    _, data = make("aft")
-    ends = np.column_stack([np.abs(data["y"]), np.full(N, np.inf)])
+def test_queries_are_for_rankings_and_rankings_need_them() -> None:
+    rows = Rows(make("gamma")[1].table.round(), list("ab"), roles={"qid": "c"})
+    params = {"objective": "lambdarank"}
+    with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
+        train({}, rows.in_batches())
+    with pytest.raises(DataError, match="qid of the validation rows is missing"):
+        train(params, rows.in_batches(), rows.without("qid").in_memory())
+
+
+def test_what_is_no_column_of_a_file() -> None:
+    ends, X = np.column_stack([np.ones(N), np.full(N, np.inf)]), features()
     with pytest.raises(HedgerowError, match=r"lower and upper end"):
-        bytes_of({"objective": "aft"}, batches_of({"X": data["X"], "y": ends}, 50))
+        train({"objective": "aft"}, Dataset.from_batches(lambda: iter([(X, ends)])))
+    with pytest.raises(DataTypeError, match="target"):
+        train({"objective": "gamma"}, Dataset.from_batches(lambda: iter([(X, np.full(N, "a"))])))
 
 
-@pytest.mark.parametrize("case", ["gamma", "focal", "one_vs_all", "aft"])
-def test_wrong_targets_have_the_row_that_they_have_in_memory(case) -> None:
-    settings, data = make(case)
-    data["y"][[200, 300]] = {"aft": 0.0}.get(case, -0.5)
+@pytest.mark.parametrize(
+    ("case", "value"),
+    [
+        ("gamma", -0.5),
+        ("focal", 0.5),
+        ("one_vs_all", -0.5),
+        ("aft", 0.0),
+        ("softmax", 0.5),
+        ("quantiles", 1e200),
+    ],
+)
+def test_wrong_targets_have_the_row_that_they_have_in_memory(case: str, value: float) -> None:
+    settings, rows = make("one_vs_all" if case == "softmax" else case)
     settings |= {"early_stopping": True}
-    errors = []
-    for given in (Dataset(**data), TableData(Dataset(**data), 37), batches_of(data, 90)):
+    if case == "softmax":
+        settings["objective"] = case
+    rows.table.loc[[200, 300], "y"] = value
+    errors, rows = [], rows.without("weight")
+    for given in (rows.in_memory(), rows.in_batches(37)):
         with pytest.raises(DataError, match="row 200 holds") as error:
-            bytes_of(settings, given)
+            train(settings, given)
         errors.append(str(error.value))
-    assert errors[0] == errors[1] == errors[2]
+    assert errors[0] == errors[1]
 
 
 def test_a_survey_waits_for_the_rows_with_which_a_loss_is_tried() -> None:
@@ -439,10 +436,3 @@ def test_a_survey_waits_for_the_rows_with_which_a_loss_is_tried() -> None:
     survey.note(np.ones(4))
     objective = survey.finish()
     assert (seen[-1], objective.label) == ((4, 7, 1.0), "Watched")
-
-
-def test_text_as_target() -> None:
-    X = features(20)
-    given = batches_of({"X": X, "y": np.array(["a"] * 20)}, 5)
-    with pytest.raises(DataTypeError, match="target"):
-        bytes_of({"objective": "gamma"}, given)

@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.errors import DataError, DataTypeError
-from tests.helpers.chunked import never_join_chunks
+from tests.helpers.chunked import divided_into
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -24,8 +24,9 @@ SHORT = {"n_estimators": 3, "learning_rate": 0.1, "objective": "aft"}
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    never_join_chunks(monkeypatch)
+def small_chunks() -> Iterator[None]:
+    with divided_into(128):
+        yield
 
 
 def files(folder: Path, target: list[str], rows: pd.DataFrame = ROWS, **change) -> Dataset:
@@ -110,10 +111,8 @@ def test_estimators_fit_files_with_infinite_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("second", ["cox", "absolute_error"])
 @pytest.mark.parametrize("method", ["hist", "exact"])
 def test_rows_are_read_again_for_another_loss(
-    first: str, second: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: str, second: str, method: str, tmp_path: Path
 ) -> None:
-    if method == "exact":
-        monkeypatch.undo()  # sorted columns may need a table
     rows, table = files(tmp_path / "rows", ["event", "time"]), memory(["event", "time"])
     for objective in (first, second, first):
         params = {**SHORT, "objective": objective, "tree_method": method}

@@ -196,36 +196,12 @@ def test_rows_are_set_aside_by_seed() -> None:
     assert model_to_bytes(model) == model_to_bytes(by_hand)
 
 
-@pytest.mark.parametrize("stops", [False, True])
-def test_weight_zero_is_row_absent(stops) -> None:
-    stopping = StoppingParams(early_stopping=stops)
-    weight = np.random.default_rng(0).integers(0, 3, 200).astype(float)
-    weighted = sample(weight=weight)
-    absent = weighted.take(np.flatnonzero(weight))
-    models = [fit(rows, OBJECTIVE, PARAMS, FitOptions(stopping)) for rows in (weighted, absent)]
-    assert model_to_bytes(models[0]) == model_to_bytes(models[1])
-
-
-def test_weights_of_one_are_no_weights() -> None:
-    models = [fit(sample(weight=w), OBJECTIVE, PARAMS) for w in (None, np.ones(200))]
-    assert model_to_bytes(models[0]) == model_to_bytes(models[1])
-
-
 def test_few_rows_give_the_base_value_only() -> None:
     few = sample(n_rows=9)
     model = fit(few, OBJECTIVE, PARAMS)
     assert model.forest.n_trees == 0
     base = OBJECTIVE.initial_score(few.target, None)
     np.testing.assert_array_equal(raw_scores(model, few.table.values)[0], base.repeat(9))
-
-
-def test_threads_do_not_change_the_model() -> None:
-    rows = sample(n_rows=40_000)  # enough to pay for five threads
-    params = BoostParams(n_estimators=8, subsample=0.7)
-    models = [
-        fit(rows, OBJECTIVE, params, FitOptions(n_jobs=n), validation=rows) for n in (1, 2, 3, 5)
-    ]
-    assert len({model_to_bytes(model) for model in models}) == 1
 
 
 # -- history and callbacks -----------------------------------------------------

@@ -18,7 +18,7 @@ from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
+from hedgerow.boosting.validation.hold_out import rows_aside, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams
@@ -39,10 +39,12 @@ def stored(
 ) -> tuple[Stored, Stored | None]:
     """Return the training and validation rows that a fit receives."""
     settings = BoostParams(**params)
-    hold_out = HoldOut(fraction or 0.1, False, settings.seed)
-    data.survey(hold_out.add, settings, fraction is not None)
-    chosen = None if fraction is None else hold_out.finish()
-    found = [sample for sample in data.stored(StorePlan(settings, set_aside=chosen)) if sample]
+    targets: list[np.ndarray] = []
+    data.survey(lambda target: targets.append(target.copy()), settings, fraction is not None)
+    aside = None
+    if fraction is not None:
+        aside = rows_aside(np.concatenate(targets), fraction, False, settings.seed)
+    found = [sample for sample in data.stored(StorePlan(settings, aside=aside)) if sample]
     try:
         seen, *aside = map(read_back, found)
         return seen, aside[0] if aside else None

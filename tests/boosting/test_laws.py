@@ -1,4 +1,4 @@
-"""Laws that every fit obeys for all data.
+"""Laws that every fit of numbers obeys; :mod:`test_laws_data` has those of all kinds of data.
 
 If a law changes the order of float additions, or a unit that is not a power of two, results
 agree up to rounding.  Otherwise they agree to the last bit.
@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
 from tests.helpers.examples import examples
 
@@ -57,43 +56,7 @@ def content(booster):
 # -- the same bytes -------------------------------------------------------------------
 
 
-CASES = {
-    "regression": ("squared_error", {}),
-    "binary": ("logistic", {}),
-    "multi-class": ("softmax", {}),
-    "weighted regression": ("squared_error", {"weighted": True}),
-    "weighted binary": ("logistic", {"weighted": True}),
-    "missing": ("logistic", {"missing": 0.4}),
-    "rows sampled": ("logistic", {"subsample": 0.6}),
-    "rows sampled, classes": ("softmax", {"subsample": 0.3}),
-    "columns sampled": (
-        "squared_error",
-        {"colsample_bytree": 0.7, "colsample_bylevel": 0.8, "colsample_bynode": 0.8},
-    ),
-    "depth-wise": ("logistic", {"grow_policy": "depthwise", "max_depth": 4, "max_leaves": None}),
-    "early stopping": ("logistic", {"early_stopping": True, "n_estimators": 12, "patience": 3}),
-    "float32": ("squared_error", {"dtype": np.float32}),
-}
-
-
-SHAPES = [(700, 6), (700, 70), (20_500, 40)]
 """Fewer columns than the threads use, and two tiles; few rows, and several blocks."""
-
-
-@pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
-@pytest.mark.parametrize("name", CASES)
-def test_model_file_does_not_depend_on_threads(monkeypatch, name, n_rows, n_features) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    objective, case = CASES[name]
-    case = {"n_estimators": 3, **case}
-    X, y = data(objective, n_rows, n_features, missing=case.pop("missing", 0.05))
-    X = X.astype(case.pop("dtype", np.float64))
-    weight = None
-    if case.pop("weighted", False):
-        weight = np.random.default_rng(1).gamma(0.5, size=n_rows)
-    one = content(fit(X, y, objective, weight, n_jobs=1, **case))
-    for n_jobs in (2, 3, 5) if n_rows < 10_000 else (3,):
-        assert content(fit(X, y, objective, weight, n_jobs=n_jobs, **case)) == one
 
 
 def test_model_file_does_not_depend_on_the_run() -> None:
@@ -105,66 +68,13 @@ def test_model_file_does_not_depend_on_the_run() -> None:
     assert content(fit(X, y, "logistic", subsample=0.5, n_jobs=2, seed=4)) != first
 
 
-@pytest.mark.parametrize("change", [np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2]])
-def test_layout_of_the_input_changes_nothing(change) -> None:
-    X, y = data()
-    assert content(fit(change(X), y)) == content(fit(X, y))
-
-
 # -- weights --------------------------------------------------------------------------
-
-
-@given(seeds, objectives, st.sampled_from([1, 20]))
-def test_weight_zero_is_an_absent_row(seed, objective, least) -> None:
-    X, y = data(objective, seed=seed)
-    weight = np.random.default_rng(seed).choice([0.0, 1.0, 2.5], len(y))
-    weight[:3] = 1.0
-    kept = weight > 0
-    a = fit(X, y, objective, weight, min_samples_leaf=least, subsample=0.8)
-    b = fit(X[kept], y[kept], objective, weight[kept], min_samples_leaf=least, subsample=0.8)
-    assert content(a) == content(b)
 
 
 @given(seeds, objectives)
 def test_weights_of_one_are_no_weights(seed, objective) -> None:
     X, y = data(objective, seed=seed)
     assert content(fit(X, y, objective, np.ones(len(y)))) == content(fit(X, y, objective))
-
-
-@given(seeds, objectives)
-def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
-    X, y = data(objective, 200, seed=seed)
-    weight = np.random.default_rng(seed).integers(1, 5, len(y))
-    params = {"min_samples_leaf": 1, "min_child_weight": 2.0, "max_leaves": 6}
-    # Gradients that differ: equal ones make cuts that tie but for rounding.
-    offset = np.random.default_rng(seed).normal(size=(len(y), 3 if objective == "softmax" else 1))
-    repeated = np.repeat(np.arange(len(y)), weight)
-    a = fit(X, y, objective, weight, offset, **params)
-    b = fit(X[repeated], y[repeated], objective, None, offset[repeated], **params)
-    np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
-
-
-@given(seeds, objectives, st.integers(-40, 40))
-def test_common_power_of_two_on_weights_changes_no_bit(seed, objective, power) -> None:
-    X, y = data(objective, seed=seed)
-    weight = np.random.default_rng(seed).uniform(0.5, 2, len(y))
-    a = fit(X, y, objective, weight, **NO_PENALTY)
-    b = fit(X, y, objective, weight * 2.0**power, **NO_PENALTY)
-    np.testing.assert_array_equal(raw(a, X), raw(b, X))
-
-
-@pytest.mark.parametrize("factor", [1e-12, 1e-7, 0.3, 1.7, 1e5, 1e12])
-@pytest.mark.parametrize("objective", ["squared_error", "logistic", "softmax"])
-@pytest.mark.parametrize("equal", [True, False])
-def test_common_factor_on_weights_changes_nothing(objective, equal, factor) -> None:
-    X, y = data(objective, 400)
-    n = len(y)
-    weight = np.ones(n) if equal else np.random.default_rng(0).uniform(0.5, 2, n)
-    # Leaves of several rows: in the smallest ones cuts tie but for rounding.
-    params = {**NO_PENALTY, "min_samples_leaf": 10}
-    a = fit(X, y, objective, weight, **params)
-    b = fit(X, y, objective, weight * factor, **params)
-    np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("factor", [2.0**-40, 2.0**40])
@@ -177,18 +87,6 @@ def test_common_factor_holds_for_rounded_gradients(factor) -> None:
 
 
 # -- rows and columns -------------------------------------------------------------------
-
-
-@given(seeds, objectives, st.booleans())
-def test_order_of_rows_changes_nothing(seed, objective, weighted) -> None:
-    # Dyadic targets, weights of 256 in sum: the base score is the same to the last bit.
-    X, y = data(objective, 256, seed=seed, grid=64)
-    rng = np.random.default_rng(seed)
-    weight = rng.permutation(np.repeat([1.0, 0.5, 1.5], [128, 64, 64])) if weighted else None
-    order = rng.permutation(len(y))
-    a = fit(X, y, objective, weight)
-    b = fit(X[order], y[order], objective, None if weight is None else weight[order])
-    assert content(a) == content(b)
 
 
 @given(seeds, objectives)

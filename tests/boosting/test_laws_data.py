@@ -1,4 +1,4 @@
-"""Laws of :mod:`test_laws` on every path of data through a fit.
+"""Laws that every fit obeys on every path of data through it.
 
 A *path* is a kind of table and its settings: categories, sparse tables, bundles, row samples
 by gradients, and options of columns.
@@ -88,6 +88,13 @@ def many(rng, n):
     return table
 
 
+def plain(rng, n):
+    """Return numbers with missing values."""
+    values = rng.normal(size=(n, 4))
+    values[rng.random((n, 4)) < 0.1] = np.nan
+    return values
+
+
 def keyed(rng, n):
     """Return named numbers, 64-bit keys and narrow floats."""
     return {
@@ -161,6 +168,7 @@ ONE_OUTPUT = ("squared_error", "absolute_error", "quantile", "logistic")
 GOSS = {"sampling": "goss", "goss_top_rate": 0.3, "goss_other_rate": 0.3}
 MVS = {"sampling": "mvs", "subsample": 0.5}
 PATHS = {
+    "numbers": Path(plain),
     "levels": Path(),
     "levels, guards low": Path(params=LIGHT),
     "levels one by one": Path(params={"max_cat_to_onehot": 20}),
@@ -229,7 +237,7 @@ PATHS = {
 
 
 def paths_where(wanted):
-    """Run a law on some paths; a fast run takes every second one, different for each law."""
+    """Run a law on some paths; a fast run takes numbers, and half of the others for each law."""
 
     def marked(law):
         chosen = [name for name, path in PATHS.items() if wanted(path)]
@@ -237,7 +245,11 @@ def paths_where(wanted):
         return pytest.mark.parametrize(
             "path",
             [
-                pytest.param(PATHS[name], id=name, marks=pytest.mark.slow if k % 2 else ())
+                pytest.param(
+                    PATHS[name],
+                    id=name,
+                    marks=pytest.mark.slow if k % 2 and name != "numbers" else (),
+                )
                 for k, name in enumerate(chosen, first)
             ],
         )(law)

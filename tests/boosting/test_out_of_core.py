@@ -12,13 +12,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_array, random_array
 
 from hedgerow import Booster, Dataset, ParameterError, train
 from hedgerow.boosting.external.dataset import resident
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import StorePlan
-from hedgerow.boosting.validation.hold_out import HoldOut
+from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import way as cli_way
 from hedgerow.comm.threads import run_ranks
@@ -88,18 +87,6 @@ def test_models_have_the_same_bytes(
     assert bytes_of(train(params, data)) == bytes_of(expected)
 
 
-@pytest.mark.parametrize("objective", ["logistic", "softmax"])
-def test_classes(objective: str, tmp_path: Path) -> None:
-    n_classes = 2 if objective == "logistic" else 3
-    rows = simple(N_ROWS)
-    classes = pa.array(np.arange(N_ROWS) % 7 % n_classes)
-    rows = rows.set_column(rows.column_names.index("y"), "y", classes)
-    path = write(rows, tmp_path / "a.parquet", 400)
-    params = {"objective": objective, "n_estimators": 5, "early_stopping": True}
-    data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
-    assert bytes_of(train(params, data)) == bytes_of(train(params, in_memory(rows)))
-
-
 @pytest.mark.parametrize("valid_kind", ["files", "memory"])
 def test_validation_rows_that_are_given(
     valid_kind: str, table: pa.Table, files: list[Path], tmp_path: Path
@@ -113,28 +100,6 @@ def test_validation_rows_that_are_given(
         valid = Dataset.from_files(path, "y", **settings)
     found = train({"n_estimators": 8}, Dataset.from_files(files, "y", **settings), valid)
     assert bytes_of(found) == bytes_of(expected)
-
-
-def test_offsets(tmp_path: Path) -> None:
-    rows = simple(N_ROWS).append_column("o", pa.array(np.linspace(-1, 1, N_ROWS)))
-    path = write(rows, tmp_path / "a.arrow", 333)
-    memory = Dataset(rows.select(["a", "b", "c", "o"]), rows["y"].to_numpy(), offset="o")
-    for params in ({"n_estimators": 5}, {"n_estimators": 5, "early_stopping": True}):
-        data = Dataset.from_files(path, "y", offset="o", cache_dir=tmp_path, memory_limit=LIMIT)
-        assert bytes_of(train(params, data)) == bytes_of(train(params, memory))
-
-
-def test_sparse_rows(tmp_path: Path) -> None:
-    X = csr_array(random_array((N_ROWS, 30), density=0.1, random_state=0))
-    y = X.sum(axis=1) + 0.0
-
-    def batches() -> Any:
-        for start in range(0, N_ROWS, 400):
-            yield X[start : start + 400], y[start : start + 400]
-
-    data = Dataset.from_batches(batches, cache_dir=tmp_path, memory_limit=LIMIT)
-    params = {"n_estimators": 5}
-    assert bytes_of(train(params, data)) == bytes_of(train(params, Dataset(X, y)))
 
 
 def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
@@ -373,9 +338,9 @@ def test_ranks_with_files_of_their_own(
     ]
     given = [paths[:1], [], paths[1:]]
     settings = BoostParams()
-    hold_out = HoldOut(fraction or 0.1, False, settings.seed)
-    hold_out.add(rows["y"].to_numpy())
-    chosen = None if fraction is None else hold_out.finish()
+    chosen = None
+    if fraction is not None:
+        chosen = rows_aside(rows["y"].to_numpy(), fraction, False, settings.seed)
 
     def stored_by(n_ranks: int, parts: list[list[Path]]) -> list[Any]:
         def run(communicator: Any) -> Any:
@@ -389,7 +354,11 @@ def test_ranks_with_files_of_their_own(
                 cache_dir=[str(tmp_path)],
                 communicator=communicator,
             )
-            found = data.stored(StorePlan(settings, set_aside=chosen))
+            place = slice(None)
+            if n_ranks > 1:
+                place = (slice(300), slice(300, 300), slice(300, None))[communicator.rank]
+            own_aside = None if chosen is None else chosen[place]
+            found = data.stored(StorePlan(settings, aside=own_aside))
             try:
                 return [
                     None if sample is None else (sample.first_row, *bins_of(sample))

@@ -30,7 +30,6 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.params import BoostParams
 from hedgerow.stepwise import Training
 from tests.helpers import engine
-from tests.helpers.chunked import TableData
 from tests.io.test_model_file import with_metadata
 from tests.reference import naive
 
@@ -139,13 +138,6 @@ def test_each_tree_has_its_own_sample(params) -> None:
     forest = fitted({**params, "num_parallel_tree": P, "n_estimators": 2}).model.forest
     trees = [forest.tree(t).value.tobytes() for t in range(forest.n_trees)]
     assert len(set(trees)) == 2 * P
-
-
-def test_threads_change_nothing() -> None:
-    params = {"num_parallel_tree": P, **SAMPLED, "objective": "softmax"}
-    rows, y = np.tile(X, (12, 1)), np.tile(CLASSES, 12)
-    models = [train({**SMALL, **params, "n_jobs": n}, Dataset(rows, y)) for n in (1, 2)]
-    assert models[0].to_bytes() == models[1].to_bytes()
 
 
 def test_forests_of_a_round_are_better_than_a_tree() -> None:
@@ -398,29 +390,11 @@ def test_checkpoints(kind, tmp_path: Path) -> None:
     assert seen[0] > 1
 
 
-PATHS: list[tuple[dict[str, Any], Any]] = [
-    (SAMPLED, Y),
-    ({**SAMPLED, "objective": "softmax"}, CLASSES),
-    ({"objective": "absolute_error", "subsample": 0.7, "eval_metric": "mae"}, Y),
-    ({"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.1, "subsample": 0.7}, Y),
-    ({"boosting": "dart", "objective": "quantile", "quantile": 0.8}, Y),
-    ({"early_stopping": True, "patience": 2, "learning_rate": [0.9] * 9, "n_estimators": 9}, Y),
-]
-
-
-@pytest.mark.parametrize(("params", "y"), PATHS, ids=[str(params) for params, _ in PATHS])
-def test_rows_in_chunks(params, y) -> None:
-    settings = {**SMALL, **params, "num_parallel_tree": P}
-    expected = train(settings, Dataset(X, y)).to_bytes()
-    assert train(settings, TableData(Dataset(X, y), 97)).to_bytes() == expected
-
-
 def test_rows_too_few_to_split() -> None:
-    """A model of single leaves has the number of trees per round, from chunks and from memory."""
+    """A model of single leaves has the number of trees per round."""
     settings = {**SMALL, "num_parallel_tree": P, "min_samples_leaf": len(Y)}
     expected = train(settings, Dataset(X, Y))
     assert expected.num_rounds * P == expected.num_trees
-    assert train(settings, TableData(Dataset(X, Y), 97)).to_bytes() == expected.to_bytes()
 
 
 def test_a_round_at_a_time() -> None:

@@ -143,20 +143,6 @@ def test_rows_of_weight_zero_and_rows_set_aside_have_no_part() -> None:
     assert stopped.position_bias_ == shorter.position_bias_  # those after the best round
 
 
-@pytest.mark.parametrize("boosting", ["gbdt", "dart"])
-def test_a_resumed_fit_has_the_same_bytes(boosting, tmp_path) -> None:
-    def fit(n_estimators: int, folder) -> bytes:
-        model = HedgerowRanker(**(SHORT | {"n_estimators": n_estimators, "boosting": boosting}))
-        model.fit(
-            X[FEW], CLICKED[FEW], qid=QID[FEW], position=POSITION[FEW],
-            checkpoint=folder, checkpoint_every=0.0,
-        )  # fmt: skip
-        return model_bytes(model)
-
-    fit(4, tmp_path / "kept")
-    assert fit(8, tmp_path / "kept") == fit(8, tmp_path / "new")
-
-
 def test_files_and_train_keep_the_biases(tmp_path) -> None:
     model = fit_few(position_bias_regularization=0.01)
     model.save(tmp_path / "model")

@@ -16,7 +16,7 @@ from hedgerow import Dataset, train
 from hedgerow.objectives import OBJECTIVES, RANKING, make_objective
 from hedgerow.objectives.global_sums import AllRows
 from hedgerow.objectives.step_limits import descending_step
-from tests.helpers.chunked import TableData
+from tests.helpers.chunked import Rows, divided_into, same_bytes
 
 FREE = {
     "learning_rate": 1.0,
@@ -170,8 +170,8 @@ def test_limits_are_the_same_for_rows_in_chunks(loss: str, more: dict[str, Any])
     X, y, rng = _draw(loss, 2)
     params = {"objective": loss, **FREE, "n_estimators": 12, **LOSSES[loss], **more}
     weight = 10.0 ** rng.uniform(0.0, 5.0, len(y)) if "reg_lambda" in more else None
-    data = Dataset(X, y, weight=weight)
-    assert train(params, TableData(data, 150)).to_bytes() == train(params, data).to_bytes()
+    with divided_into(150):
+        same_bytes(params, Rows.of_arrays(X, y, weight))
 
 
 _KINDS: list[dict[str, Any]] = [

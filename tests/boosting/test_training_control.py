@@ -292,12 +292,6 @@ def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:
     assert not same_forest(fitted(**settings, learning_rate=halving).booster_, plain.booster_)
 
 
-@pytest.mark.parametrize("settings", [{}, {"objective": "absolute_error"}, {"boosting": "dart"}])
-def test_rates_of_rows_in_batches_are_those_in_memory(settings) -> None:
-    params = {**SMALL, **settings, "learning_rate": StepDecay(0.5, 0.5, every=3)}
-    assert same_forest(train(params, batches()), train(params, Dataset(X, Y)))
-
-
 def test_several_outputs_share_the_rate_of_a_round() -> None:
     settings = {**SMALL, "objective": "softmax"}
     plain = HedgerowClassifier(**settings, learning_rate=0.2).fit(X, CLASS)
@@ -368,7 +362,7 @@ def test_schedules_fall_and_stay_above_zero(start, factor, length, number) -> No
         now, later = schedule(number), schedule(number + 1)
         assert 0.0 < later <= now <= start or now == later == pytest.approx(1e-4)
         assert schedule_of_record(schedule_record(schedule)) == schedule
-        assert BoostParams(learning_rate=schedule).at_round(number).learning_rate == now
+        assert BoostParams(learning_rate=schedule).rate_of_trees(number) == now
     assert CosineDecay(start, factor * start, length)(length - 1) == factor * start
 
 
@@ -412,14 +406,6 @@ def test_rates_of_ones_own_are_compared_with_a_checkpoint(tmp_path) -> None:
           checkpoint=tmp_path)  # fmt: skip
     with pytest.raises(ParameterError, match="learning_rate was "):
         train({**params, "learning_rate": lambda number: 0.4}, Dataset(X, Y), checkpoint=tmp_path)
-
-
-def test_rates_of_the_command_line(tmp_path) -> None:
-    file = tmp_path / "t.csv"
-    np.savetxt(file, np.column_stack([X, Y]), delimiter=",", header="a,b,c,d,y", comments="")
-    command = ["train", str(file), "--target", "y", "--model", str(tmp_path / "m")]
-    assert main([*command, "--set", "n_estimators=2", "--set", "learning_rate=[0.5, 0.25]"]) == 0
-    assert HedgerowRegressor.load(tmp_path / "m").learning_rate == [0.5, 0.25]
 
 
 # -- interrupts ----------------------------------------------------------------

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def here(files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def opened() -> Iterator[Open]:
-    """Return a function that opens a stream of a kind: none, broken, full, closed."""
+    """Return a function that opens a stream of a kind: none, broken, full, closed, working."""
     streams: list[TextIO] = []
 
     def make(kind: str) -> TextIO | None:
@@ -88,7 +88,8 @@ def opened() -> Iterator[Open]:
             streams.append(open(writer, "w", encoding="utf-8"))  # noqa: SIM115
         else:
             streams.append(io.StringIO())
-            streams[-1].close()
+            if kind == "closed":
+                streams[-1].close()
         return streams[-1]
 
     yield make
@@ -100,40 +101,38 @@ CODES = {"none": 0, "closed": 0, "broken": 0, "full": 2}
 FULL = "hedgerow: standard output: No space left on device\n"
 
 
-def check_output_of(
-    command: tuple[str, ...],
-    kind: str,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", opened(kind))
-        assert main(list(command)) == CODES[kind]
-    assert capsys.readouterr().err == (FULL if kind == "full" else "")
+KINDS = pytest.mark.parametrize("kind", CODES)
+
+
+@pytest.fixture
+def run(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs commands with a stream of a kind in place of one."""
+
+    def with_stream(kind: str, *commands: tuple[str, ...], name: str = "stdout") -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, name, opened(kind))
+            for command in commands:
+                try:
+                    code = main(list(command))
+                except SystemExit as end:  # `--help` and `--version`
+                    code = int(end.code or 0)
+        return code, *capsys.readouterr()
+
+    return with_stream
 
 
 @pytest.mark.usefixtures("without_drawing")
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
 @pytest.mark.parametrize(
     ("command", "kind"),
-    [
-        (name, kind)
-        for name in WRITES
-        for kind in (("full",) if name in SLOW else ("none", "closed", "broken", "full"))
-    ],
+    [(name, kind) for name in WRITES for kind in (("full",) if name in SLOW else CODES)],
 )
-def test_a_failure_to_print_costs_no_file(
-    command: str,
-    kind: str,
-    here: Path,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failure_to_print_costs_no_file(command: str, kind: str, here: Path, run: Any) -> None:
     if command in ("report", "ladder"):
         pytest.importorskip("matplotlib")
-    check_output_of(WRITES[command], kind, opened, monkeypatch, capsys)
+    assert run(kind, WRITES[command]) == (CODES[kind], "", FULL if kind == "full" else "")
     (out,) = [path for path in here.iterdir() if path.name.startswith("OUT")]
     if out.is_dir():
         assert {"model.hedgerow", "tree.txt"} <= {path.name for path in out.iterdir()}
@@ -143,79 +142,29 @@ def test_a_failure_to_print_costs_no_file(
         assert out.stat().st_size > 0
 
 
-def test_a_failure_is_none_of_the_next_command(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = list(next(iter(PRINTS.values())))
-    with monkeypatch.context() as patch:
-        broken = opened("full")
-        patch.setattr(sys, "stdout", broken)
-        assert main(command) == 2
-        assert sys.stdout is broken  # not the object that keeps its failures
-    assert main(command) == 0
-    capsys.readouterr()
+@KINDS
+@pytest.mark.parametrize("command", [*PRINTS.values(), ("--help",), ("--version",)])
+def test_commands_that_only_print(command: tuple[str, ...], kind: str, run: Any) -> None:
+    assert run(kind, command) == (CODES[kind], "", FULL if kind == "full" else "")
+    assert run("working", command)[0] == 0  # the failure is none of the next command
 
 
-@pytest.mark.parametrize("kind", ["none", "closed", "broken", "full"])
-@pytest.mark.parametrize("command", PRINTS)
-def test_commands_that_only_print(
-    command: str,
-    kind: str,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    check_output_of(PRINTS[command], kind, opened, monkeypatch, capsys)
-
-
-@pytest.mark.parametrize("kind", ["none", "closed", "broken", "full"])
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help(
-    option: str,
-    kind: str,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", opened(kind))
-        try:
-            code = main([option])
-        except SystemExit as end:
-            code = int(end.code or 0)
-    assert code == CODES[kind]
-    assert capsys.readouterr().err == (FULL if kind == "full" else "")
-
-
-@pytest.mark.parametrize("kind", ["none", "closed", "broken", "full"])
+@KINDS
 @pytest.mark.parametrize("command", ["train", "predict", "explain"])
 def test_standard_error_fails(
-    command: str,
-    kind: str,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, kind: str, run: Any, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", opened(kind))
-        assert main(list(WRITES[command])) == 0
-        assert "written to OUT" in capsys.readouterr().out
-        assert main(["inspect", "nothing"]) == 2
-        write_progress("compiling")
-    assert capsys.readouterr() == ("", "")
+    code, out, _ = run(kind, WRITES[command], name="stderr")
+    assert code == 0
+    assert "written to OUT" in out
+    assert run(kind, ("inspect", "nothing"), name="stderr") == (2, "", "")
+    monkeypatch.setattr(sys, "stderr", opened(kind))
+    write_progress("compiling")
 
 
-@pytest.mark.parametrize("kind", ["none", "closed", "broken", "full"])
-def test_a_table_for_standard_output(
-    kind: str,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", opened(kind))
-        code = main(["predict", "m", "t.csv", "-o", "-"])
-    error = capsys.readouterr().err
+@KINDS
+def test_a_table_for_standard_output(kind: str, run: Any) -> None:
+    code, _, error = run(kind, ("predict", "m", "t.csv", "-o", "-"))
     if kind in ("none", "closed"):
         closed = "hedgerow: standard output is closed: name a file instead of -\n"
         assert (code, error) == (2, closed)

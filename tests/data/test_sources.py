@@ -297,10 +297,10 @@ def test_the_heaviest_of_too_many_levels(tmp_path: Path) -> None:
 def test_messages_of_other_processes() -> None:
     arrays = [np.arange(3), np.ones((2, 2), np.float32), np.zeros(0, np.uint64)]
     value = {"names": ["ä"], "more": [1, 2.5, None, float("inf")]}
-    message = pack(value, arrays)
-    found, parts = unpack(message)
-    assert found == value
-    for part, array in zip(parts, arrays, strict=True):
+    message = pack({"arrays": arrays[:2], "value": value, "last": {"one": arrays[2]}})
+    found = unpack(message)
+    assert found["value"] == value
+    for part, array in zip([*found["arrays"], found["last"]["one"]], arrays, strict=True):
         assert part.dtype == array.dtype
         np.testing.assert_array_equal(part, array)
     for wrong in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import threading
 import warnings
@@ -252,14 +251,6 @@ def test_any_memory_layout(classifier, dtype, order) -> None:
     np.testing.assert_array_equal(np.array(table), before)
 
 
-def test_prediction_does_not_depend_on_the_batch(classifier, regressor) -> None:
-    for model, table in ((classifier, X), (regressor, X[:, :7])):
-        whole = model.predict(table)
-        for size in (1, 7, 100):
-            parts = [model.predict(table[i : i + size]) for i in range(0, len(table), size)]
-            np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
 # -- early stopping and stages -------------------------------------------------
 
 
@@ -360,13 +351,6 @@ def test_clone_has_the_parameters_and_nothing_else(classifier) -> None:
         twin.staged_predict(X)
     with pytest.raises(NotFittedError):
         twin.save("nowhere")
-
-
-def test_pickle(classifier, regressor) -> None:
-    for model, table in ((classifier, X), (regressor, X[:, :7])):
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.predict(table), model.predict(table))
-        assert again.get_params() == model.get_params()
 
 
 def test_has_a_picture_in_a_notebook(classifier) -> None:
@@ -679,14 +663,6 @@ def test_bad_target_of_a_regressor_is_named(y, words) -> None:
         HedgerowRegressor(**SHORT).fit(X, y)
 
 
-def test_sparse_tables_give_the_model_of_dense_ones() -> None:
-    sparse = pytest.importorskip("scipy.sparse")
-    dense = HedgerowClassifier(**SHORT).fit(np.nan_to_num(X), Y).predict_proba(X)
-    for container in (sparse.csr_array, sparse.csc_matrix):
-        model = HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
-        np.testing.assert_array_equal(model.predict_proba(X), dense)
-
-
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -807,72 +783,6 @@ def test_refit_forgets_the_fit_before() -> None:
     assert model_to_bytes(model.booster_.model) == model_to_bytes(fresh.booster_.model)
     assert model.evals_result_ == {}
     assert model.n_features_in_ == 5
-
-
-def run_all(tasks) -> None:
-    errors: list[BaseException] = []
-
-    def guarded(task) -> None:
-        try:
-            task()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=300)
-    assert not any(thread.is_alive() for thread in threads)
-    assert not errors, errors
-
-
-def test_two_fits_in_two_threads_at_once() -> None:
-    inputs, number = MANY_X[:, :7], MANY_X[:, 7]
-    expected = [
-        HedgerowClassifier(**MANY).fit(MANY_X, MANY_Y).predict_proba(MANY_X),
-        HedgerowRegressor(**MANY).fit(inputs, number).predict(inputs),
-    ]
-
-    def classify() -> None:
-        found = HedgerowClassifier(**MANY).fit(MANY_X, MANY_Y).predict_proba(MANY_X)
-        np.testing.assert_array_equal(found, expected[0])
-
-    def regress() -> None:
-        found = HedgerowRegressor(**MANY).fit(inputs, number).predict(inputs)
-        np.testing.assert_array_equal(found, expected[1])
-
-    run_all([classify, regress, classify, regress])
-
-
-def test_many_threads_predict_with_one_model(classifier) -> None:
-    expected = classifier.predict_proba(X)
-    shared = pickle.loads(pickle.dumps(classifier))  # its forest is not arranged yet
-
-    def predict() -> None:
-        for start in (0, 100, 700):
-            found = shared.predict_proba(X[start:])
-            np.testing.assert_array_equal(found, expected[start:])
-
-    run_all([predict] * 8)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_fork_after_fit_then_predict_and_fit() -> None:
-    model = HedgerowClassifier(**MANY).fit(MANY_X, MANY_Y)
-    expected = model.predict_proba(MANY_X)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            same = (model.predict_proba(MANY_X) == expected).all()
-            again = HedgerowClassifier(**MANY).fit(MANY_X, MANY_Y)
-            code = 0 if same and (again.predict_proba(MANY_X) == expected).all() else 2
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    np.testing.assert_array_equal(model.predict_proba(MANY_X), expected)
 
 
 def test_formats_that_are_dicts_have_no_column_names() -> None:

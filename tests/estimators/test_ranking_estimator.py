@@ -134,19 +134,6 @@ def test_order_of_queries_changes_nothing_but_draws(objective) -> None:
     assert apart.score(X, Y, qid=QID) > 0.8
 
 
-@pytest.mark.parametrize("objective", RANKING)
-def test_threads_change_no_byte(objective) -> None:
-    many = make_queries(n_queries=150, rows=40, seed=4)
-    settings = {"objective": objective, "n_estimators": 4}
-    if objective == "lambdarank":
-        settings |= {"pair_method": "mean", "pairs_per_row": 3}
-    fitted = [
-        HedgerowRanker(**settings, n_jobs=n_jobs).fit(many[0], many[1], qid=many[2])
-        for n_jobs in (1, 2, 4)
-    ]
-    assert len({model_bytes(model) for model in fitted}) == 1
-
-
 @pytest.mark.parametrize("objective", ["lambdarank", "rank_map", "rank_pairwise"])
 def test_weight_k_is_a_query_repeated_k_times(objective) -> None:
     times = 1 + QID % 3
@@ -288,23 +275,6 @@ def test_saved_rankers_come_back(tmp_path) -> None:
     np.testing.assert_array_equal(booster.predict(X), model.predict(X))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
     assert model_bytes(again) == model_bytes(model)
-
-
-def test_an_interrupted_fit_goes_on_with_the_same_bytes(tmp_path) -> None:
-    class Stopped(Exception):
-        pass
-
-    def stop(seen) -> None:
-        if seen.round == 4:
-            raise Stopped
-
-    settings = {"n_estimators": 8, "objective": "rank_xendcg", "n_jobs": 1}
-    whole = HedgerowRanker(**settings).fit(X, Y, qid=QID)
-    arguments = {"qid": QID, "checkpoint": tmp_path / "c", "checkpoint_every": 0.0}
-    with pytest.raises(Stopped):
-        HedgerowRanker(**settings, callbacks=stop).fit(X, Y, **arguments)
-    resumed = HedgerowRanker(**settings).fit(X, Y, **arguments)
-    assert model_bytes(resumed) == model_bytes(whole)
 
 
 def test_a_checkpoint_is_of_its_queries_and_its_loss(tmp_path) -> None:

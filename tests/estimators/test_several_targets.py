@@ -14,7 +14,6 @@ from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_linnerud
 from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -101,23 +100,6 @@ def test_order_of_targets_is_the_order_of_predictions(regressor) -> None:
     np.testing.assert_allclose(turned.predict(X), regressor.predict(X)[:, [2, 0, 1]], rtol=1e-12)
 
 
-def test_bytes_do_not_depend_on_threads() -> None:
-    X_many, Y_many = make_rows(9000, 3)
-    models = [
-        HedgerowRegressor(n_estimators=4, n_jobs=n_jobs, subsample=0.8).fit(X_many, Y_many)
-        for n_jobs in (1, 2, 3)
-    ]
-    assert len({bytes_of(model) for model in models}) == 1
-
-
-def test_a_row_of_weight_zero_is_absent() -> None:
-    weight = np.where(np.arange(len(X)) % 3 == 0, 0.0, 1.0)
-    kept = weight > 0
-    weighted = HedgerowRegressor(**SMALL).fit(X, Y, weight)
-    absent = HedgerowRegressor(**SMALL).fit(X[kept], Y[kept])
-    assert bytes_of(weighted) == bytes_of(absent)
-
-
 def test_a_row_of_weight_two_is_two_rows() -> None:
     times = 1 + np.arange(len(X)) % 3
     rounded = np.round(4 * Y) / 4  # few digits: sums are exact either way
@@ -173,20 +155,6 @@ def test_other_ways_of_boosting(params) -> None:
         assert (model.oob_improvement_[:5] > 0).all()
 
 
-@pytest.mark.parametrize("boosting", ["dart", "rf"])
-def test_rescaled_trees_with_vectors(boosting) -> None:
-    """The training scores equal the model's, although new trees rescale the old ones."""
-    params = {"boosting": boosting, "n_estimators": 12, "seed": 5, "multi_strategy": ALL}
-    params |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
-    data = Dataset(X, Y)
-    model = train(params, data, data)
-    assert model.num_trees == 12
-    history = model.model.training["history"]["train"]["loss"]
-    loss = 0.5 * ((Y - model.predict(X)) ** 2).mean()
-    assert history[-1] == pytest.approx(loss, rel=1e-9)
-    assert model.to_bytes() == train({**params, "n_jobs": 3}, data, data).to_bytes()
-
-
 def test_validation_scores_are_means_over_targets() -> None:
     X_val, Y_val = make_rows(300, 9)
     names = ["rmse", "mae", "r2", "loss"]
@@ -214,12 +182,6 @@ def test_a_metric_of_the_users_sees_all_targets() -> None:
 
     HedgerowRegressor(n_estimators=2, eval_metric=spread).fit(X, Y)
     assert shapes == [(Y.shape, Y.shape)] * 2
-
-
-def test_rows_are_set_aside_without_a_table_of_one_target() -> None:
-    model = HedgerowRegressor(early_stopping=True, n_estimators=5).fit(X, Y)
-    assert model.booster_.model.training["n_rows"] == 810
-    HedgerowClassifier(early_stopping=True, n_estimators=5).fit(X, L)
 
 
 def test_offsets_have_a_column_for_each_target() -> None:
@@ -278,25 +240,6 @@ def test_sparse_tables_and_bundles() -> None:
     np.testing.assert_array_equal(
         list(sparse.staged_predict(csr_matrix(table)))[-1], dense.predict(table)
     )
-
-
-def test_a_fit_goes_on_where_it_was_stopped(tmp_path) -> None:
-    class StopError(Exception):
-        pass
-
-    def stop(seen):
-        if seen.round == 6:
-            raise StopError
-
-    settings = {"n_estimators": 12, "n_jobs": 1, "subsample": 0.7}
-    with pytest.raises(StopError):
-        HedgerowRegressor(callbacks=stop, **settings).fit(
-            X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0
-        )
-    resumed = HedgerowRegressor(**settings).fit(
-        X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0
-    )
-    assert bytes_of(resumed) == bytes_of(HedgerowRegressor(**settings).fit(X, Y))
 
 
 def test_schedules_of_learning_rates() -> None:
@@ -698,13 +641,6 @@ def test_faults_of_targets_are_named() -> None:
         HedgerowRegressor().fit(X, Y[:5])
     with pytest.raises(ParameterError, match="several columns"):
         train({"objective": "softmax"}, Dataset(X, L))
-
-
-def test_search_over_strategies() -> None:
-    search = GridSearchCV(
-        HedgerowRegressor(n_estimators=5), {"multi_strategy": [ONE, ALL]}, cv=2
-    ).fit(X, Y)
-    assert search.best_params_["multi_strategy"] in (ONE, ALL)
 
 
 # ------------------------------------------------------------------ defaults and scores

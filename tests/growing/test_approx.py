@@ -174,14 +174,3 @@ def test_local_candidates_find_what_global_ones_cannot() -> None:
         errors[sketch] = np.mean((raw[0] - y) ** 2)
         assert (len(cuts_of(trees, 0)) <= 6) == (sketch == "global")
     assert errors["local"] < 0.3 * errors["global"]
-
-
-@pytest.mark.parametrize("sketch", ["global", "local"])
-@pytest.mark.parametrize("settings", [{}, {"subsample": 0.5, "colsample_bytree": 0.7}])
-def test_threads_change_nothing(sketch, settings) -> None:
-    X, y = data(20_000, 7, missing=0.1)
-    params = approx_params(sketch, 0.03, **settings)
-    results = [grow(X, y > 0, params, "logistic", n_trees=3, n_threads=n) for n in (1, 2, 3, 5)]
-    for trees, raw, _ in results[1:]:
-        assert tree_bytes(trees) == tree_bytes(results[0][0])
-        assert raw.tobytes() == results[0][1].tobytes()

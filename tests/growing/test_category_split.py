@@ -186,12 +186,6 @@ def test_training_and_prediction_agree(seed, objective) -> None:
     assert trained.forest.has_sets.any()
 
 
-def test_bytes_do_not_depend_on_threads() -> None:
-    table, y = table_of(2, n_rows=20_000)
-    models = [model_to_bytes(train(table, y, n_jobs=jobs, n_estimators=6)) for jobs in (1, 2, 3)]
-    assert models[0] == models[1] == models[2]
-
-
 def test_validation_rows_are_scored_as_they_are_predicted() -> None:
     table, y = table_of(3, n_rows=1200)
     first, second = np.arange(700), np.arange(700, 1200)

@@ -380,27 +380,6 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
-def test_same_bytes_for_any_number_of_threads(method, tmp_path) -> None:
-    X, y = table_of(n_rows=6000, n_features=9)
-    files = []
-    for n_jobs in (1, 2, 3):
-        model = fit(X, y, n_jobs=n_jobs, **grown(method), colsample_bylevel=0.8, **EVERYTHING)
-        model.booster_.save(tmp_path / f"{n_jobs}.hr")
-        files.append((tmp_path / f"{n_jobs}.hr").read_bytes())
-    assert files[0] == files[1] == files[2]
-
-
-def test_constrained_models_are_saved_and_loaded(tmp_path) -> None:
-    X, y = table_of()
-    model = fit(X, y, forced_bins={"x0": [0.5]}, max_bins_by_feature={"x1": 9}, **EVERYTHING)
-    model.save(tmp_path / "model.hr")
-    loaded = HedgerowRegressor.load(tmp_path / "model.hr")
-    assert loaded.get_params() == model.get_params()
-    assert loaded.verify_monotone().verdict == "proved"
-    assert str(loaded.verify_monotone()) == str(model.verify_monotone())
-
-
 def test_train_takes_them_too() -> None:
     X, y = table_of()
     names = ["a", "b", "c", "d"]

@@ -23,7 +23,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.growing.test_grow import SETTINGS, data
 from tests.helpers import engine
-from tests.helpers.marking import crossed, mostly_slow
+from tests.helpers.marking import mostly_slow
 from tests.reference import naive, naive_exact
 
 FIELDS = (
@@ -421,26 +421,6 @@ def test_rows_are_ordered_by_leaf(subsample) -> None:
             assert sorted(members[leaf].tolist()) == sorted(rows[start:stop].tolist())
 
     grow(X, y, params, n_threads=2, n_trees=2, look=look)
-
-
-THREAD_SETTINGS = {
-    "plain": {},
-    "sampled": {"subsample": 0.5, "colsample_bytree": 0.7, "colsample_bylevel": 0.8,
-                "colsample_bynode": 0.6},
-    "deep": {"max_leaves": None, "max_depth": 9, "grow_policy": "depthwise", "min_samples_leaf": 1},
-}  # fmt: skip
-
-
-@crossed(settings=THREAD_SETTINGS, n_rows={"300": 300, "20000": 20_000})
-def test_threads_change_nothing(settings, n_rows) -> None:
-    X, y = data(n_rows, 7, missing=0.1)
-    X[:, 3] = np.where(np.arange(n_rows) % 50 == 0, X[:, 3], np.nan)
-    results = [
-        grow(X, y, exact_params(**settings), n_trees=3, n_threads=n) for n in (1, 2, 3, 5, 9)
-    ]
-    for trees, raw, _ in results[1:]:
-        assert tree_bytes(trees) == tree_bytes(results[0][0])
-        assert raw.tobytes() == results[0][1].tobytes()
 
 
 def test_ties_go_to_the_first_feature_whatever_the_threads() -> None:

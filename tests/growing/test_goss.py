@@ -32,7 +32,6 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import wait_addresses
 from tests.helpers import engine
-from tests.helpers.marking import crossed
 
 MOST = 2**30
 NO_PENALTY = {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_samples_leaf": 3}
@@ -356,43 +355,11 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
 # -- modes -------------------------------------------------------------------------------
 
 
-MODES = (
-    {},
-    {"boosting": "dart", "drop_rate": 0.3, "skip_drop": 0.2},
-    {"boosting": "rf", "learning_rate": 1.0},
-    {"leaf_estimation": "gradient"},
-    {"leaf_estimation": "line_search"},
-    {"leaf_estimation": "line_search", "boosting": "rf"},
-    {"max_delta_step": 0.2, "reg_alpha": 0.3, "grow_policy": "depthwise"},
-)
 SAMPLINGS = {
     "goss": GOSS,
     "goss, few": {**GOSS, "goss_top_rate": 0.05, "goss_other_rate": 0.05},
     "mvs": MVS,
 }
-
-
-def boosted(X, y, n_classes, n_threads=1, **params):
-    name = {0: "squared_error", 2: "logistic"}.get(n_classes, "softmax")
-    objective = make_objective(name, max(1, n_classes) if name == "softmax" else 1)
-    data = TrainingData(engine.binned(X), y)
-    chosen = {"min_samples_leaf": 3, "n_estimators": 8, "max_leaves": 6, **params}
-    with contextlib.closing(
-        engine.rounds(data, objective, BoostParams(**chosen), data, n_threads)
-    ) as states:
-        *_, last = states
-        return last
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
-@pytest.mark.parametrize("n_classes", [0, 2, 3])
-def test_scores_of_the_fit_are_those_of_the_model(mode, sampling, n_classes) -> None:
-    X, y = table(400, n_classes=n_classes)
-    state = boosted(X, y, n_classes, **mode, **sampling)
-    raw = engine.Predictor(state.freeze(), ["float"] * X.shape[1]).raw_scores(X)
-    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.rows.held_out[0].raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])
@@ -428,26 +395,6 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
         best = total(forest.value[leaf])
         for step in (*(y[part] - base[0]), *np.linspace(-3, 3, 61)):
             assert best <= total(step) + 1e-9
-
-
-@crossed(
-    method={name: name for name in ("hist", "exact", "approx")},
-    sampling=SAMPLINGS,
-    n_classes={"numbers": 0, "2": 2, "3": 3},
-)
-def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_classes) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    X, y = table(9000, n_classes=n_classes)
-    X[::7, 1] = np.nan
-    objective = {0: "squared_error", 2: "logistic", 3: "softmax"}[n_classes]
-    params = {"objective": objective, "n_estimators": 3, "tree_method": method, **sampling}
-    weight = np.random.default_rng(1).gamma(2.0, size=len(y))
-    files = [
-        model_to_bytes(train({**params, "n_jobs": n}, Dataset(X, y, weight)).model)
-        for n in (1, 2, 3)
-    ]
-    assert files[1] == files[0]
-    assert files[2] == files[0]
 
 
 @pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
@@ -487,17 +434,6 @@ def test_constraints_hold(method, settings) -> None:
     rows = np.repeat(X[:50], 30, axis=0)
     rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
     assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
-
-
-@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
-def test_row_of_weight_zero_is_not_there(settings) -> None:
-    X, y = table(900)
-    weight = np.random.default_rng(2).choice([0.0, 1.0, 2.0], len(y))
-    kept = weight > 0
-    params = {"objective": "logistic", "n_estimators": 5, **settings}
-    a = train(params, Dataset(X, y, weight)).model
-    b = train(params, Dataset(X[kept], y[kept], weight[kept])).model
-    assert a.forest.value.tobytes() == b.forest.value.tobytes()
 
 
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])

@@ -414,19 +414,6 @@ def test_at_least_one_column_is_left() -> None:
     assert all(len(tree.feature) > 1 for tree in trees)
 
 
-@pytest.mark.parametrize("n_features", [20, 70])
-@pytest.mark.parametrize("n_rows", [500, 20_000])
-def test_column_samples_do_not_depend_on_threads(n_features, n_rows) -> None:
-    fractions = {
-        "colsample_bytree": 0.6, "colsample_bylevel": 0.7, "colsample_bynode": 0.5,
-        "n_features": n_features, "n_rows": n_rows,
-    }  # fmt: skip
-    expected = engine.tree_bytes(sampled_trees(**fractions))
-    assert engine.tree_bytes(sampled_trees(**fractions, n_threads=2)) == expected
-    assert engine.tree_bytes(sampled_trees(**fractions, n_threads=5)) == expected
-    assert engine.tree_bytes(sampled_trees(**fractions, seed=1)) != expected
-
-
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 0.5, 0.9])
 def test_row_sample_has_about_its_share(fraction) -> None:
     X, y = data(20_000, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import Booster, Dataset, HedgerowRegressor, load, train
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
-from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.stages.branches import forced_cuts
 from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
@@ -346,24 +343,6 @@ def test_an_undivided_node_is_divided_by_a_later_cut() -> None:
 # -- the same bytes -------------------------------------------------------------------
 
 
-CASES = {
-    "rows sampled": {"subsample": 0.6},
-    "columns sampled": {
-        "colsample_bytree": 0.7, "colsample_bylevel": 0.8, "colsample_bynode": 0.8,
-    },
-    "goss": {"sampling": "goss"},
-    "mvs": {"sampling": "mvs", "subsample": 0.4},
-    "line search": {"objective": "absolute_error"},
-    "dart": {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
-    "forest": {"boosting": "rf", "subsample": 0.5},
-    "early stopping": {"early_stopping": True, "n_estimators": 12, "patience": 2},
-    "schedule": {"learning_rate": [0.3, 0.2, 0.1, 0.05]},
-    "two values": {"max_bins": 9},
-    "drawn cuts": {"extra_trees": True},
-    "given cuts": {"forced_splits": {"feature": 3, "threshold": 0.1}},
-}  # fmt: skip
-
-
 def content(X, y, weight=None, n_jobs=1, categories="auto", **params):
     params = {
         "objective": "squared_error", "n_estimators": 4, "grow_policy": "symmetric",
@@ -371,26 +350,6 @@ def content(X, y, weight=None, n_jobs=1, categories="auto", **params):
     }  # fmt: skip
     rows = Dataset(X, y, weight, categorical_features=categories)
     return model_to_bytes(train(params, rows).model)
-
-
-@pytest.mark.parametrize("n_rows", [700, 20_500])
-@pytest.mark.parametrize("params", CASES.values(), ids=CASES)
-def test_model_file_does_not_depend_on_threads(monkeypatch, params, n_rows) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    X, y = data(n_rows, 11, missing=0.05)
-    one = content(X, y, **params)
-    for n_jobs in (2, 5):
-        assert content(X, y, n_jobs=n_jobs, **params) == one
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_histograms_that_are_not_kept_change_nothing(monkeypatch, n_threads) -> None:
-    X, y = data(9000, 5, missing=0.1)
-    matrix, params = engine.binned(X), symmetric(5, min_samples_leaf=3)
-    kept, _, _ = grow(matrix, y, params, n_trees=2)
-    monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
-    built, _, _ = grow(matrix, y, params, n_threads=n_threads, n_trees=2)
-    assert engine.tree_bytes(built) == engine.tree_bytes(kept)
 
 
 @settings(max_examples=examples(15))
@@ -536,26 +495,6 @@ def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
 # -- the whole way ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    X, y = data(600, 5, missing=0.1)
-    model = HedgerowClassifier(grow_policy="symmetric", max_depth=3, n_estimators=10)
-    return model.fit(X, y > 0), X, y > 0
-
-
-def test_model_is_saved_explained_and_shown(fitted, tmp_path) -> None:
-    model, X, _ = fitted
-    path = tmp_path / "model.hedgerow"
-    model.booster_.save(path)
-    again = load(path)
-    assert again.predict(X, kind="raw").tobytes() == model.booster_.predict(X, kind="raw").tobytes()
-    assert "gain=" in again.to_text(tree=0)
-    assert len(again.to_frame()) == len(again.model.forest.feature)
-    assert again.to_rules(tree=0)
-    assert (model.feature_importances_ >= 0).all()
-    assert model.feature_importances_.sum() == pytest.approx(1.0)
-
-
 def test_size_is_six_levels_unless_given() -> None:
     X, y = wide_open()
     model = HedgerowRegressor(
@@ -600,47 +539,3 @@ def test_vectors_are_grown_on_request(tmp_path) -> None:
     np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
     plain = HedgerowRegressor(**few).fit(X, several)  # "auto": a tree for each target
     assert plain.booster_.model.forest.vectors is None
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_vectors_of_nodes_without_histograms_are_the_same(monkeypatch, n_threads) -> None:
-    X, y = data(9000, 5, missing=0.1)
-    classes = np.digitize(y, [-0.8, 0.7])
-    params = {
-        "objective": "softmax", "multi_strategy": "multi_output_tree", "subsample": 0.8,
-        "max_depth": 5, "min_samples_leaf": 3,
-    }  # fmt: skip
-    kept = content(X, classes, **params)
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    assert content(X, classes, n_jobs=n_threads, **params) == kept
-    monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
-    assert content(X, classes, n_jobs=n_threads, **params) == kept
-
-
-def test_command_line_takes_it(tmp_path, capsys) -> None:
-    X, y = data(200, 3)
-    path, model = tmp_path / "rows.csv", tmp_path / "model.hedgerow"
-    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_csv(path, index=False)
-    settings = ["--set", "grow_policy=symmetric", "--set", "max_depth=2"]
-    assert main(["train", str(path), "--target", "y", "--model", str(model), *settings]) == 0
-    forest = load(model).model.forest
-    assert (np.diff(forest.tree_start) <= 7).all()
-
-
-def test_a_real_table(shared_data, monkeypatch) -> None:
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    frame = pd.read_parquet(shared_data("california") / "data.parquet")[:6000]
-    y = frame.pop("median_house_value").to_numpy(dtype=float)
-    params = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}
-    half = np.arange(len(y)) % 2 == 0
-    one = content(frame[half], y[half], **params)
-    assert content(frame[half], y[half], n_jobs=2, **params) == one
-    model = model_from_bytes(one)[0]
-    predicted = Booster(model).predict(frame[~half])
-    assert r2_score(y[~half], predicted) > 0.8
-    forest = model.forest
-    # Of a set of categories each node has a copy, with a number of its own.
-    cuts = np.column_stack([forest.feature, np.where(forest.has_sets, 0, forest.threshold)])
-    for first, stop in pairwise(forest.tree_start):
-        inner = forest.feature[first:stop] >= 0
-        assert len(np.unique(cuts[first:stop][inner], axis=0)) <= 6

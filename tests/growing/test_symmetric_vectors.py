@@ -11,8 +11,6 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowRegressor
-from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.growing.core import grower as grower_module
 from tests.growing.test_vector_options import RULES, SEED, drawn_cuts, naive_tree, problem
 from tests.helpers.examples import examples
 from tests.helpers.marking import every_second
@@ -163,22 +161,6 @@ EVERYTHING: dict[str, Any] = {
         "extra_trees": True, "subsample": 0.7, "colsample_bynode": 0.7,
     },
 }  # fmt: skip
-
-
-def tree_bytes(X: Any, Y: Any, n_jobs: int = 1, **options: Any) -> bytes:
-    params: dict[str, Any] = {"n_estimators": 4, "early_stopping": False, "max_depth": 5, **VECTORS}
-    params |= {"categorical_features": [TOWN], "min_data_per_group": 20, **options}
-    return HedgerowRegressor(n_jobs=n_jobs, **params).fit(X, Y).predict(X).tobytes()
-
-
-@pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)
-def test_threads_and_histograms_that_are_not_kept_leave_no_trace(monkeypatch, options) -> None:
-    X, Y = towns(9000, 3, 0.1, 30)
-    one = tree_bytes(X, Y, **options)
-    monkeypatch.setattr(resolved_module, "_CELLS_PER_THREAD", 1)
-    assert tree_bytes(X, Y, 3, **options) == one
-    monkeypatch.setattr(grower_module, "_SLOT_BYTES", 1)
-    assert tree_bytes(X, Y, 2, **options) == one
 
 
 @pytest.mark.parametrize("options", EVERYTHING.values(), ids=EVERYTHING)

@@ -17,7 +17,7 @@ from tests.helpers.examples import examples
 from tests.helpers.marking import every_second
 from tests.reference.naive_vector import TreeOptions, goss_weights, grow, grow_levels, mvs_weights
 
-SEED, N_OUTPUTS = 7, 3
+SEED = 7
 RULES = {"reg_lambda": 1.0, "reg_alpha": 0.0, "gamma": 0.0, "min_samples_leaf": 5}
 RULES |= {"min_child_weight": 1e-3, "max_delta_step": 0.0}
 
@@ -179,35 +179,6 @@ def test_samples_follow_the_gradients_of_all_outputs(method) -> None:
     expected = grow(X, g * weights, h * weights, rules, 8, rows=rows)
     # Rows outside the sample are in leaves too, but the naive tree knows only its own rows.
     np.testing.assert_allclose(found[rows], expected[rows], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"sampling": "goss"},
-        {"sampling": "mvs", "subsample": 0.4, "path_smooth": 3.0},
-        {"extra_trees": True, "path_smooth": 2.0, "feature_penalties": [1.0, 0.4, 0.0, 2.0]},
-        {"forced_splits": GIVEN, "extra_trees": True, "sampling": "goss"},
-        {"grow_policy": "depthwise", "extra_trees": True, "path_smooth": 2.0},
-        {
-            "grow_policy": "symmetric",
-            "max_depth": 4,
-            "extra_trees": True,
-            "sampling": "mvs",
-            "subsample": 0.6,
-        },
-    ],
-)
-def test_threads_leave_no_trace(options) -> None:
-    X, Y = problem(9000, 3)
-    tree_options: dict[str, Any] = {"n_estimators": 4, "multi_strategy": "multi_output_tree"}
-    tree_options |= {"early_stopping": False, **options}
-    first, *others = (
-        HedgerowRegressor(n_jobs=n, **tree_options).fit(X, Y).predict(X) for n in (1, 2, 3)
-    )
-    assert len(np.unique(first, axis=0)) > 30
-    for other in others:
-        np.testing.assert_array_equal(other, first)
 
 
 @pytest.mark.parametrize(

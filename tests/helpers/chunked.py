@@ -1,141 +1,112 @@
-"""Present tables in memory as data that are read batch by batch."""
+"""The same rows in memory, in batches and in files, and the division of files into chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+import pandas as pd
 import pytest
 
-from hedgerow.boosting.external.dataset.continued import bins_to_continue, scores_before
-from hedgerow.boosting.external.dataset.encoded import statistics_of
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan, beside_vectors
-from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.resume.continuing import with_known_levels
-from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.row_values import RowValues
-from hedgerow.comm.base import Alone
-from hedgerow.data import Table, bin_table, fit_bins
+from hedgerow import Booster, Dataset, train
+from hedgerow.boosting.external.dataset import resident
+from hedgerow.boosting.external.external_sample import ExternalSample, beside_vectors
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.data import Table
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external import disk_store, memory_plan
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import RowVectors
+from hedgerow.data.reading import mapped_table
 from hedgerow.data.reading.columns import floats_of
-from hedgerow.data.sources.base import Roles
-from hedgerow.data.sources.opening import Source
-from hedgerow.growing.limits.constraints import resolve_constraints
 
 
-def never_join_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chunks of 128 rows that no store joins."""
-    monkeypatch.setattr(memory_plan, "FEWEST_ROWS", 128)
-    monkeypatch.setattr(memory_plan, "MOST_ROWS", 128)
-    monkeypatch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+@contextmanager
+def divided_into(n_rows: int) -> Iterator[None]:
+    """Divide the rows of files into chunks of ``n_rows`` rows; fail if they are read as a table.
+
+    Sorted lists are mapped files, however short they are, and are copied in several parts.
+    """
+
+    def refused(rows: Any, params: Any, reason: Exception, *more: Any) -> Dataset:
+        raise reason
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_plan, "FEWEST_ROWS", n_rows)
+        patch.setattr(memory_plan, "MOST_ROWS", n_rows)
+        patch.setattr(disk_store, "fits_in_one_chunk", lambda limit, shape, sizes: False)
+        patch.setattr(resident, "in_memory", refused)
+        patch.setattr(mapped_table, "_LIST_SHARE", 0.0)
+        patch.setattr(mapped_table, "BLOCK_ROWS", n_rows + 2)
+        patch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
+        yield
 
 
-class _Cluster(Alone):
-    """A single rank that claims to be one of two, so that rows are never read as a table."""
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table; ``roles`` has the columns of weights, offsets, queries and so on."""
 
-    size = 2
+    table: pd.DataFrame
+    features: list[str]
+    target: str | list[str] = "y"
+    roles: dict[str, Any] = field(default_factory=dict)
 
+    @staticmethod
+    def of_arrays(X: Any, y: Any, weight: Any = None) -> Rows:
+        """Return rows with the columns x0, x1, ..."""
+        names = [f"x{k}" for k in range(X.shape[1])]
+        table = pd.DataFrame(X, columns=names).assign(y=y)
+        if weight is None:
+            return Rows(table, names)
+        return Rows(table.assign(w=weight), names, roles={"weight": "w"})
 
-class TableData(FileDataset):
-    """Rows of a table instead of files, with ``size`` rows per batch and per chunk."""
+    def part(self, start: int, stop: int) -> Rows:
+        return replace(self, table=self.table[start:stop])
 
-    def __init__(self, data: Dataset, size: int) -> None:
-        Dataset.__init__(self, None)
-        self.data, self.size = data, size
-        self.source = Source((), Roles())
-        self.communicator = _Cluster()
+    def without(self, role: str) -> Rows:
+        return replace(self, roles={key: self.roles[key] for key in self.roles if key != role})
 
-    @property
-    def has_queries(self) -> bool:
-        return self.data.qid is not None
+    def in_memory(self, **more: Any) -> Dataset:
+        known = {
+            role: name if role == "offset" else self.table[name].to_numpy()
+            for role, name in self.roles.items()
+        }
+        offsets = self.roles.get("offset", [])
+        columns = [*self.features, *([offsets] if isinstance(offsets, str) else offsets)]
+        target: Any = self.table[self.target]
+        y = target if isinstance(self.target, list) else target.to_numpy()
+        return Dataset(self.table[columns], y, **known, **more)
 
-    @property
-    def n_targets(self) -> int:
-        return 1
+    def in_batches(self, size: int = 170, **more: Any) -> Dataset:
+        def batches() -> Iterator[pd.DataFrame]:
+            for start in range(0, len(self.table), size):
+                yield self.table[start : start + size]
 
-    @property
-    def target_names(self) -> None:
-        return None
-
-    def for_one_use(self) -> TableData:
-        return self
-
-    def match_targets(self, objective, times=None) -> None:
-        pass
-
-    @property
-    def times(self) -> None:
-        return None
-
-    @property
-    def surveyed_values(self) -> RowValues:
-        return beside_vectors(self._sample())
-
-    def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
-        table = self.data.table(schema, zero_missing)
-        sample = self.data.sample(table, self.data.targets(table.n_rows).values, n_outputs)
-        return sample.without_zero_weights()
-
-    def survey(self, note: Callable[[np.ndarray], None], params, sets_aside: bool) -> None:
-        target = self._sample(zero_missing=params.zero_as_missing).target
-        for start in range(0, len(target), self.size):
-            note(target[start : start + self.size].copy())
-
-    def surveyed_targets(self) -> Iterator[np.ndarray]:
-        yield self._sample().target
-
-    @property
-    def n_counted(self) -> int:
-        return self._sample().n_rows
-
-    def stored_like(self, trained: ExternalSample, plan: StorePlan) -> ExternalSample:
-        sample = self._sample(trained.schema, n_outputs=plan.n_outputs)
-        return self.chunked(sample, trained.store.spec, False, trained.first)
-
-    def stored(self, plan: StorePlan) -> tuple[ExternalSample, ExternalSample | None]:
-        train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
-        if plan.set_aside is not None:
-            chosen = np.concatenate(list(self._chosen(plan, train.target)))
-            aside = train.take(np.flatnonzero(chosen))
-            train = train.take(np.flatnonzero(~chosen))
-        if plan.start is None:
-            train, aside = with_own_levels(train, aside, lenient=True)
-        else:
-            train, aside = with_known_levels(train, aside, plan.start.model.schema)
-        params = resolve_constraints(plan.params, train.table.schema, plan.objective)
-        ours = replace(plan, params=params)
-        statistics_of(train.table.schema, train.n_rows, ours, self.communicator.size, 0)
-        bins = params.max_bins_by_feature or params.max_bins
-        forced = params.forced_bins
-        spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
-        spec, first = bins_to_continue(spec, plan)
-        return (
-            self.chunked(train, spec, True, first),
-            None if aside is None else self.chunked(aside, spec, False, first),
+        return Dataset.from_batches(
+            batches, self.target, features=self.features, **self.roles, **more
         )
 
-    def _chosen(self, plan: StorePlan, target: np.ndarray) -> Iterator[np.ndarray]:
-        for start in range(0, len(target), self.size):
-            yield plan.set_aside(start, target[start : start + self.size])
+    def in_files(self, paths: Sequence[Path], **more: Any) -> Dataset:
+        return Dataset.from_files(paths, self.target, features=self.features, **self.roles, **more)
 
-    def chunked(self, sample: Sample, spec, columns: bool, first=None) -> ExternalSample:
-        matrix = bin_table(sample.table, spec, columns=columns)
-        given = sample.offset
-        if first is not None:
-            raw = scores_before(first, sample.table, sample.target, given, 1)
-            sample = replace(sample, offset=raw)
-        found = in_chunks(matrix, sample, self.size)
-        return replace(found, first=first, read_again=lambda: iter([(sample.table, given)]))
+
+def same_bytes(
+    params: dict[str, Any], rows: Rows, unseen: Rows | None = None, size: int = 170, **more: Any
+) -> Booster:
+    """Check that batches give the bytes of memory; return the model."""
+    memory = train(params, rows.in_memory(), unseen and unseen.in_memory(), **more)
+    files = train(params, rows.in_batches(size), unseen and unseen.in_batches(size), **more)
+    assert files.to_bytes() == memory.to_bytes()
+    return memory
 
 
 def in_chunks(
     matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0
 ) -> ExternalSample:
+    """Return rows in chunks of ``size`` rows in memory."""
     numbers = None
     if isinstance(sample.table, Table):
         numbers = floats_of(sample.table.values, sample.table.schema.kinds)
@@ -146,13 +117,12 @@ def in_chunks(
         sample.offset is not None,
         beside_vectors(sample),
         read_again=lambda: iter([(sample.table, sample.offset)]),
-    )  # fmt: skip
+    )
 
 
 def part_of(stored: ExternalSample, sample: Sample, cuts: list[int], rank: int, size: int):
     """Return the rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
     (chunk,) = stored.store.chunks()
     start, stop = cuts[rank], cuts[rank + 1]
-    rows = np.arange(start, stop)
-    part = sample.take(rows)
-    return in_chunks(rows_of(chunk.matrix, start, stop), part, size, start)
+    own = sample.take(range(start, stop))
+    return in_chunks(rows_of(chunk.matrix, start, stop), own, size, start)

@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.model import engine_tables
+from hedgerow.model import layout
 from tests.estimators.test_concurrency import in_child
 
 CITIES = ["Oslo", "Rome", "Kiel", "Bonn", "Turin"]
@@ -286,7 +286,7 @@ def test_a_child_forked_during_the_first_prediction_is_not_stuck(monkeypatch) ->
     expected = booster.predict_one(odd_rows()[0])
     fresh = pickle.loads(pickle.dumps(booster))
     inside, go_on = threading.Event(), threading.Event()
-    find_splits = engine_tables.find_splits
+    find_splits = layout.find_splits
 
     def slowly(forest):
         if threading.current_thread() is not threading.main_thread():
@@ -294,7 +294,7 @@ def test_a_child_forked_during_the_first_prediction_is_not_stuck(monkeypatch) ->
             go_on.wait(60)
         return find_splits(forest)
 
-    monkeypatch.setattr(engine_tables, "find_splits", slowly)
+    monkeypatch.setattr(layout, "find_splits", slowly)
     thread = threading.Thread(target=fresh.predict_one, args=(odd_rows()[0],))
     thread.start()
     assert inside.wait(60)

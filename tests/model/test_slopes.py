@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 
 import numpy as np
 import pandas as pd
@@ -15,13 +13,12 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
 from hedgerow.boosting.inspect.memory_estimate import estimate_memory
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.cli.main import main
 from hedgerow.data import read_table
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
@@ -192,30 +189,6 @@ def test_lines_that_fit_no_record_are_read_from_arrays(booster) -> None:
     without = Predictor(forest, ["float"] * 4)
     without._leaves = (*without._leaves[:3], (np.zeros(0, np.uint64), np.zeros(0)))
     np.testing.assert_array_equal(without.raw_scores(X), expected)
-
-
-def test_scores_of_training_and_prediction_have_the_same_bits(rows) -> None:
-    X, y = rows
-    data = Dataset(X[:300], y[:300])
-    params = {**LINES, "n_estimators": 5, "subsample": 0.6, "eval_metric": "rmse"}
-    seen = train(params, data).evals_result["train"]["rmse"]
-    unseen = train(params, data, valid=Dataset(X[300:], y[300:]))
-    for part, reported in (
-        (slice(300), seen),
-        (slice(300, None), unseen.evals_result["validation"]["rmse"]),
-    ):
-        found = [
-            np.sqrt(np.mean((scores - y[part]) ** 2)) for scores in unseen.staged_predict(X[part])
-        ]
-        np.testing.assert_allclose(found, reported, rtol=1e-14)
-
-
-def test_any_number_of_threads_gives_the_same_bytes() -> None:
-    X, y = table(30_000, 3, missing=0.05)
-    params = {**LINES, "n_estimators": 3, "subsample": 0.9}
-    one, two = (train({**params, "n_jobs": n}, Dataset(X, y)) for n in (1, 2))
-    assert bytes_of(one) == bytes_of(two)
-    np.testing.assert_array_equal(one.predict(X, n_jobs=2), two.predict(X, n_jobs=1))
 
 
 def test_many_rows_are_predicted_in_parts(booster) -> None:
@@ -433,44 +406,6 @@ def test_the_mean_of_folds_with_statistics_of_their_own() -> None:
     np.testing.assert_allclose(found.model.predict(frame), each, rtol=1e-12)
 
 
-def test_going_on_from_other_leaves(rows) -> None:
-    X, y = rows
-    data = Dataset(X, y)
-    for before, after in ((True, False), (False, True), (True, True)):
-        first = train({"n_estimators": 4, "early_stopping": False, "linear_leaves": before}, data)
-        more = train(
-            {"n_estimators": 3, "early_stopping": False, "linear_leaves": after},
-            data,
-            init_model=first,
-        )
-        np.testing.assert_array_equal(list(more.staged_predict(X))[3], first.predict(X))
-        assert bytes_of(Booster(model_from_bytes(bytes_of(more))[0])) == bytes_of(more)
-    whole = train({**LINES, "n_estimators": 7}, data)
-    np.testing.assert_allclose(
-        more.predict(X), train({**LINES, "n_estimators": 7}, data).predict(X)
-    )
-    assert whole.num_rounds == more.num_rounds
-
-
-def test_a_checkpoint_gives_the_same_bytes(rows, tmp_path) -> None:
-    X, y = rows
-    model = HedgerowRegressor(
-        n_estimators=9, early_stopping=False, linear_leaves=True, subsample=0.7
-    )
-    whole = clone(model).fit(X, y)
-
-    def stop(state):
-        if state.round == 4:
-            raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError, match="stopped"):
-        clone(model).set_params(callbacks=stop).fit(
-            X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0
-        )
-    resumed = clone(model).fit(X, y, checkpoint=tmp_path / "c", checkpoint_every=0.0)
-    assert bytes_of(resumed.booster_) == bytes_of(whole.booster_)
-
-
 def test_refit_finds_the_slopes_again(rows, booster) -> None:
     X, y = rows
     same = booster.refit(X, y, decay=1.0)
@@ -662,25 +597,6 @@ def test_a_scaled_tree_adds_as_many_times_as_much(factor, seed) -> None:
     assert scores(tree.scaled(factor)) == pytest.approx(factor * scores(tree), rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
-@pytest.mark.parametrize("boosting", ["dart", "rf"])
-def test_rescaled_trees_with_lines(boosting, loss, rows) -> None:
-    """History, predictions, files and threads agree; linear leaves lower the loss."""
-    X, y = rows
-    y = np.exp(y / np.abs(y).max()) if loss == "poisson" else y
-    params = {**LINES, "boosting": boosting, "objective": loss, "n_estimators": 15, "seed": 3}
-    params |= {"subsample": 0.7} if boosting == "rf" else {"drop_rate": 0.5}
-    data = Dataset(X, y)
-    model = train(params, data, data)
-    history = model.model.training["history"]["train"]["loss"]
-    objective = make_objective(loss)
-    loss_of_all = objective.loss(y, model.raw_scores(X), None)
-    assert history[-1] == pytest.approx(loss_of_all, rel=1e-9)
-    assert model.to_bytes() == train({**params, "n_jobs": 3}, data, data).to_bytes()
-    constant = train({**params, "linear_leaves": False}, data, data)
-    assert loss_of_all < objective.loss(y, constant.raw_scores(X), None)
-
-
 @pytest.mark.parametrize("objective", ["poisson", "tweedie"])
 def test_lines_of_a_logarithm_do_not_run_away(objective) -> None:
     """Without a bound, the loss of 1,000 rows was thousands of times that of constant leaves."""
@@ -736,20 +652,6 @@ def test_the_penalty_has_a_range_and_a_use(rows) -> None:
         HedgerowRegressor(linear_leaves=True, linear_lambda=-1.0, n_estimators=2).fit(*rows)
     with pytest.raises(ParameterError, match="no effect"):
         HedgerowRegressor(linear_leaves=False, linear_lambda=2.0, n_estimators=2).fit(*rows)
-
-
-def test_the_command_line_takes_them(rows, tmp_path, capsys) -> None:
-    X, y = rows
-    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
-    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(path, index=False)
-    code = main([
-        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
-        "--set", "n_estimators=3", "--set", "linear_leaves=true", "--set", "linear_lambda=0.5",
-    ])  # fmt: skip
-    assert code == 0, capsys.readouterr().err
-    assert load(model).model.forest.slopes is not None
-    parameters = load(model).model.training["parameters"]
-    assert json.dumps(parameters["linear_lambda"]) == "0.5"
 
 
 def test_predictor_does_not_change_the_rows(booster) -> None:

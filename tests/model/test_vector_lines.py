@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
-from hedgerow.cli.main import main
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, train
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
-from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.io import model_to_bytes
 from hedgerow.model.forest import Forest
 from hedgerow.model.other_forests import joined_forests, without_vectors
 from hedgerow.model.predict import Predictor
@@ -249,46 +247,6 @@ def test_rows_that_stop_at_unknown_categories() -> None:
 # -- fits ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_any_number_of_threads_gives_the_same_bytes(shape: dict[str, Any]) -> None:
-    rows, y = table(30_000, 3)
-    params = {**FEW, "n_estimators": 2, "subsample": 0.9, **shape}
-    one, two = (train({**params, "n_jobs": n}, Dataset(rows, y)) for n in (1, 2))
-    assert bytes_of(one) == bytes_of(two)
-    np.testing.assert_array_equal(
-        one.raw_scores(rows[:5000], n_jobs=2), two.raw_scores(rows[:5000], n_jobs=1)
-    )
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"boosting": "dart", "drop_rate": 0.5},
-        {"boosting": "rf", "subsample": 0.7},
-        {"objective": "poisson", "boosting": "rf", "subsample": 0.7},
-        {"sampling": "goss"},
-        {"num_parallel_tree": 2, "subsample": 0.7},
-        {"leaf_estimation": "gradient"},
-    ],
-    ids=str,
-)
-def test_history_and_predictions_agree(more: dict[str, Any]) -> None:
-    y = np.exp(Y / np.abs(Y).max()) if "objective" in more else Y
-    rows, unseen = Dataset(X[:200], y[:200]), Dataset(X[200:], y[200:])
-    model = train({**FEW, **more, "eval_metric": "loss"}, rows, {"train": rows, "unseen": unseen})
-    history = model.model.training["history"]
-    name = more.get("objective", "squared_error")
-    loss = several_targets(lambda _: make_objective(name, 1), y[:200], None)
-    for of_rows, part in (("train", slice(200)), ("unseen", slice(200, None))):
-        reported = history[of_rows]["loss"][-1]
-        assert reported == pytest.approx(
-            loss.loss(y[part], model.raw_scores(X[part]), None), rel=1e-9
-        )
-    constant = train({**FEW, **more, "linear_leaves": False}, rows)
-    assert bytes_of(constant) != bytes_of(model)
-
-
 @pytest.mark.parametrize("longest", [0.01, 0.3])
 def test_no_line_is_longer_than_max_delta_step(longest: float) -> None:
     model = train({**FEW, "learning_rate": 0.5, "max_delta_step": longest}, Dataset(X, Y))
@@ -306,28 +264,6 @@ def test_columns_of_lines_keep_to_interaction_constraints() -> None:
         for leaf, above in naive_slopes.paths(tree.feature, tree.left, tree.right).items():
             terms = [tree.slopes.column[line_of(tree, leaf, k)] for k in range(3)]
             assert set(np.concatenate(terms).tolist()) <= set(above)
-
-
-def test_fits_that_go_on() -> None:
-    rows = Dataset(X, Y)
-    whole = train(FEW, rows)
-    first = train({**FEW, "n_estimators": 3}, rows)
-    again = train({**FEW, "n_estimators": 5, "multi_strategy": "auto"}, rows, init_model=first)
-    assert again.model.forest.vectors is not None
-    np.testing.assert_array_equal(again.raw_scores(X), whole.raw_scores(X))
-    for before, after in ((False, True), (True, False)):
-        start = train({**FEW, "n_estimators": 3, "linear_leaves": before}, rows)
-        mixed = train({**FEW, "n_estimators": 3, "linear_leaves": after}, rows, init_model=start)
-        assert mixed.model.forest.n_trees == 6
-        np.testing.assert_array_equal(list(mixed.staged_raw_scores(X))[2], start.raw_scores(X))
-        back, _ = model_from_bytes(bytes_of(mixed))
-        assert bytes(model_to_bytes(back)) == bytes_of(mixed)
-
-
-def test_a_checkpoint_gives_the_same_bytes(tmp_path: Any) -> None:
-    rows, keep = Dataset(X, Y), {"checkpoint": tmp_path, "checkpoint_every": 0.0}
-    train({**FEW, "n_estimators": 3}, rows, **keep)
-    assert bytes_of(train(FEW, rows, **keep)) == bytes_of(train(FEW, rows))
 
 
 def test_folds_and_their_mean() -> None:
@@ -361,20 +297,6 @@ def test_an_explanation_of_pairs_adds_up(booster: Booster) -> None:
     found = booster.explain(rows, interactions=True)
     total = found.values.sum(axis=(1, 2)) + found.base_values
     np.testing.assert_allclose(total, booster.raw_scores(rows).T, atol=1e-11)
-
-
-def test_the_command_line_takes_them(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path, model = tmp_path / "t.csv", tmp_path / "m.hedgerow"
-    pd.DataFrame(X, columns=list("abcd")).assign(y=CLASSES).to_csv(path, index=False)
-    code = main([
-        "train", os.fspath(path), "--target", "y", "--model", os.fspath(model),
-        "--set", "objective=softmax", "--set", "n_estimators=3", "--set", "linear_leaves=true",
-        "--set", "multi_strategy=multi_output_tree",
-    ])  # fmt: skip
-    assert code == 0, capsys.readouterr().err
-    forest = load(model).model.forest
-    assert forest.slopes is not None
-    assert forest.vectors is not None
 
 
 def test_lines_of_classes_learn_more_than_constants() -> None:

@@ -24,7 +24,7 @@ from hedgerow.objectives.distributions import predicted as known
 from hedgerow.objectives.distributions.losses import size_information, trigamma
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import gradients_at
-from tests.boosting.test_external import TableData
+from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.divided_rows import on_ranks
 
 NAMES = ("normal", "log_normal", "gamma_dist", "negative_binomial")
@@ -365,9 +365,10 @@ def test_threads_weights_and_chunks() -> None:
         data = Dataset(X[:300], y, weight)
         expected = trained(data, n_jobs=1)
         assert trained(data, n_jobs=2) == expected
-        assert trained(TableData(data, 37)) == expected
-        dart = {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0}
-        assert trained(TableData(data, 37), **dart) == trained(data, **dart)
+        rows = Rows.of_arrays(X[:300], y, weight)
+        with divided_into(128):
+            same_bytes(given, rows)
+            same_bytes(given | {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0}, rows)
 
 
 def test_weight_2_is_two_rows() -> None:

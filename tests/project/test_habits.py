@@ -65,15 +65,6 @@ def test_warnings_are_user_warnings_and_public() -> None:
         assert kind.__name__ in hedgerow.__all__
 
 
-def test_tab_completion_offers_public_names_and_no_helpers() -> None:
-    names = dir(hedgerow)
-    assert set(hedgerow.__all__) <= set(names)
-    assert not {"Any", "TYPE_CHECKING", "annotations", "import_module"} & set(names)
-    for name in hedgerow.__all__:
-        if not name.startswith("Dask"):
-            assert getattr(hedgerow, name) is not None
-
-
 def test_a_dataset_tells_its_shape_and_parts() -> None:
     X = pd.DataFrame(np.zeros((4, 2)), columns=["a", "b"])
     data = hedgerow.Dataset(X, [0.0, 1.0, 0.0, 1.0], [1.0] * 4)

@@ -1,4 +1,4 @@
-"""Rules of structure: one place for compilation and for threads, and a budget of lines."""
+"""Rules of structure: one place for compilation, and a budget of lines."""
 
 from __future__ import annotations
 
@@ -124,23 +124,6 @@ def test_numba_is_imported_by_few() -> None:
     assert found - {"compile/kernels.py"} == allowed
 
 
-def test_threads_are_named_in_threads_only() -> None:
-    found = [
-        f"{relative(file)}:{node.lineno}"
-        for file in FILES
-        if relative(file) not in ("threads.py", "compile/build.py")
-        for node in nodes(file)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-        )
-        if name == "multiprocessing" or name.startswith("concurrent")
-    ]
-    assert not found, found
-
-
 def test_different_values_are_found_by_sorting() -> None:
     """See :func:`hedgerow.arrays.distinct` for what is wrong with NumPy's hash table."""
     found = [
@@ -152,17 +135,6 @@ def test_different_values_are_found_by_sorting() -> None:
             ast.unparse(node.func) == "np.union1d"
             or (ast.unparse(node.func) == "np.unique" and not node.keywords)
         )
-    ]
-    assert not found, found
-
-
-def test_nothing_is_left_to_do() -> None:
-    marks = ("TO" + "DO", "FIX" + "ME")
-    found = [
-        f"{relative(file)}:{number}"
-        for file in FILES
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if any(mark in line for mark in marks)
     ]
     assert not found, found
 
@@ -184,6 +156,7 @@ def test_public_names_are_there() -> None:
     for name in hedgerow.__all__:
         assert getattr(hedgerow, name) is not None
     assert set(hedgerow.__all__) <= set(dir(hedgerow))
+    assert not {"Any", "TYPE_CHECKING", "annotations", "import_module"} & set(dir(hedgerow))
     with pytest.raises(AttributeError, match="no attribute 'HedgerowTransformer'"):
         _ = hedgerow.HedgerowTransformer
 

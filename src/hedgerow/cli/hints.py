@@ -8,31 +8,17 @@ from collections.abc import Iterable, Sequence
 from hedgerow.errors import did_you_mean
 
 _OTHER_NAMES = {
-    "eval": "--valid",
-    "eval-set": "--valid",
-    "validation": "--valid",
-    "label": "--target",
-    "labels": "--target",
-    "y": "--target",
-    "group": "--groups",
-    **dict.fromkeys(
-        (
-            "ignore",
-            "ignore-column",
-            "ignore-columns",
-            "exclude",
-            "exclude-columns",
-            "skip",
-            "drop-column",
-            "drop-columns",
-        ),
-        "--drop",
-    ),
-    "save": "-o",
-    "output-model": "-o",
-    "output-path": "-o",
-    "param": "--set",
-    "params": "--set",
+    other: ours
+    for ours, others in {
+        "--valid": "eval eval-set validation",
+        "--target": "label labels y",
+        "--groups": "group",
+        "--drop": "ignore ignore-column ignore-columns exclude exclude-columns skip drop-column "
+        "drop-columns",
+        "-o": "save output-model output-path",
+        "--set": "param params",
+    }.items()
+    for other in others.split()
 }
 """Options of other programs, and those of Hedgerow with the same meaning."""
 _PARAMETERS = {"threads": "n_jobs", "trees": "n_estimators", "rounds": "n_estimators"}

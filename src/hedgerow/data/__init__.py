@@ -3,8 +3,11 @@
 ::
 
     array, frame, list, dict, ...
-        |  reading.table         frames.py: frames;  rows.py, objects.py: Python objects;
-        |                        columns.py: numbers;  categories/: category levels and codes
+        |                        frames.py: frames;  rows.py, objects.py: Python objects
+        v
+    ReadColumn, each column      columns.py: numbers, or different values and places among them
+        |
+        |  reading.table         order, kinds, levels and codes of categories (categories/)
         v
     Table  --- fit_bins ------->  BinSpec
         |                            |

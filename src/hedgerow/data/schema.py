@@ -96,12 +96,10 @@ class Schema:
 
     @once
     def names(self) -> tuple[str, ...]:
-        """Name of each column."""
         return tuple(column.name for column in self.columns)
 
     @once
     def kinds(self) -> tuple[ColumnKind, ...]:
-        """Kind of each column."""
         return tuple(column.kind for column in self.columns)
 
     @once
@@ -116,7 +114,6 @@ class Schema:
 
     @once
     def has_categories(self) -> bool:
-        """Whether there is a category column."""
         return "category" in self.kinds
 
     @once
@@ -126,12 +123,10 @@ class Schema:
 
     @once
     def only_floats(self) -> bool:
-        """Whether all columns are floats."""
         return not (self.has_int or self.has_categories)
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.columns)
 
     def n_levels(self, j: int) -> int:

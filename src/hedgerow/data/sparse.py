@@ -22,26 +22,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    AnyArray,
-    BoolArray,
-    IntArray,
-    is_missing,
-    lowest_of,
-    missing_of,
-    read_only,
-)
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, IntArray, read_only
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import CategoricalFeatures, chosen_columns
 from hedgerow.data.external.memory import available_memory, shown_bytes
+from hedgerow.data.missing import is_missing, lowest_of, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind, plain_numbers, with_missing
 from hedgerow.data.reading.table import (
     Table,
     check_n_features,
     check_names,
     check_shape,
-    read_more_levels,
     read_table,
 )
 from hedgerow.data.schema import (
@@ -88,17 +79,14 @@ class SparseTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, at least 1."""
         return len(self.row_start) - 1
 
     @property
     def n_features(self) -> int:
-        """Number of columns, at least 1."""
         return self.schema.n_features
 
     @property
     def n_entries(self) -> int:
-        """Number of stored entries."""
         return len(self.column)
 
     @property
@@ -199,8 +187,8 @@ def read_any(
     """Read and validate a table, sparse or dense.
 
     Sparse columns hold numbers only.  Duplicate entries are summed, in a copy.  ``zero_missing``
-    treats 0 as missing; a ``schema`` has its own such option.  ``more_levels`` adds new categories
-    to the levels of ``schema``.  Other parameters are those of :func:`hedgerow.data.read_table`.
+    treats 0 as missing; a ``schema`` has its own such option.  Other parameters are those of
+    :func:`hedgerow.data.read_table`.
 
     Examples
     --------
@@ -212,12 +200,15 @@ def read_any(
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):
-        if schema is not None and more_levels:
-            table = read_more_levels(X, schema, reader=reader)
-        else:
-            table = read_table(
-                X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
-            )
+        table = read_table(
+            X,
+            schema,
+            reader=reader,
+            categorical=categorical,
+            unknown=unknown,
+            names=names,
+            more_levels=more_levels,
+        )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
     check_shape(X.shape)
     if schema is not None:

@@ -284,7 +284,7 @@ class PartitionPart:
         aside |= _columns_of(self._partition.y, self._roles.targets)
         for role, name in self._roles.of_rows.items():
             values = np.asarray(one_axis(given[role], role))
-            aside[name] = ReadColumn(values, sort=None, type_name=str(values.dtype))
+            aside[name] = ReadColumn(values, sort=None, dtype=values.dtype)
         if is_sparse(X):
             yield Batch(n_rows, aside, False, X.tocsr(), *self._aside)
             return

@@ -39,13 +39,7 @@ from hedgerow.errors import (
     brief,
     path_repr,
 )
-from hedgerow.io.checkpoint_parts import (
-    OtherFitError,
-    fit_from_bytes,
-    fit_to_bytes,
-    rounds_from_bytes,
-    rounds_to_bytes,
-)
+from hedgerow.io import checkpoint_parts
 from hedgerow.io.lock import FileLock
 from hedgerow.params import CHECKPOINT_SECONDS
 
@@ -125,7 +119,7 @@ class CheckpointFolder:
                 stacklevel=2,
             )
         if not described:
-            self._write(FIT_FILE, fit_to_bytes(fit))
+            self._write(FIT_FILE, checkpoint_parts.fit_to_bytes(fit))
         self._remove(name for name in names if _LEFTOVER.fullmatch(name))
         self._remove(name for name in names if _PART.fullmatch(name) and name not in used)
         return joined(parts) if parts else None
@@ -133,7 +127,7 @@ class CheckpointFolder:
     def save(self, part: Rounds) -> None:
         """Write a part of the rounds as a new file."""
         name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
-        self._write(name, rounds_to_bytes(part, self._fit))
+        self._write(name, checkpoint_parts.rounds_to_bytes(part, self._fit))
 
     def close(self) -> None:
         """Release the folder; a second call does nothing."""
@@ -155,8 +149,8 @@ class CheckpointFolder:
         if FIT_FILE not in names:
             return False
         try:
-            kept = fit_from_bytes(self._read(FIT_FILE))
-        except OtherFitError as error:
+            kept = checkpoint_parts.fit_from_bytes(self._read(FIT_FILE))
+        except checkpoint_parts.OtherFitError as error:
             raise ParameterError(
                 f"checkpoint folder {self.path!r}: {error} Continue with that version; to start "
                 "anew, remove the folder or name another."
@@ -199,7 +193,7 @@ class CheckpointFolder:
                 part = self._read_part(name, end, -last)
                 if parts and not part.goes_with(parts[0]):
                     raise ModelFormatError("its shape differs from the rounds before it")
-            except OtherFitError:
+            except checkpoint_parts.OtherFitError:
                 if not described:
                     raise ParameterError(
                         f"checkpoint folder {self.path!r} holds rounds of another fit ({name}), "
@@ -215,7 +209,7 @@ class CheckpointFolder:
         return parts, used, faults
 
     def _read_part(self, name: str, first: int, end: int) -> Rounds:
-        part = rounds_from_bytes(self._read(name), self._fit)
+        part = checkpoint_parts.rounds_from_bytes(self._read(name), self._fit)
         if (part.first, part.end) != (first, end):
             raise ModelFormatError("its rounds do not match its name")
         return part

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
@@ -32,20 +32,11 @@ from hedgerow.data.categories.statistics import FIRST_TARGET, ROWS
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.schema import Column, Rounding, Schema, Temporal
 from hedgerow.errors import ModelFormatError
-from hedgerow.io import container, strict_json
+from hedgerow.io import container, statistics, strict_json
 from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
 from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
-from hedgerow.io.statistics import (
-    STATISTIC_DTYPES,
-    check_inputs,
-    cross_record,
-    input_arrays,
-    input_record,
-    read_inputs,
-    with_crosses,
-)
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model, has_foreign_rules
@@ -119,10 +110,10 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         arrays |= level_arrays(model.schema) | set_arrays(model.forest.categories)
     inputs = model.inputs
     if inputs is not None and inputs.crosses:
-        metadata[_CROSSES] = strict_json.encode(cross_record(inputs), _CROSSES)
+        metadata[_CROSSES] = strict_json.encode(statistics.cross_record(inputs), _CROSSES)
     if inputs is not None and not inputs.are_columns(model.schema.n_features):
-        metadata["inputs"] = strict_json.encode(input_record(inputs), "inputs")
-        arrays |= input_arrays(inputs)
+        metadata["inputs"] = strict_json.encode(statistics.input_record(inputs), "inputs")
+        arrays |= statistics.input_arrays(inputs)
     if model.forest.vectors is not None:
         arrays["vector"] = model.forest.vectors.reshape(-1)
     arrays |= slope_arrays(model.forest.slopes)
@@ -213,7 +204,7 @@ def _dtypes_of(header: Header, version: int) -> dict[str, np.dtype[np.generic]]:
     dtypes, names = dict(FOREST_DTYPES), header.entries.keys()
     if version == 2 or (version > 2 and not names.isdisjoint(LEVEL_DTYPES)):
         dtypes |= LEVEL_DTYPES | SET_DTYPES
-        dtypes |= STATISTIC_DTYPES if "inputs" in header.metadata else {}
+        dtypes |= statistics.STATISTIC_DTYPES if "inputs" in header.metadata else {}
     has_vectors = version >= 3 and "vector" in names
     has_slopes = version >= 4 and not names.isdisjoint(SLOPE_DTYPES)
     if has_vectors and has_slopes and version < _LINES_OF_VECTORS:
@@ -229,12 +220,12 @@ def _inputs_of(
     """Return the inputs of the trees; None if they are the columns."""
     inputs = None
     if "statistic_key" in arrays:
-        inputs = read_inputs(record_of_text(metadata["inputs"], "inputs"), arrays)
+        inputs = statistics.read_inputs(record_of_text(metadata["inputs"], "inputs"), arrays)
     if version == 7 or (version > 7 and _CROSSES in metadata):
         record = record_of_text(metadata.get(_CROSSES, ""), _CROSSES)
-        inputs = with_crosses(inputs, record, schema)
+        inputs = statistics.with_crosses(inputs, record, schema)
     if inputs is not None:
-        check_inputs(inputs, schema, inputs.n_inputs)
+        statistics.check_inputs(inputs, schema, inputs.n_inputs)
     return inputs
 
 
@@ -249,10 +240,8 @@ def _vectors_of(arrays: Mapping[str, AnyArray]) -> AnyArray | None:
 
 def schema_text(schema: Schema) -> str:
     """Encode the schema: column names, positions of kinds other than float, options."""
-    kinds: dict[str, list[int]] = {}
-    for position, column in enumerate(schema.columns):
-        if column.kind != "float":
-            kinds.setdefault(column.kind, []).append(position)
+    columns = schema.columns
+    kinds = _positions(None if column.kind == "float" else column.kind for column in columns)
     record: Record = {"kinds": kinds, "named": schema.named, "names": schema.names}
     if schema.has_categories:
         record |= {"categories": level_record(schema), "unknown": schema.unknown}
@@ -260,19 +249,20 @@ def schema_text(schema: Schema) -> str:
         record["zero_missing"] = True
     if schema.zero_band > 0.0:
         record["zero_band"] = schema.zero_band
-    rounding: dict[str, list[int]] = {}
-    for position, column in enumerate(schema.columns):
-        if column.rounding != "none":
-            rounding.setdefault(column.rounding, []).append(position)
-    if rounding:
-        record["rounding"] = rounding
-    temporal: dict[str, list[int]] = {}
-    for position, column in enumerate(schema.columns):
-        if column.temporal is not None:
-            temporal.setdefault(_SORTS[column.temporal], []).append(position)
-    if temporal:
-        record["temporal"] = temporal
+    rounding = _positions(_ROUNDINGS.get(column.rounding) for column in columns)
+    temporal = _positions(_SORTS.get(column.temporal or "") for column in columns)
+    record |= {"rounding": rounding} if rounding else {}
+    record |= {"temporal": temporal} if temporal else {}
     return strict_json.encode(record, "schema")
+
+
+def _positions(values: Iterable[str | None]) -> dict[str, list[int]]:
+    """Return the positions of each value but None."""
+    found: dict[str, list[int]] = {}
+    for position, value in enumerate(values):
+        if value is not None:
+            found.setdefault(value, []).append(position)
+    return found
 
 
 def schema_of_text(text: str, arrays: Mapping[str, AnyArray] | None = None) -> Schema:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from contextlib import ExitStack
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from hedgerow.atomic import check_place, write_atomically
+from hedgerow.atomic import check_place, open_atomically
 from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, ParameterError
 
@@ -41,85 +42,46 @@ def check_output(path: str) -> None:
         arrow(path)
 
 
-def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
-    """Yield the content of a table file piece by piece."""
-    name = path.lower()
-    if name.endswith((".csv", ".tsv")):
-        return _csv_parts(batches, "\t" if name.endswith(".tsv") else ",")
-    return _arrow_parts(batches, name.endswith((".parquet", ".pq")))
-
-
 def write_table(path: str, batches: Iterable[Columns]) -> None:
-    """Write a table atomically; parameters and errors as for :func:`table_parts`."""
-    write_atomically(path, table_parts(path, batches))
+    """Write a table atomically, batch by batch."""
+    name = path.lower()
+    with open_atomically(path) as file:
+        if name.endswith((".csv", ".tsv")):
+            _write_csv(file, batches, "\t" if name.endswith(".tsv") else ",")
+        else:
+            _write_arrow(file, batches, name.endswith((".parquet", ".pq")))
 
 
-def _csv_parts(batches: Iterable[Columns], delimiter: str) -> Iterator[bytes]:
-    """Yield CSV text; floats have the fewest digits that represent them exactly."""
-    text = io.StringIO(newline="")
+def _write_csv(file: BinaryIO, batches: Iterable[Columns], delimiter: str) -> None:
+    """Write CSV text; floats have the fewest digits that represent them exactly."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    first = True
-    for columns in batches:
-        if first:
-            writer.writerow(columns)
-            first = False
-            yield _taken(text)
-        for start in range(0, len(next(iter(columns.values()))), _CSV_ROWS):
-            parts = [_items(column[start : start + _CSV_ROWS]) for column in columns.values()]
-            writer.writerows(zip(*parts, strict=True))
-            yield _taken(text)
-
-
-def _taken(text: io.StringIO) -> bytes:
-    content = text.getvalue()
-    text.seek(0)
-    text.truncate()
-    return content.encode()
+    try:
+        for number, columns in enumerate(batches):
+            if number == 0:
+                writer.writerow(columns)
+            for start in range(0, len(next(iter(columns.values()))), _CSV_ROWS):
+                parts = (column[start : start + _CSV_ROWS] for column in columns.values())
+                writer.writerows(zip(*map(_items, parts), strict=True))
+    finally:
+        text.detach()
 
 
 def _items(column: Any) -> list[Any]:
     return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
 
 
-class _Sink(io.RawIOBase):
-    """File object for Arrow writers that holds bytes until they are taken."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._length = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._length
-
-    def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        self._length += len(part)
-        return len(part)
-
-    def take(self) -> list[bytes]:
-        parts, self._parts = self._parts, []
-        return parts
-
-
-def _arrow_parts(batches: Iterable[Columns], is_parquet: bool) -> Iterator[bytes]:
+def _write_arrow(file: BinaryIO, batches: Iterable[Columns], is_parquet: bool) -> None:
     import pyarrow.ipc
     import pyarrow.parquet
 
     make_writer = pyarrow.parquet.ParquetWriter if is_parquet else pyarrow.ipc.new_file
-    sink = _Sink()
     writer = None
-    for group in _groups(_tables(batches)):
-        if writer is None:
-            writer = make_writer(sink, group.schema)
-        writer.write_table(group)
-        yield from sink.take()
-    if writer is not None:
-        writer.close()
-        yield from sink.take()
+    with ExitStack() as stack:
+        for group in _groups(_tables(batches)):
+            if writer is None:
+                writer = stack.enter_context(make_writer(file, group.schema))
+            writer.write_table(group)
 
 
 def _tables(batches: Iterable[Columns]) -> Iterator[Any]:

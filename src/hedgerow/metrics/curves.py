@@ -215,7 +215,7 @@ def concordance(
     rows = np.argsort(time, kind="stable")
     ordered = time[rows]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1], True])
-    mass = np.ones(len(time)) if weight is None else np.ascontiguousarray(weight)
+    mass = np.ones(len(time)) if weight is None else np.array(weight, dtype=np.float64)
     tree = np.zeros(int(rank.max()) + 1)
     right, total = concordant_pairs(rank, event, mass, rows, starts, tree)
     if total <= 0.0:

@@ -18,7 +18,6 @@ from hedgerow.metrics.base import (
     GroupedMetric,
     Metric,
     MetricChoice,
-    MetricFunction,
     Task,
     built_in,
     scored_as,
@@ -68,11 +67,14 @@ def _make_metric(item: object, objective: Objective) -> Metric:
     task = scored_as(objective)
     if isinstance(item, GroupedMetric):
         return _grouped(item, objective, task)
-    if isinstance(item, str) and item == _LOSS:
-        return loss_metric(objective)
     own_function = callable(item) and not sk.is_scorer(item)
     if isinstance(objective, SeveralTargets) and not own_function:
-        return of_targets(_make_metric(item, objective.single), objective)
+        single = _make_metric(item, objective.single)
+        function = OfTargets(single, objective)
+        return replace(single, function=function, sums=None if single.sums is None else function)
+    if isinstance(item, str) and item == _LOSS:
+        sums = Mean(objective.losses)
+        return Metric(_LOSS, objective.loss, from_raw=True, sums=sums, built_in=True)
     if sk.is_scorer(item):
         return sk.scorer_metric(item, objective, task)
     if callable(item):
@@ -86,14 +88,6 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         if of_queries is not None:
             return Metric(item, of_queries, True, ("ranking",), built_in=True)
     return _by_name(item, objective, task)
-
-
-def loss_metric(objective: Objective) -> Metric:
-    """Return the loss of the objective as a metric."""
-    sums: RowSums = Mean(objective.losses)
-    if isinstance(objective, SeveralTargets):
-        sums = SumsOfTargets(Mean(objective.single.losses), objective, from_raw=True)
-    return Metric(_LOSS, objective.loss, from_raw=True, sums=sums, built_in=True)
 
 
 def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
@@ -168,68 +162,53 @@ def metrics_of_queries(
     return tuple(bound(metric) for metric in metrics)
 
 
-def _mean_of_targets(
-    function: MetricFunction,
-    objective: SeveralTargets,
-    from_raw: bool,
-    y_true: FloatArray,
-    prediction: FloatArray,
-    weight: FloatArray | None = None,
-) -> float:
-    """Return the mean of ``function`` over the targets, as scikit-learn's uniform average does."""
-    return mean_of(
-        function(column, own, weight)
-        for column, own in columns_of(y_true, prediction, objective, from_raw)
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class SumsOfTargets:
-    """The sums of a mean over the targets: those of ``single`` for each target."""
+class OfTargets:
+    """The mean of a metric over the targets, as scikit-learn's uniform average, and its sums."""
 
-    single: RowSums
+    single: Metric
     objective: SeveralTargets
-    from_raw: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> float:
+        columns = self._columns(y_true, prediction)
+        return mean_of(self.single.function(column, own, weight) for column, own in columns)
+
+    @property
+    def _sums(self) -> RowSums:
+        assert self.single.sums is not None
+        return self.single.sums
 
     @property
     def n_sums(self) -> int:
-        return self.objective.n_outputs * self.single.n_sums
+        return self.objective.n_outputs * self._sums.n_sums
 
     @property
     def uses_center(self) -> bool:
-        return self.single.uses_center
+        return self._sums.uses_center
 
     def sums(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: Center
     ) -> tuple[ExactSum, ...]:
         """Return the contribution of some rows; ``center`` holds the mean of each target."""
-        centers = np.broadcast_to(center, (self.objective.n_outputs,))
-        columns = columns_of(y_true, prediction, self.objective, self.from_raw)
+        centers = np.broadcast_to(center, (self.objective.n_outputs,)).tolist()
         return tuple(
             part
-            for middle, (column, own) in zip(centers.tolist(), columns, strict=True)
-            for part in self.single.sums(column, own, weight, middle)
+            for middle, given in zip(centers, self._columns(y_true, prediction), strict=True)
+            for part in self._sums.sums(*given, weight, middle)
         )
 
     def finish(self, *totals: ExactSum) -> float:
-        n_sums = self.single.n_sums
-        return mean_of(
-            self.single.finish(*totals[start : start + n_sums])
-            for start in range(0, len(totals), n_sums)
-        )
+        n_sums = self._sums.n_sums
+        starts = range(0, len(totals), n_sums)
+        return mean_of(self._sums.finish(*totals[start : start + n_sums]) for start in starts)
 
-
-def columns_of(
-    y_true: FloatArray, prediction: FloatArray, objective: SeveralTargets, from_raw: bool
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield each target with its predictions, or with its raw scores, shape (1, n_rows)."""
-    for k in range(objective.n_outputs):
-        own = prediction[k : k + 1] if from_raw else objective.of_output(k, prediction)
-        yield np.ascontiguousarray(y_true[:, k]), own
-
-
-def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
-    """Return the metric of several targets made from the metric of one target."""
-    function = partial(_mean_of_targets, single.function, objective, single.from_raw)
-    sums = single.sums and SumsOfTargets(single.sums, objective, single.from_raw)
-    return replace(single, function=function, sums=sums)
+    def _columns(
+        self, y_true: FloatArray, prediction: FloatArray
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield each target with its predictions, or with its raw scores, shape (1, n_rows)."""
+        for k in range(self.objective.n_outputs):
+            raw = self.single.from_raw
+            own = prediction[k : k + 1] if raw else self.objective.of_output(k, prediction)
+            yield np.ascontiguousarray(y_true[:, k]), own

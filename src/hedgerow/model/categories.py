@@ -16,46 +16,27 @@ from hedgerow.model.layout import set_tables
 
 
 class CategoryRows(NamedTuple):
-    """Category columns of a batch of rows.
+    """Category columns of a batch of rows."""
 
-    Attributes
-    ----------
-    bins : uint8, shape (n_used, n_rows)
-        Bins in the category columns that the forest splits.
-    unknown : int64
-        Rows that stop because of an unknown category, ascending.
-    """
-
+    # uint8, shape (n_used, n_rows); bins in the category columns that the forest splits
     bins: BinArray
-    unknown: IntArray
+    unknown: IntArray  # int64; rows that stop because of an unknown category, ascending
 
 
 class CategoryReader:
-    """Reader of category columns for one forest.
-
-    Attributes
-    ----------
-    columns : list of int
-        The category columns that the forest splits, ascending.
-    lookups : list of uint8 arrays
-        Bin of each code of these columns, of unknown categories, and of missing values.
-    row_of_set : int64, one per set
-        Place of the column of the set.
-    sets : uint64
-    n_sets : int
-    unknown_stops : bool
-        Whether a row stops at a split of an unknown category.
-    """
+    """Reader of category columns for one forest."""
 
     def __init__(self, forest: Forest) -> None:
         assert forest.categories is not None
         self._forest = forest
-        self.unknown_stops = not forest.categories.unknown_in_sets
+        self.unknown_stops = not forest.categories.unknown_in_sets  # at a split of such a category
         feature, self.sets = set_tables(forest)
         used, row_of_set = np.unique(feature, return_inverse=True)
+        # The category columns that the forest splits, ascending, and the place of each set's.
         self.columns, self.row_of_set = used.tolist(), row_of_set.astype(np.int64)
         self.n_sets = len(row_of_set)
         ends = np.array([UNKNOWN_BIN, MISSING_BIN], dtype=np.uint8)
+        # Bins of each code of these columns, of unknown categories, and of missing values.
         bins = (forest.categories.bins_of(j) for j in self.columns)
         self.lookups = [np.concatenate((known, ends)) for known in bins]
 

@@ -41,11 +41,6 @@ class Cells:
 
     The key -1 belongs to -0.0, and no value has it.  A threshold of -1 therefore means the
     preceding key.
-
-    Parameters
-    ----------
-    forest : Forest
-    schema : Schema
     """
 
     def __init__(self, forest: Forest, schema: Schema) -> None:
@@ -180,25 +175,15 @@ def _beyond(cut: int, kind: str) -> int:
 
 
 class Boxes:
-    """The boxes of the leaves and stops of one tree.
-
-    Attributes
-    ----------
-    cells : Cells
-        Cells of this tree only.
-    columns : int array
-        Columns that the tree splits.
-    starts : int64
-        First entry of each column in the second axis of ``inside``.
-    inside : bool, shape (n_nodes, number of cells)
-        Whether rows that end at the node may have a value in the cell.
-    """
+    """The boxes of the leaves and stops of one tree, whose cells are those of this tree only."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
         forest = cells.forest
-        self.columns = cells.used
+        self.columns = cells.used  # that the tree splits
         sizes = [len(cells.all(int(column))) for column in self.columns]
+        # of each column in the second axis of `inside`: whether rows that end at the node (first
+        # axis) may have a value in the cell
         self.starts = np.concatenate(([0], np.cumsum(sizes)))[:-1]
         self.inside = np.ones((len(forest.feature), sum(sizes)), dtype=bool)
         place = np.searchsorted(self.columns, forest.feature)

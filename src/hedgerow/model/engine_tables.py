@@ -12,19 +12,8 @@ import numpy as np
 from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.compile import lanes_of_code
 from hedgerow.kernels.prediction.table_keys import Ranks
+from hedgerow.model import layout
 from hedgerow.model.forest import Forest
-from hedgerow.model.layout import (
-    MaskTables,
-    Splits,
-    WalkTables,
-    depths,
-    find_splits,
-    mask_tables,
-    narrow_thresholds,
-    rank_thresholds,
-    walk_tables,
-    with_thresholds,
-)
 from hedgerow.model.levels import LevelTables, level_tables
 from hedgerow.once import once
 
@@ -51,14 +40,14 @@ class EngineTables:
         self._forest = forest
 
     @once
-    def splits(self) -> Splits:
-        return find_splits(self._forest)
+    def splits(self) -> layout.Splits:
+        return layout.find_splits(self._forest)
 
     @once
     def walk_cost(self) -> float:
         """Estimated nanoseconds per row of the walk."""
         n_trees = self._forest.n_trees
-        return float(0.6 * depths(self.splits, n_trees).sum() + 1.0 * n_trees)
+        return float(0.6 * layout.depths(self.splits, n_trees).sum() + 1.0 * n_trees)
 
     @once
     def mask_cost(self) -> float:
@@ -82,7 +71,7 @@ class EngineTables:
 
     @once
     def walk32(self) -> tuple[AnyArray, ...]:
-        return tuple(self._walk(narrow_thresholds(self.splits.threshold)))
+        return tuple(self._walk(layout.narrow_thresholds(self.splits.threshold)))
 
     @once
     def walk64(self) -> tuple[AnyArray, ...]:
@@ -90,7 +79,7 @@ class EngineTables:
 
     @once
     def levels32(self) -> LevelTables | None:
-        threshold = narrow_thresholds(self.splits.threshold)
+        threshold = layout.narrow_thresholds(self.splits.threshold)
         return level_tables(self._forest, self.splits, threshold)
 
     @once
@@ -99,15 +88,15 @@ class EngineTables:
 
     @once
     def mask32(self) -> tuple[Any, ...]:
-        return self._mask(narrow_thresholds(self.splits.threshold))
+        return self._mask(layout.narrow_thresholds(self.splits.threshold))
 
     @once
     def mask64(self) -> tuple[Any, ...]:
         return tuple(self._mask_tables[0])
 
     @once
-    def _mask_tables(self) -> tuple[MaskTables, IntArray]:
-        return mask_tables(self._forest, self.splits)
+    def _mask_tables(self) -> tuple[layout.MaskTables, IntArray]:
+        return layout.mask_tables(self._forest, self.splits)
 
     def masks(self, narrow: bool, share: float) -> tuple[tuple[Any, ...], Ranks | None]:
         """Return the tables of the mask engine, with ranks if they pay for this many trees."""
@@ -117,11 +106,11 @@ class EngineTables:
 
     @once
     def mask_ranks(self) -> tuple[tuple[Any, ...], Ranks]:
-        threshold, ranks = rank_thresholds(self._forest, self.splits)
+        threshold, ranks = layout.rank_thresholds(self._forest, self.splits)
         return self._mask(threshold), ranks
 
-    def _walk(self, threshold: AnyArray) -> WalkTables:
-        return walk_tables(self._forest, self.splits, threshold)
+    def _walk(self, threshold: AnyArray) -> layout.WalkTables:
+        return layout.walk_tables(self._forest, self.splits, threshold)
 
     def _mask(self, threshold: AnyArray) -> tuple[Any, ...]:
-        return tuple(with_thresholds(*self._mask_tables, threshold))
+        return tuple(layout.with_thresholds(*self._mask_tables, threshold))

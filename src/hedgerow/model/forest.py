@@ -43,25 +43,16 @@ MISSING_BIN = 255
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CategoryTables:
-    """Category sets of the splits, and the bins of the category levels.
+    """Category sets of the splits, and the bins of the category levels."""
 
-    Attributes
-    ----------
-    sets : uint64, shape (n_sets, 4)
-        Bit b of a set is 1 if bin b goes left.  ``missing_left`` of the node decides
-        for missing values.
-    level_bin : uint8
-        Bin of each level, column after column.
-    level_start : int64, shape (n_features + 1,)
-        Levels of feature j are ``level_start[j] : level_start[j + 1]``; a numeric
-        column has none.
-    unknown_in_sets : bool, default=False
-        Whether bit ``UNKNOWN_BIN`` of a set decides for unknown categories.
-    """
-
+    # uint64, shape (n_sets, 4); bit b of a set is 1 if bin b goes left.  ``missing_left`` of the
+    # node decides for missing values
     sets: npt.NDArray[np.uint64]
-    level_bin: npt.NDArray[np.uint8]
+    level_bin: npt.NDArray[np.uint8]  # uint8; bin of each level, column after column
+    # int64, shape (n_features + 1,); levels of feature j are ``level_start[j] : level_start[j +
+    # 1]``; a numeric column has none
     level_start: IntArray
+    # whether bit ``UNKNOWN_BIN`` of a set decides for unknown categories
     unknown_in_sets: bool = False
 
     def bins_of(self, feature: int) -> npt.NDArray[np.uint8]:
@@ -76,60 +67,33 @@ class CategoryTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """The trees and base scores of a model; immutable.
+    """The trees and base scores of a model; immutable."""
 
-    Attributes
-    ----------
-    feature : int32, one per node
-        Column of the split; -1 in a leaf.
-    threshold : int64
-        Largest key that goes left, or row of ``categories.sets``; 0 in a leaf.
-    missing_left : uint8
-        1 if a missing value goes left; 0 in a leaf.
-    left, right : int32
-        Children, as indices relative to the root of the tree; 0 in a leaf.
-    value : float64
-        Value added to the raw score if a row ends in the node, learning rate
-        included.  An inner node keeps the value that it had as a leaf.  0 if
-        leaves hold vectors.
-    gain : float64
-        Loss reduction of the split; 0 in a leaf.
-    cover : float64
-        Sum of hessians of the training rows that reached the node.
-    count : int64
-        Number of training rows that reached the node.
-    tree_start : int64, one per tree and one more
-        First node of each tree.
-    base_score : float64, one per output
-        Raw score before the first tree.
-    n_features : int
-    categories : CategoryTables, optional
-        None if no column is a category.
-    vectors : float64, shape (n_nodes, n_outputs), optional
-        Values of vector leaves, used instead of ``value``.
-    slopes : Slopes, optional
-        Linear terms added to the value of each node, or to each number of its vector, for linear
-        leaves.
-    n_parallel : int, default=1
-        Trees for each output in a round (``num_parallel_tree``).
-    """
-
-    feature: npt.NDArray[np.int32]
+    feature: npt.NDArray[np.int32]  # int32, one per node; column of the split; -1 in a leaf
+    # int64; largest key that goes left, or row of ``categories.sets``; 0 in a leaf
     threshold: IntArray
-    missing_left: npt.NDArray[np.uint8]
+    missing_left: npt.NDArray[np.uint8]  # uint8; 1 if a missing value goes left; 0 in a leaf
+    # left, right: int32; children, as indices relative to the root of the tree; 0 in a leaf
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
+    # float64; value added to the raw score if a row ends in the node, learning rate included.  An
+    # inner node keeps the value that it had as a leaf.  0 if leaves hold vectors
     value: FloatArray
-    gain: FloatArray
-    cover: FloatArray
-    count: IntArray
-    tree_start: IntArray
-    base_score: FloatArray
+    gain: FloatArray  # float64; loss reduction of the split; 0 in a leaf
+    cover: FloatArray  # float64; sum of hessians of the training rows that reached the node
+    count: IntArray  # int64; number of training rows that reached the node
+    tree_start: IntArray  # int64, one per tree and one more; first node of each tree
+    base_score: FloatArray  # float64, one per output; raw score before the first tree
     n_features: int
+    # None if no column is a category
     categories: CategoryTables | None = None
+    # float64, shape (n_nodes, n_outputs), optional; values of vector leaves, used instead of
+    # ``value``
     vectors: FloatArray | None = None
+    # linear terms added to the value of each node, or to each number of its vector, for linear
+    # leaves
     slopes: Slopes | None = None
-    n_parallel: int = 1
+    n_parallel: int = 1  # trees for each output in a round (``num_parallel_tree``)
 
     @property
     def has_sets(self) -> BoolArray:

@@ -87,14 +87,7 @@ class FlatLevels(NamedTuple):
 
 
 class GpuScorer:
-    """Scorer of a model for tables on GPUs; threads may share it.
-
-    Parameters
-    ----------
-    model : Model
-    tables : EngineTables
-        Of its forest.
-    """
+    """Scorer of a model for tables on GPUs; threads may share it."""
 
     def __init__(self, model: Model, tables: EngineTables) -> None:
         self._model, self._tables = model, tables
@@ -139,15 +132,7 @@ class GpuScorer:
 
 
 class HeldForest:
-    """A forest in the memory of a GPU, until it is garbage.
-
-    Parameters
-    ----------
-    gpu : hedgerow.cuda.device.Gpu
-    schema : Schema
-    forest : FlatForest
-    levels : FlatLevels
-    """
+    """A forest in the memory of a GPU, until it is garbage."""
 
     def __init__(self, gpu: Any, schema: Schema, forest: FlatForest, levels: FlatLevels) -> None:
         self._gpu, self._schema = gpu, schema

@@ -52,32 +52,17 @@ CODINGS = {
 
 
 class Splits(NamedTuple):
-    """The splits of a forest, with nodes counted over all trees.
+    """The splits of a forest, with nodes counted over all trees."""
 
-    Attributes
-    ----------
-    tree : int64, one per node
-        Tree of the node.
-    left, right : int64, one per node
-        Children; the node itself in a leaf.
-    threshold : int64, one per node
-        Largest key that goes left.
-    slot : int64, one per node
-        Slot that the split compares; 0 in a leaf.
-    slots : int64, one per slot
-        ``2 * column``, plus 1 if a missing value is the highest key; ``-1 - number`` for a
-        set of categories.
-    levels : list of int64 arrays
-        The inner nodes of each depth, from the roots down.
-    """
-
-    tree: IntArray
-    left: IntArray
+    tree: IntArray  # int64, one per node; tree of the node
+    left: IntArray  # left, right: int64, one per node; children; the node itself in a leaf
     right: IntArray
-    threshold: IntArray
-    slot: IntArray
+    threshold: IntArray  # int64, one per node; largest key that goes left
+    slot: IntArray  # int64, one per node; slot that the split compares; 0 in a leaf
+    # int64, one per slot; ``2 * column``, plus 1 if a missing value is the highest key; ``-1 -
+    # number`` for a set of categories
     slots: IntArray
-    levels: list[IntArray]
+    levels: list[IntArray]  # the inner nodes of each depth, from the roots down
 
 
 class WalkTables(NamedTuple):
@@ -85,67 +70,43 @@ class WalkTables(NamedTuple):
 
     Nodes are renumbered so that siblings are adjacent: the k-th inner node of a tree has
     the children 1 + 2k and 2 + 2k.
-
-    Attributes
-    ----------
-    slots : int64, one per slot
-    nodes : int64, two per node
-        Threshold, then ``left child << 32 | slot``; in a leaf the largest
-        integer and the leaf itself.
-    value : float64, one per node
-    node : int64, one per node for vector or linear leaves, else empty
-        Index of the node in the forest.
-    number : int32, one per node
-        Index of the node in its tree, as in the forest.
-    root, depth : uint64, one per tree
     """
 
-    slots: IntArray
+    slots: IntArray  # int64, one per slot
+    # int64, two per node; threshold, then ``left child << 32 | slot``; in a leaf the largest
+    # integer and the leaf itself
     nodes: IntArray
-    value: FloatArray
+    value: FloatArray  # float64, one per node
+    # int64, one per node for vector or linear leaves, else empty; index of the node in the forest
     node: IntArray
+    # int32, one per node; index of the node in its tree, as in the forest
     number: npt.NDArray[np.int32]
-    root: Uint64Array
+    root: Uint64Array  # root, depth: uint64, one per tree
     depth: Uint64Array
 
 
 class MaskTables(NamedTuple):
-    """Tables of the mask engine.
+    """Tables of the mask engine."""
 
-    Attributes
-    ----------
-    slots : int64, one per slot
-    slot : uint64, one per split
-        Splits are ordered by part; each part is padded with splits that clear nothing.
-    threshold : int32 or int64, one per split
-    clear : uint32, one per split
-        Zeros at the exits that a row above the threshold cannot take.
-    part_start : uint64, one per part and one more
-    tree_part : uint64, one per tree and one more
-        First part of each tree, the one with its root.
-    hops : uint64, one per tree
-        Largest number of parts that a row enters after the first.
-    value : float64, 32 per part
-        Value of each exit.
-    node : int64, 32 per part for vector or linear leaves, else empty
-        Index in the forest of the leaf at each exit.
-    onward : uint32, 32 per part
-        Next part, counted within the tree; the part itself at a leaf.
-    most_parts : int
-        Largest number of parts of a tree.
-    """
-
-    slots: IntArray
+    slots: IntArray  # int64, one per slot
+    # uint64, one per split; splits are ordered by part; each part is padded with splits that clear
+    # nothing
     slot: Uint64Array
-    threshold: AnyArray
+    threshold: AnyArray  # int32 or int64, one per split
+    # uint32, one per split; zeros at the exits that a row above the threshold cannot take
     clear: npt.NDArray[np.uint32]
-    part_start: Uint64Array
+    part_start: Uint64Array  # uint64, one per part and one more
+    # uint64, one per tree and one more; first part of each tree, the one with its root
     tree_part: Uint64Array
+    # uint64, one per tree; largest number of parts that a row enters after the first
     hops: Uint64Array
-    value: FloatArray
+    value: FloatArray  # float64, 32 per part; value of each exit
+    # int64, 32 per part for vector or linear leaves, else empty; index in the forest of the leaf at
+    # each exit
     node: IntArray
+    # uint32, 32 per part; next part, counted within the tree; the part itself at a leaf
     onward: npt.NDArray[np.uint32]
-    most_parts: int
+    most_parts: int  # largest number of parts of a tree
 
 
 def find_splits(forest: Forest) -> Splits:

@@ -25,53 +25,31 @@ the mask engine, which is as fast."""
 
 
 class LevelTables(NamedTuple):
-    """Tables of the engine for symmetric trees.
+    """Tables of the engine for symmetric trees."""
 
-    Attributes
-    ----------
-    slots : int64, one per slot
-    slot : uint64, one per level of each tree
-        Slot of the split.
-    threshold : int32 or int64, one per level of each tree
-        Threshold of the split.  Each tree is padded at the root to a multiple of ``FUSED``
-        levels, with splits that send every key left.
-    level_start : uint64, one per tree and one more
-        First level of each tree.
-    value : float64
-        Leaf value of each code of each tree; empty if leaves hold vectors or lines.
-    node : int64
-        Node of each code of each tree if leaves hold vectors or lines, otherwise empty.
-    table_start : uint64, one per tree
-        First code of each tree.
-    """
-
-    slots: IntArray
-    slot: npt.NDArray[np.uint64]
+    slots: IntArray  # int64, one per slot
+    slot: npt.NDArray[np.uint64]  # uint64, one per level of each tree; slot of the split
+    # int32 or int64, one per level of each tree; threshold of the split.  Each tree is padded at
+    # the root to a multiple of ``FUSED`` levels, with splits that send every key left
     threshold: AnyArray
+    # uint64, one per tree and one more; first level of each tree
     level_start: npt.NDArray[np.uint64]
+    # float64; leaf value of each code of each tree; empty if leaves hold vectors or lines
     value: FloatArray
+    # int64; node of each code of each tree if leaves hold vectors or lines, otherwise empty
     node: IntArray
-    table_start: npt.NDArray[np.uint64]
+    table_start: npt.NDArray[np.uint64]  # uint64, one per tree; first code of each tree
 
 
 class _Levels(NamedTuple):
-    """The splits of the levels of all trees.
+    """The splits of the levels of all trees."""
 
-    Attributes
-    ----------
-    split : int64, one per node
-        Number of the node's split among the splits of all trees; -1: the node is a leaf.
-    leader : int64, one per split
-        A node with this split.
-    depth : int64, one per tree
-        Number of levels.
-    order : int64, one per split
-        The splits of the levels, from the root down, tree after tree.
-    """
-
+    # int64, one per node; number of the node's split among the splits of all trees; -1: the node is
+    # a leaf
     split: IntArray
-    leader: IntArray
-    depth: IntArray
+    leader: IntArray  # int64, one per split; a node with this split
+    depth: IntArray  # int64, one per tree; number of levels
+    # int64, one per split; the splits of the levels, from the root down, tree after tree
     order: IntArray
 
 

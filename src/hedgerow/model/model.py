@@ -22,30 +22,20 @@ _FOREIGN_LINKS = ("softplus", "signed_square")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """Forest, schema of the user's tables, objective, and training record.
-
-    Attributes
-    ----------
-    forest : Forest
-    schema : Schema
-    objective : str
-        Name in :data:`hedgerow.objectives.OBJECTIVES`, which determines the link from raw
-        scores to predictions.
-    training : mapping
-        JSON-like record: parameters, seed, evaluation history, best round.
-        Predictions do not need it.
-    inputs : Inputs, optional
-        Inputs of the trees, if these are not the columns of the schema.
-    seconds : tuple of float
-        Time from the start of the fit to the end of each round; NaN if unknown.  Empty for
-        a model read from a file, because files do not hold times.
-    """
+    """Forest, schema of the user's tables, objective, and training record."""
 
     forest: Forest
     schema: Schema
+    # name in :data:`hedgerow.objectives.OBJECTIVES`, which determines the link from raw scores to
+    # predictions
     objective: str
+    # JSON-like record: parameters, seed, evaluation history, best round. Predictions do
+    # not need it
     training: Mapping[str, Any] = field(default_factory=dict)
+    # inputs of the trees, if these are not the columns of the schema
     inputs: Inputs | None = None
+    # time from the start of the fit to the end of each round; NaN if unknown.  Empty for a model
+    # read from a file, because files do not hold times
     seconds: tuple[float, ...] = ()
 
     @property

@@ -25,51 +25,26 @@ NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
 
 
 class Space(NamedTuple):
-    """Scratch memory of one call.
+    """Scratch memory of one call."""
 
-    Attributes
-    ----------
-    words : memoryview
-        Bytes of the row, eight for each column.
-    floats : float64, shape (1, n_features)
-        The same memory as floats.
-    numbers : memoryview
-        Bytes of the row as float64; separate memory only if there are integer columns.
-    bins : uint8
-        Bins of the category columns that the forest splits.
-    arguments : tuple
-        Arguments of the kernel, without the scores.
-    """
-
-    words: memoryview
-    floats: FloatArray
+    words: memoryview  # bytes of the row, eight for each column
+    floats: FloatArray  # float64, shape (1, n_features); the same memory as floats
+    # bytes of the row as float64; separate memory only if there are integer columns
     numbers: memoryview
-    bins: npt.NDArray[np.uint8]
-    arguments: tuple[Any, ...]
+    bins: npt.NDArray[np.uint8]  # uint8; bins of the category columns that the forest splits
+    arguments: tuple[Any, ...]  # arguments of the kernel, without the scores
 
 
 class RowScorer:
-    """Scorer of single rows.
-
-    Parameters
-    ----------
-    forest : Forest
-    kinds : sequence of {"float", "int", "category"}
-    walk : tuple
-        :class:`hedgerow.model.layout.WalkTables` of 64-bit keys.
-    leaves : tuple
-        Vectors, values and slopes of the nodes that the kernels need.
-    reader : CategoryReader, optional
-        Required if the forest splits categories.
-    """
+    """Scorer of single rows."""
 
     def __init__(
         self,
         forest: Forest,
         kinds: Sequence[ColumnKind],
-        walk: tuple[AnyArray, ...],
-        leaves: tuple[Any, ...],
-        reader: CategoryReader | None,
+        walk: tuple[AnyArray, ...],  # hedgerow.model.layout.WalkTables of 64-bit keys
+        leaves: tuple[Any, ...],  # vectors, values and slopes of the nodes that the kernels need
+        reader: CategoryReader | None,  # if the forest splits categories
     ) -> None:
         self._base = np.array(forest.base_score, dtype=np.float64).reshape(-1, 1)
         self._walk, self._leaves, self._reader = walk, leaves, reader

@@ -25,16 +25,8 @@ from hedgerow.data.reading.columns import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.prediction import predict as kernels
 from hedgerow.kernels.prediction.levels import add_level_trees, level_space
-from hedgerow.kernels.prediction.predict import (
-    BLOCK,
-    WALK_BLOCK,
-    add_masked_trees,
-    add_walked_trees,
-    find_leaves,
-    mask_space,
-    walk_space,
-)
 from hedgerow.kernels.prediction.slopes import (
     lines_at,
     no_slopes,
@@ -66,21 +58,14 @@ NO_NUMBERS: FloatArray = np.zeros((0, 0))
 
 
 class Batch(NamedTuple):
-    """A table prepared for the prediction kernels.
-
-    Attributes
-    ----------
-    rows : Rows
-    categories : CategoryArguments
-    stops : pair of arrays, optional
-        Rows that stop at an inner node, and the node of each in every tree.
-    numbers : float64, shape (n_rows, n_features)
-        The values as float64, if leaves are linear; otherwise empty.
-    """
+    """A table prepared for the prediction kernels."""
 
     rows: Rows
     categories: CategoryArguments = NO_CATEGORIES
+    # pair of arrays, optional; rows that stop at an inner node, and the node of each in every tree
     stops: tuple[IntArray, IntArray] | None = None
+    # float64, shape (n_rows, n_features); the values as float64, if leaves are linear; otherwise
+    # empty
     numbers: FloatArray = NO_NUMBERS
 
 
@@ -101,15 +86,7 @@ THREAD_WORK = 250_000.0
 
 
 class Predictor:
-    """Compute raw scores and leaves of a forest.
-
-    Parameters
-    ----------
-    forest : Forest
-        A valid forest: the kernels check nothing.
-    kinds : sequence of {"float", "int", "category"}
-        Kind of each column.
-    """
+    """Compute raw scores and leaves of a valid forest: the kernels check nothing."""
 
     def __init__(self, forest: Forest, kinds: Sequence[ColumnKind]) -> None:
         self.forest = forest
@@ -215,11 +192,11 @@ class Predictor:
         rows, categories, stops, _ = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._tables.walk32 if rows[0].itemsize == 4 else self._tables.walk64
-        block, n_slots = self._block(WALK_BLOCK, 8), len(self._tables.splits.slots)
+        block, n_slots = self._block(kernels.WALK_BLOCK, 8), len(self._tables.splits.slots)
 
         def task(start: int, stop: int) -> None:
-            space = walk_space(n_slots, block, stop - start)
-            find_leaves(rows, tables, leaves, block, start, stop, categories, space)
+            space = kernels.walk_space(n_slots, block, stop - start)
+            kernels.find_leaves(rows, tables, leaves, block, start, stop, categories, space)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self._tables.walk_cost))
         if stops is not None:
@@ -322,24 +299,24 @@ class Predictor:
             masked = mask_cost <= tables.walk_cost
         if levels is not None:
             n_slots, own = len(levels.slots), tuple(levels)
-            block = self._block(min(BLOCK, n_rows + 15), levels.threshold.itemsize)
+            block = self._block(min(kernels.BLOCK, n_rows + 15), levels.threshold.itemsize)
         elif masked:
             masks, ranks = tables.masks(narrow, share)
-            block = self._block(min(BLOCK, n_rows + 15), masks[2].itemsize)
+            block = self._block(min(kernels.BLOCK, n_rows + 15), masks[2].itemsize)
         else:
             walk = tables.walk32 if narrow else tables.walk64
-            block = WALK_BLOCK if few else self._block(WALK_BLOCK, 8)
+            block = kernels.WALK_BLOCK if few else self._block(kernels.WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if levels is not None:
                 add_level_trees(rows, own, *part, level_space(n_slots, block), leaves)
             elif masked:
-                space = mask_space(len(masks[0]), masks[-1], block)
-                add_masked_trees(rows, masks, *part, space, leaves, ranks)
+                space = kernels.mask_space(len(masks[0]), masks[-1], block)
+                kernels.add_masked_trees(rows, masks, *part, space, leaves, ranks)
             else:
-                space = walk_space(len(walk[0]), block, stop - start)
-                add_walked_trees(rows, walk, *part, space, leaves)
+                space = kernels.walk_space(len(walk[0]), block, stop - start)
+                kernels.add_walked_trees(rows, walk, *part, space, leaves)
 
         if few:
             task(0, n_rows)

@@ -17,7 +17,6 @@ from hedgerow.boosting.external.dataset.continued import scores_before
 from hedgerow.boosting.external.dataset.encoded import EncodedRows
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import (
-    Choose,
     ExternalSample,
     StorePlan,
     ValidRows,
@@ -27,7 +26,6 @@ from hedgerow.boosting.external.external_sample import (
 )
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
-from hedgerow.boosting.external.queries import DividedValues, chosen_by
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.driver import with_out_of_bag
 from hedgerow.boosting.loop.fit import fit
@@ -39,10 +37,9 @@ from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset
-from hedgerow.boosting.row_data.queries import check_values, rows_aside
+from hedgerow.boosting.row_data.queries import check_values, held_out
 from hedgerow.boosting.row_data.targets import targets_like
 from hedgerow.boosting.validation.cross_stopping import check_folds
-from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
@@ -178,7 +175,6 @@ def fit_data(
             return fit(seen, objective, params, options, validation=unseen, checkpoint=checkpoint)
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
-
         choose_rounds = None
         if plan.by_folds:
             choose_rounds = partial(choose_rounds_in_chunks, train, data, plan)
@@ -225,7 +221,6 @@ def _plan_of(
     """Survey the targets; return the plan of the rows."""
     stopping, n_threads = options.stopping, resolve_threads(options.n_jobs)
     others, sets_aside = data.communicator, stopping.sets_rows_aside and not has_validation
-    fraction = stopping.validation_fraction
     data.read_times(loss.objective, loss.target_names)
     survey = TargetSurvey(loss, others if on_cluster else None)
     data.survey(survey.note, params, sets_aside)
@@ -235,36 +230,24 @@ def _plan_of(
         check_folds(stopping, has_validation, options.start)
         check_folds_in_chunks(stopping, on_cluster)
     values = data.surveyed_values
-    set_aside: Choose | None = None
     check_values(
         values, None, objective, params, stopping, has_validation=has_validation, others=others
     )
+    aside = None
     if sets_aside:
         target = np.concatenate([np.zeros(0), *data.surveyed_targets()])
-        aside = rows_aside(values, target, fraction, loss.stratifies, params.seed, others)
-        if aside is None:
-            set_aside = _rows_aside(data, loss, fraction, params.seed)
-        else:
-            set_aside = chosen_by(aside, others)
+        fraction = stopping.validation_fraction
+        aside = held_out(values, target, fraction, loss.stratifies, params.seed, others)
     return StorePlan(
         with_out_of_bag(params, stopping, count_rows(survey.n_rows, others)[1]),
         objective.n_outputs,
-        set_aside,
+        aside,
         n_threads=n_threads,
         objective=objective,
         start=options.start,
         by_folds=stopping.by_folds,
         times=data.times,
     )
-
-
-def _rows_aside(data: FileDataset, loss: LossSpec, fraction: float, seed: int) -> Choose:
-    """Return a function that chooses the rows to hold out."""
-    before, _ = count_rows(data.n_counted, data.communicator)
-    hold_out = HoldOut(fraction, loss.stratifies, seed, before)
-    for target in data.surveyed_targets():
-        hold_out.add(target)
-    return hold_out.finish(data.communicator)
 
 
 def _binned(
@@ -276,14 +259,14 @@ def _binned(
     """Return training rows, and validation rows by name; ``stack`` closes them."""
     train, aside = data.stored(plan)
     stack.callback(train.store.close)
-    divided = DividedValues.of(data, plan.set_aside)
-    train = replace(train, values=divided.of_training.repeated(train.n_copies))
+    values, of_aside = data.divided_values(plan.aside)
+    train = replace(train, values=values.repeated(train.n_copies))
     validation = {}
     if aside is not None:
         stack.callback(aside.store.close)
-        validation[ONLY] = replace(aside, values=divided.of_held_out)
+        validation[ONLY] = replace(aside, values=of_aside)
     for name, rows in valid.items():
-        validation[name] = given = _validation(rows, train, replace(plan, set_aside=None))
+        validation[name] = given = _validation(rows, train, replace(plan, aside=None))
         stack.callback(given.store.close)
         if train.first is None:
             check_both_offset(train.has_offset, given.has_offset)

@@ -24,9 +24,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import BoolArray
 from hedgerow.boosting.loop.driver import NewRows
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
@@ -48,13 +47,6 @@ from hedgerow.params import BoostParams
 if TYPE_CHECKING:
     from hedgerow.boosting.external.dataset.file_dataset import FileDataset
     from hedgerow.boosting.external.dataset.time_columns import TimeColumns
-
-Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
-"""``choose(first_row, target)``: which of these rows are held out for validation.
-
-``first_row`` is the number of the first of these rows among all rows of positive weight of all
-ranks; ``target`` are their targets.  See :class:`hedgerow.boosting.validation.hold_out.HoldOut`.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,9 +182,9 @@ class StorePlan:
     n_outputs : int
         Number of raw scores of a row: chunks have space for them, and offsets have
         this many columns.
-    set_aside : callable or None
-        Chooses held-out rows; bins, categories and row numbers then come from the
-        others only.  None: all rows are for training.
+    aside : bool (n_rows,), or None
+        Whether each row of this rank is held out; bins, categories and row numbers then come from
+        the others only.  None: all rows are for training.
     n_threads : int
     objective : Objective or None
         Used to check constraints, with the schema.
@@ -206,7 +198,7 @@ class StorePlan:
 
     params: BoostParams
     n_outputs: int = 1
-    set_aside: Choose | None = None
+    aside: BoolArray | None = None
     n_threads: int = 1
     objective: Objective | None = None
     start: Start | None = None
@@ -226,11 +218,11 @@ class StorePlan:
         """Whether the targets are ends of intervals of times."""
         return self.times is not None and self.times.has_intervals
 
-    def chosen(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which rows are held out."""
-        if self.set_aside is None:
-            return np.zeros(len(target), dtype=np.bool_)
-        return self.set_aside(first_row, target)
+    def held_out(self, first: int, stop: int) -> BoolArray:
+        """Return which rows of a range of this rank are held out."""
+        if self.aside is None:
+            return np.zeros(stop - first, dtype=np.bool_)
+        return self.aside[first:stop]
 
 
 def reads_batches(rows: object) -> TypeGuard[FileDataset]:

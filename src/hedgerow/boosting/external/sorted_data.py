@@ -31,7 +31,6 @@ from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import Rows
 from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.external.folds import DRAW_BYTES
-from hedgerow.boosting.external.queries import DividedValues
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import sortable
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -80,10 +79,10 @@ def sorted_rows(
         given = {
             name: _validation(some, objective, plan, train, stack) for name, some in valid.items()
         }
-        divided = DividedValues.of(data, plan.set_aside)
-        train = train.with_values(divided.of_training)
+        values, of_aside = data.divided_values(plan.aside)
+        train = train.with_values(values)
         if aside is not None:
-            aside = aside.with_values(divided.of_held_out)
+            aside = aside.with_values(of_aside)
         if n_folds == 0:  # groups divide rows only once
             train = replace(train, group=None)
         yield train, stacked(given) if given else aside
@@ -217,7 +216,7 @@ def _validation(
         return valid.sample(seen, target, objective.n_outputs)
     valid.match_targets(objective, plan.times)
     check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
-    given = replace(plan, set_aside=None)
+    given = replace(plan, aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)
     space = stack.enter_context(closing(RowSpace(valid.cache_dir, valid.memory_limit)))
     files = _RowFiles(space, stack)

@@ -45,8 +45,7 @@ from hedgerow.growing.core.tree import NO_ROWS, GrownTree
 from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.kernels.primitives.exact_sum import exact_sum
-from hedgerow.metrics import Metric, evaluate
-from hedgerow.metrics.making import loss_metric
+from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.base import LossRows
@@ -325,7 +324,7 @@ class FitRows:
         rows = self._outside
         if self.ranks.others.size == 1 and len(rows) > 0:
             return self.objective.loss(*self.data.take(rows, self._grown_at))
-        metric = loss_metric(self.objective)
+        (metric,) = make_metrics(None, self.objective)
         return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
 
     def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:

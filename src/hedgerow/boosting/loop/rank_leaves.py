@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from hedgerow.objectives.line_search import (
     share_of,
     unit_of,
 )
-from hedgerow.objectives.ordered_sum import FIELDS, OrderedSum
+from hedgerow.objectives.ordered_sum import FIELDS, part_of_sum, sum_of_parts
 from hedgerow.objectives.targets import leaf_rule_of
 
 _SIGN = np.uint64(1 << 63)
@@ -111,30 +112,24 @@ class _LeafSums:
         rows, n_leaves = self.rows, len(self.counts)
         steps = np.zeros(n_leaves) if step is None else step
         found = _values_of(rows, np.repeat(steps, np.diff(rows.starts)), values)
-        sums = [[OrderedSum(n) for n in self.counts.tolist()] for _ in found]
-        for row, of_value in zip(sums, found, strict=True):
+        before, counts = self.before.tolist(), self.counts.tolist()
+        leaves = list(zip(pairwise(rows.starts.tolist()), before, counts, strict=True))
+        parts = []
+        for of_value in found:
             weighted = of_value * rows.weight
-            for leaf in np.flatnonzero(np.diff(rows.starts)).tolist():
-                own = weighted[rows.starts[leaf] : rows.starts[leaf + 1]]
-                row[leaf].add(own, int(self.before[leaf]))
-        return [np.array([total.total() for total in row]) for row in self._merged(sums)]
-
-    def _merged(self, sums: list[list[OrderedSum]]) -> list[list[OrderedSum]]:
-        """Return the sums of all ranks."""
-        n_leaves = len(self.counts)
-        parts = [total.to_array() for row in sums for total in row]
+            parts += [part_of_sum(weighted[a:b], place, n) for (a, b), place, n in leaves]
         numbers = np.repeat(np.arange(len(parts)), list(map(len, parts)))
         empty = np.zeros((0, FIELDS), dtype=np.int64)
         message = np.column_stack([numbers, np.concatenate([empty, *parts])])
         gathered = gather_numbers(message.astype(np.int64).reshape(-1), self.others)
         entries = gathered.reshape(-1, 1 + FIELDS)
         n_sums = int(entries[:, 0].max()) + 1
-        merged_ = [OrderedSum(n) for n in self.counts.tolist() * (n_sums // n_leaves)]
         order = np.argsort(entries[:, 0], kind="stable")
         ends = np.cumsum(np.bincount(entries[:, 0], minlength=n_sums))
-        for number, own in enumerate(np.split(entries[order, 1:], ends[:-1])):
-            merged_[number].merge(own)
-        return [merged_[start : start + n_leaves] for start in range(0, n_sums, n_leaves)]
+        own = zip(
+            np.split(entries[order, 1:], ends[:-1]), counts * (n_sums // n_leaves), strict=True
+        )
+        return list(np.array([sum_of_parts(*one) for one in own]).reshape(-1, n_leaves))
 
     def extent(self, rule: RootRule) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and the largest ``reach`` of the rows of each leaf."""

@@ -18,6 +18,7 @@ from hedgerow.metrics import scored_as
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_at
 
 if TYPE_CHECKING:
     from hedgerow.boosting.resume.continuing import Start
@@ -131,12 +132,12 @@ def with_positions(
     penalty = objective.position_bias_regularization or 0.0
     n_first = 0 if start is None else start.forest.n_rounds
 
-    def rate_at(number: int) -> float:
-        return float(params.at_round(number, n_first).learning_rate)
+    def rate(number: int) -> float:
+        return rate_at(params.learning_rate, number, n_first)
 
     learned = None if start is None else _biases_of(start.model, position.labels)
     return objective.with_positions(
-        PositionBias(position.codes, position.labels, penalty, rate_at, learned)
+        PositionBias(position.codes, position.labels, penalty, rate, learned)
     )
 
 

@@ -19,7 +19,7 @@ from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import check_positions
-from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
+from hedgerow.boosting.validation.hold_out import queries_aside, rows_aside
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.cuda.arrays import host_array
@@ -238,31 +238,29 @@ def rows_of_queries() -> ParameterError:
     )
 
 
-def rows_aside(
+def held_out(
     values: RowValues,
     target: FloatArray,
     fraction: float,
     stratify: bool,
     seed: int,
-    others: Communicator,
-) -> BoolArray | None:
-    """Return which rows of this rank are held out together; None if each is drawn by itself."""
+    others: Communicator | None = None,
+) -> BoolArray:
+    """Return which rows of this rank are held out: complete queries or groups, or single rows."""
+    others = others or Alone()
     if values.query is not None:
         return queries_aside(values.query, fraction, seed, others)
     if values.group is not None:
         return rows_of_groups_aside(values.group, target, fraction, stratify, seed, others)
-    return None
+    return rows_aside(target, fraction, stratify, seed, others)
 
 
 def split_sample(
     train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Split rows into training and held-out rows: by query for rankings, else by group or row."""
-    fraction = stopping.validation_fraction
     stratify = task_of(objective) != "regression" and train.target.ndim == 1
-    aside = rows_aside(train, train.target, fraction, stratify, seed, Alone())
-    if aside is None:
-        return split_rows(train.target, fraction, stratify, seed)
+    aside = held_out(train, train.target, stopping.validation_fraction, stratify, seed)
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

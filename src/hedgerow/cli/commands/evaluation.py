@@ -111,10 +111,12 @@ def _read(
 def _evaluate(options: argparse.Namespace) -> None:
     import json
 
+    from hedgerow.boosting.external.dataset.from_files import from_files
     from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import engine
     from hedgerow.cli.reading import tables
     from hedgerow.cli.reading.way import choose_way
+    from hedgerow.data.sources.base import make_roles
     from hedgerow.data.sources.opening import open_parts
 
     model = engine.open_model(options.model)
@@ -131,8 +133,16 @@ def _evaluate(options: argparse.Namespace) -> None:
     is_sparse = parts[0].column_names() is None
     if not is_sparse and options.target is None:
         raise UsageError("--target COL is needed: the column with the targets")
+    rows: Any
     if not way.in_memory:
-        rows = _rows_in_files(options, booster, way.limit)
+        if options.qid is not None:
+            raise UsageError(
+                "--qid needs all rows in memory, but these do not fit: give fewer rows"
+            )
+        names = booster.feature_names if booster.model.schema.named and options.target else None
+        given = {"weight": options.weight, "offset": booster.offset_columns or None}
+        roles = make_roles(options.target, (), names, given)
+        rows = from_files(options.data, roles, memory_limit=way.limit, types_known=True)
     elif is_sparse:
         X, y = tables.read_sparse(parts)
         X.resize((X.shape[0], max(X.shape[1], booster.num_features)))
@@ -147,22 +157,6 @@ def _evaluate(options: argparse.Namespace) -> None:
         return
     for name, score in scores.items():
         say(f"{name}: {score:.6g}")
-
-
-def _rows_in_files(options: argparse.Namespace, booster: Any, limit: int) -> Any:
-    from hedgerow.boosting.external.dataset.from_files import from_files
-    from hedgerow.data.sources.base import make_roles
-
-    if options.qid is not None:
-        raise UsageError("--qid needs all rows in memory, but these do not fit: give fewer rows")
-    known = booster.model.schema.named and options.target is not None
-    roles = make_roles(
-        options.target,
-        (),
-        booster.feature_names if known else None,
-        {"weight": options.weight, "offset": booster.offset_columns or None},
-    )
-    return from_files(options.data, roles, memory_limit=limit, types_known=True)
 
 
 def _check_and_report(options: argparse.Namespace) -> None:

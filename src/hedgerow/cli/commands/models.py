@@ -49,12 +49,10 @@ def _inspect(options: argparse.Namespace) -> None:
         say(model.booster.to_text(options.tree))
         return
     facts = engine.facts(model) | {"chosen": engine.chosen_parameters(options.model)}
-    say(_as_json(facts) if options.json else _as_text(facts))
-
-
-def _as_json(facts: dict[str, Any]) -> str:
-    """Return JSON in ASCII, with DEL, which JSON allows, as an escape."""
-    return json.dumps(facts, indent=2).replace("\x7f", "\\u007f")
+    if options.json:  # in ASCII, with DEL, which JSON allows, as an escape
+        say(json.dumps(facts, indent=2).replace("\x7f", "\\u007f"))
+    else:
+        say(_as_text(facts))
 
 
 def _as_text(facts: dict[str, Any]) -> str:

@@ -208,7 +208,7 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     names, y_name = source.parts[0].column_names(), (options.target or ["y"])[0]
     X: Any
     y: Any
-    of_rows: dict[str, Any] = {}
+    more = {name: getattr(options, name) for name in ("offset", "init_model", "checkpoint")}
     if names is None:
         X, y = tables.read_sparse(source.parts)
         n_rows, n_columns = X.shape
@@ -216,7 +216,8 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     else:
         used = source.roles.features_of(names, source.name)
         table = tables.read_parts(source.parts, [*used, *source.roles.aside()])
-        y, of_rows = features.targets(table, options.target), _row_values(options, table)
+        y = features.targets(table, options.target)
+        more |= _row_values(options, table)
         # The offset column joins the features for now.
         X, n_rows = table.features([*used, *source.roles.offset]), table.n_rows
         n_columns = len(used)
@@ -224,28 +225,19 @@ def _train_in_memory(options: argparse.Namespace, way: Way, source: Source) -> _
     if task == "auto":
         task, why = features.guess_task(y, source.name, y_name)
     settings = parse_settings(options.set, task)
-    valid = {} if options.valid is None else _validation(options, source, X, y)
-    if valid:
-        valid["y_val"] = features.as_targets(valid["y_val"], task, options.valid, y_name)
-    others = {
-        "offset": options.offset,
-        "init_model": options.init_model,
-        "checkpoint": options.checkpoint,
-    }
-    job = engine.Job(
-        task,
-        settings,
-        X,
-        features.as_targets(y, task, source.name, y_name),
-        of_rows | valid | {name: value for name, value in others.items() if value is not None},
-    )
+    if options.valid is not None:
+        more |= _validation(options, source, X, y)
+        more["y_val"] = features.as_targets(more["y_val"], task, options.valid, y_name)
+    targets = features.as_targets(y, task, source.name, y_name)
+    more = {name: value for name, value in more.items() if value is not None}
+    job = engine.Job(task, settings, X, targets, more)
     say(f"{task} ({why}): {n_rows} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
     return _Fit(
         start,
         engine.fit(job),
         job,
-        lambda: Dataset(valid["X_val"], valid["y_val"], **given_values(valid, "_val")),
+        lambda: Dataset(more["X_val"], more["y_val"], **given_values(more, "_val")),
     )
 
 

@@ -33,10 +33,38 @@ def add_input_options(parser: Any) -> None:
     """Add the options for text files."""
     group = parser.add_argument_group("text files", "Options that are left out are detected.")
     group.add_argument(
-        "--separator", "--sep", "--delimiter", metavar="CHAR", help="separator of values: , ; | tab"
+        "--separator",
+        "--sep",
+        "--delimiter",
+        type=_separator,
+        metavar="CHAR",
+        help="separator of values: , ; | tab",
     )
-    group.add_argument("--decimal", metavar="CHAR", help="decimal mark: . or ,")
-    group.add_argument("--encoding", metavar="NAME", help="such as utf-8, cp1252, utf-16")
+    group.add_argument("--decimal", choices=(".", ","), metavar="CHAR", help="decimal mark: . or ,")
+    group.add_argument(
+        "--encoding", type=_encoding, metavar="NAME", help="such as utf-8, cp1252, utf-16"
+    )
+
+
+def _separator(text: str) -> str:
+    """Return the separator that a text is, or names."""
+    separator = _NAMED.get(text, text)
+    if len(separator) != 1 or separator in '"\r\n':
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no separator: use one character, or tab, comma, semicolon, pipe, space"
+        )
+    return separator
+
+
+def _encoding(name: str) -> str:
+    """Return the name of an encoding that Python has."""
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise argparse.ArgumentTypeError(
+            f"no such encoding, {name!r}; examples: utf-8, cp1252, latin-1, utf-16"
+        ) from None
+    return name
 
 
 def add_column(parser: Any, option: str, text: str, **more: Any) -> None:
@@ -136,12 +164,8 @@ class _Inputs:
     """Files to read; standard input is copied to a folder."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self._given = {
-            name: getattr(options, name)
-            for name in ("encoding", "separator", "decimal")
-            if getattr(options, name) is not None
-        }
-        _check_dialect(self._given)
+        given = {name: getattr(options, name) for name in ("encoding", "separator", "decimal")}
+        self._dialect = {name: value for name, value in given.items() if value is not None}
         self._folder: ScratchFolder | None = None
         self._copy: str | None = None
 
@@ -168,7 +192,7 @@ class _Inputs:
             if self._copy is not None:
                 raise UsageError("- is standard input, which can be read once: give - only once")
             given = self._copy = self._from_input()
-        if not self._given:
+        if not self._dialect:
             return [given]
         from hedgerow.data.sources.dialects import Dialect
         from hedgerow.data.sources.paths import find_files
@@ -177,10 +201,8 @@ class _Inputs:
             files = find_files(given)
         except HedgerowError:  # which the reader reports
             return [given]
-        return [
-            replace(file, dialect=Dialect(**self._given)) if file.format == "csv" else file
-            for file in files
-        ]
+        dialect = Dialect(**self._dialect)
+        return [replace(file, dialect=dialect) if file.format == "csv" else file for file in files]
 
     def _from_input(self) -> str:
         if sys.stdin is None or sys.stdin.closed:
@@ -194,26 +216,6 @@ class _Inputs:
         named = raw + _ending(raw)
         os.replace(raw, named)
         return named
-
-
-def _check_dialect(given: dict[str, str]) -> None:
-    """Check the options for text files, and replace names of separators."""
-    if "encoding" in given:
-        try:
-            codecs.lookup(given["encoding"])
-        except LookupError:
-            raise UsageError(
-                f"--encoding {given['encoding']}: no such encoding; examples: utf-8, cp1252, "
-                "latin-1, utf-16"
-            ) from None
-    if "separator" in given:
-        separator = given["separator"] = _NAMED.get(given["separator"], given["separator"])
-        if len(separator) != 1 or separator in '"\r\n':
-            raise UsageError(
-                f"--separator {separator}: use one character, or tab, comma, semicolon, pipe, space"
-            )
-    if given.get("decimal", ".") not in (".", ","):
-        raise UsageError(f"--decimal {given['decimal']}: the decimal mark must be . or ,")
 
 
 def _scratch_folder() -> ScratchFolder:

@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray, missing_of
+from hedgerow.arrays import AnyArray, BinArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.binning.cut_sample import (
     MOST_CATEGORY_BINS,
     SAMPLE_ROWS,
@@ -50,6 +50,7 @@ from hedgerow.data.binning.forced_bins import (
     sort_column,
 )
 from hedgerow.data.binning.sparse_cuts import find_sparse_cuts
+from hedgerow.data.missing import missing_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Schema
 from hedgerow.data.sparse import AnyTable, SparseTable
@@ -120,7 +121,6 @@ class BinSpec:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.cut_start) - 1
 
     @property
@@ -145,7 +145,6 @@ class BinSpec:
 
     @once
     def is_category(self) -> BoolArray:
-        """Mask of the category features."""
         return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
 
     @once

@@ -36,8 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, BoolArray, IntArray, RowArray, is_missing
+from hedgerow.arrays import AnyArray, BoolArray, IntArray, RowArray
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec, cuts_as
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.tables.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_degrees
@@ -112,7 +113,6 @@ class Layout:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the matrix."""
         return len(self.n_cells)
 
     @property

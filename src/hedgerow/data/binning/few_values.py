@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct, lowest_of, missing_of
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, distinct
+from hedgerow.data.missing import lowest_of, missing_of
 from hedgerow.data.reading.columns import as_floats, keys_by_kind
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind, Schema

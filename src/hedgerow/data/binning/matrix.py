@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray, aligned_empty, aligned_zeros, lowest_of
+from hedgerow.arrays import BinArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.binning.cut_sample import codes_of
+from hedgerow.data.missing import lowest_of
 from hedgerow.data.reading.table import Table
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.errors import DataError, ParameterError
@@ -83,7 +84,6 @@ class BinnedMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return self.spec.n_features
 
     @property
@@ -98,7 +98,6 @@ class BinnedMatrix:
 
     @property
     def n_tiles(self) -> int:
-        """Number of tiles in ``by_row``."""
         return int(self.by_row.shape[0])
 
     @property

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.argument_types import listed
-from hedgerow.arrays import AnyArray, BoolArray, IntArray, is_missing
+from hedgerow.arrays import AnyArray, BoolArray, IntArray
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
     UNKNOWN_CODE,
@@ -35,6 +35,7 @@ from hedgerow.data.categories.levels import (
     sort_texts,
     take_levels,
 )
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
 from hedgerow.errors import (

@@ -86,12 +86,10 @@ class ColumnBlocks:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the table."""
         return self.table.n_rows
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return len(self.starts) - 1
 
     @property

@@ -133,7 +133,6 @@ class ChunkStore(ABC):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of this process."""
         return sum(self.chunk_sizes)
 
     @property
@@ -143,7 +142,6 @@ class ChunkStore(ABC):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of bins."""
         return self.spec.n_features
 
     @property

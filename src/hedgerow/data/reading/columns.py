@@ -27,16 +27,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import (
-    MISSING_KEY,
-    AnyArray,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    is_missing,
-    missing_of,
-)
+from hedgerow.arrays import MISSING_KEY, AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.data.categories.levels import MISSING_CODE, Texts
+from hedgerow.data.missing import is_missing, missing_of
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
@@ -74,8 +67,8 @@ class ReadColumn:
         and integers of up to 32 bits.
     is_category : bool, default=False
         Whether the type is one of categories: text, or a dictionary.
-    type_name : str
-        Name of the type in the table, for messages.
+    dtype : object
+        Type in the table, for messages.
     """
 
     values: AnyArray | Texts
@@ -83,21 +76,20 @@ class ReadColumn:
     sort: Sort | None = "numbers"
     is_small: bool = False
     is_category: bool = False
-    type_name: str = ""
+    dtype: object = ""
 
     def __len__(self) -> int:
         return len(self.values if self.codes is None else self.codes)
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are text."""
         return not isinstance(self.values, np.ndarray)
 
     @property
     def temporal(self) -> Temporal | None:
         """What the values are, if they are microseconds."""
         sort = self.sort
-        return None if sort is None or sort == "numbers" or sort == "text" else sort
+        return None if sort == "numbers" or sort == "text" else sort
 
     def spread(self, codes: IntArray) -> IntArray:
         """Return the code of each row from the codes of the values."""

@@ -199,7 +199,7 @@ def read_series(series: Any, name: str) -> ReadColumn:
             f"column {name!r} has type {dtype}, which cannot be read: {error} Convert it to "
             "a usual type, for example to int64, float64 or text."
         ) from error
-    found.type_name = str(dtype)
+    found.dtype = dtype
     if kind in ("Categorical", "Enum"):
         found.is_category = True
         found.sort = found.sort if len(found.values) else None

@@ -10,9 +10,11 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cuda.arrays import on_host
 from hedgerow.data.categories.columns import text_column
-from hedgerow.data.reading.columns import ReadColumn, plain_numbers, with_missing
+from hedgerow.data.reading.columns import ReadColumn, Sort, plain_numbers, with_missing
 from hedgerow.data.reading.objects import read_objects
 from hedgerow.errors import DataError, DataTypeError, brief
+
+_SORTS: dict[str, Sort] = {"M": "dates", "m": "durations"}
 
 
 def is_named(X: object) -> bool:
@@ -109,19 +111,15 @@ def _columns_of_rows(rows: Sequence[Any]) -> dict[str, AnyArray]:
 
 def read_column(column: AnyArray, name: str) -> ReadColumn:
     """Read a one-dimensional array of any type."""
-    kind, size, type_name = column.dtype.kind, column.dtype.itemsize, str(column.dtype)
-    if kind in "UTO":
-        found = read_objects(column.astype(object, copy=False), name)
-        if kind != "O" and not found.is_text:  # no values, which does not show that it is text
+    dtype = column.dtype
+    if dtype.kind in "UTO":
+        found = read_objects(column if dtype.kind == "O" else column.astype(object), name)
+        if dtype.kind != "O" and not found.is_text:  # text without values
             found = text_column([], np.full(len(column), -1))
-        found.type_name = type_name
+        found.dtype = dtype
         return found
     values = plain_numbers(np.asarray(column)[:, None], [name])[:, 0]
     if isinstance(column, np.ma.MaskedArray):
         values = with_missing(values, np.ma.getmaskarray(column))
-    if kind in "Mm":
-        return ReadColumn(
-            values, None, "dates" if kind == "M" else "durations", type_name=type_name
-        )
-    is_small = kind == "b" or (kind in "iu" and size < 8)
-    return ReadColumn(values, is_small=is_small, type_name=type_name)
+    is_small = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 8)
+    return ReadColumn(values, None, _SORTS.get(dtype.kind, "numbers"), is_small, dtype=dtype)

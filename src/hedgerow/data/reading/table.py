@@ -52,7 +52,6 @@ from hedgerow.data.schema import (
     check_same_names,
     default_names,
     new_schema,
-    unnamed_schema,
     with_more_levels,
 )
 from hedgerow.errors import DataError, DataTypeError, brief
@@ -82,12 +81,10 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, at least 1."""
         return int(self.values.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Number of columns, at least 1."""
         return int(self.values.shape[1])
 
     def take(self, rows: AnyArray) -> Table:
@@ -103,6 +100,7 @@ def read_table(
     categorical: CategoricalFeatures = "auto",
     unknown: UnknownCategory = "missing",
     names: Sequence[str] | None = None,
+    more_levels: bool = False,
 ) -> Table:
     """Read and validate a table: an array, data frame, list of rows, dict or list of dicts.
 
@@ -111,7 +109,8 @@ def read_table(
     dict of lists is a set of columns.  Arrays on a GPU are copied.
 
     With the ``schema`` of a trained model, the columns of a named frame are put in its order, and
-    values are converted to its kinds.  Without one, every value that occurs in a category column
+    values are converted to its kinds; ``more_levels`` adds new categories to the levels, unless
+    ``schema.unknown`` is ``"error"``.  Without one, every value that occurs in a category column
     is a level of a new schema; ``categorical``, ``unknown`` and ``names`` are those of
     :class:`hedgerow.Dataset`.  ``reader`` is the name of the caller, for an error.
 
@@ -126,44 +125,29 @@ def read_table(
     """
     if (
         type(X) is np.ndarray
+        and schema is not None
+        and schema.only_floats
         and (X.dtype == _FLOAT32 or X.dtype == _FLOAT64)
         and X.ndim == 2
+        and X.shape[1] == len(schema.columns)
         and X.size > 0
         and X.flags.aligned
     ):
-        if schema is None:
-            simple = isinstance(categorical, str) and categorical == "auto" and names is None
-            if simple and isinstance(unknown, str) and unknown == "missing":
-                return Table(X, unnamed_schema(X.shape[1], "float"))
-        elif schema.only_floats and len(schema.columns) == X.shape[1]:
-            return Table(X, schema)
+        return Table(X, schema)
     if schema is not None:
         columns, _, typed = _read_any(X, schema, None, reader)
+        if more_levels and schema.has_categories and schema.unknown != "error":
+            columns = _as_trained(columns, schema, typed=typed)
+            found = {
+                column.name: levels_of(part, column.name)[0]
+                for part, column in zip(columns, schema.columns, strict=True)
+                if column.kind == "category"
+            }
+            schema = with_more_levels(schema, found)
         return with_schema(columns, schema, typed=typed)
     policy = check_unknown(unknown)
     columns, own, _ = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
-
-
-def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Table:
-    """Read a table with a known schema, and add new categories to the levels of its columns.
-
-    Examples
-    --------
-    >>> first = read_table({"colour": ["red", "blue"]})
-    >>> read_more_levels({"colour": ["green"]}, first.schema).schema.columns[0].levels
-    ('blue', 'green', 'red')
-    """
-    if schema.unknown == "error" or not schema.has_categories:
-        return read_table(X, schema, reader=reader)
-    columns, _, typed = _read_any(X, schema, None, reader)
-    parts = _as_trained(columns, schema, typed=typed)
-    found = {
-        column.name: levels_of(part, column.name)[0]
-        for part, column in zip(parts, schema.columns, strict=True)
-        if column.kind == "category"
-    }
-    return with_schema(parts, with_more_levels(schema, found), typed=typed)
 
 
 _Columns: TypeAlias = AnyArray | list[ReadColumn]

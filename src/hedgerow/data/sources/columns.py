@@ -58,7 +58,7 @@ def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float6
         found = nearly_numbers(column.values, counts)
         hint = "" if found is None else f" {found}, but not {brief(found.odd)}."
     numbers = column.plain(
-        f"{role} column {name!r} has type {column.type_name}, but must hold numbers.{hint}"
+        f"{role} column {name!r} has type {column.dtype}, but must hold numbers.{hint}"
     )
     if column.sort not in (None, "numbers"):
         raise DataTypeError(f"{role} column {name!r} holds {column.sort}, but must hold numbers.")

@@ -14,7 +14,8 @@ from typing import get_args
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, is_missing
+from hedgerow.arrays import AnyArray
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import LARGEST_EXACT, ReadColumn
 from hedgerow.data.schema import ColumnKind, Temporal
 from hedgerow.errors import DataError, DataTypeError
@@ -58,7 +59,7 @@ class ColumnFacts:
         n_missing = int(np.count_nonzero(missing))
         self.has_missing |= n_missing > 0
         filled = n_missing < len(missing)
-        at = (where, column.type_name)
+        at = (where, str(column.dtype))
         sort: str | None = column.sort
         if column.is_category and sort not in (None, "text"):
             sort = _CATEGORIES + sort

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, is_missing
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.categories.columns import check_unicode
 from hedgerow.data.categories.levels import (
     MISSING_CODE,
@@ -20,6 +20,7 @@ from hedgerow.data.categories.levels import (
     number_levels,
 )
 from hedgerow.data.external.memory import shown_bytes
+from hedgerow.data.missing import is_missing
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.errors import DataError
 

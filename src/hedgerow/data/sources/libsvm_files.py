@@ -96,7 +96,7 @@ def _parse(text: bytes, path: str, first_line: int) -> Batch:
         raise _find_fault(text, path, first_line) from None
     if entries.shape[1] > _LARGEST_INDEX + 1:
         raise _find_fault(text, path, first_line)
-    column = ReadColumn(target, type_name="number")
+    column = ReadColumn(target, dtype="number")
     return Batch(len(target), {}, False, csr_array(entries), column)
 
 

@@ -17,7 +17,7 @@ affect levels and cuts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,58 @@ class Found:
         return self.sample.table
 
 
+@dataclass(slots=True)
+class _Surveyed:
+    """What is known of a column that is not sparse.
+
+    Attributes
+    ----------
+    label : str
+        Name of the column in the schema.
+    chosen : bool or None
+        Whether the user says that it is a category; None if its type says that.
+    """
+
+    label: str
+    chosen: bool | None
+    levels: LevelCounts
+    facts: ColumnFacts = field(default_factory=ColumnFacts)
+    values: ColumnValues = field(default_factory=ColumnValues)
+
+    def add(
+        self, column: ReadColumn, mass: FloatArray | None, where: str, is_named: bool
+    ) -> tuple[AnyArray, bool]:
+        """Add some rows; return their values, and whether these are numbers of levels."""
+        n_sorts = len(self.facts.sorts)
+        self.facts.add(column, where)
+        if len(self.facts.sorts) > n_sorts:
+            self.facts.check(self.label, self.chosen)
+        if column.is_category if self.chosen is None else self.chosen:
+            return self.levels.add(column, mass), True
+        return column.plain(text_message(self.label, column.dtype, named=is_named)), False
+
+    def numbers_of(self, column: ReadColumn, part: AnyArray, is_coded: bool) -> AnyArray | None:
+        """Return the part of a column of numbers; None for categories, which are no content.
+
+        Parts without values are what the column is, as far as other parts tell.
+        """
+        if self.chosen:
+            return None
+        if self.chosen is None and (column.sort is None or is_coded):
+            is_category = self.facts.is_category
+            if is_category or (is_category is None and is_coded):
+                return None
+        return np.full(len(part), np.nan) if is_coded else part
+
+    def warn_of_odd_text(self) -> None:
+        """Warn of a column of text that would hold numbers without a few of its values."""
+        texts = self.levels.values()
+        if self.chosen is None and texts and isinstance(texts[0], str):
+            found = nearly_numbers(list(map(str, texts)), self.levels.mass())
+            if found is not None:
+                warn_of_categories(self.label, f"{found}; {brief(found.odd)} is none")
+
+
 class Survey:
     """Facts, levels and sampled rows of one process.
 
@@ -127,11 +179,8 @@ class Survey:
         self.named = True
         self.types_known = False
         self.is_sparse = False
-        self.facts: list[ColumnFacts] = []
-        self.levels: list[LevelCounts] = []
-        self.values: list[ColumnValues] = []
-        self.entry_values = EntryValues()
-        self._chosen: AnyArray | None = None
+        self.columns: list[_Surveyed] = []
+        self.entry_facts, self.entry_values = ColumnFacts(), EntryValues()
         self._seed, self._largest_weight = seed, largest_weight
         self._factors: Hashes = np.zeros(0, dtype=np.uint64)
 
@@ -146,23 +195,19 @@ class Survey:
                 raise DataTypeError("some batches are sparse and others are not: give one kind.")
             return
         self.named, self.types_known, self.is_sparse = named, types_known, sparse
+        self.names = () if sparse else tuple(names)
         if sparse:
-            self.names, self.facts = (), [ColumnFacts()]
             return
-        given = self.requested.feature_names
+        labels, given = self.names, self.requested.feature_names
         if given is not None:
             check_names(given, len(names))
-            self.named = True
-        self.names = tuple(names)
-        self._chosen = chosen_columns(self.requested.categorical, self._labels())
-        self.facts = [ColumnFacts() for _ in names]
-        self.values = [ColumnValues() for _ in names]
+            labels, self.named = given, True
+        chosen = chosen_columns(self.requested.categorical, labels)
         share = int(_LEVEL_SHARE * self.memory_limit)
-        self.levels = [LevelCounts(name, share) for name in self._labels()]
-
-    def _labels(self) -> tuple[str, ...]:
-        assert self.names is not None
-        return self.requested.feature_names or self.names
+        self.columns = [
+            _Surveyed(label, None if chosen is None else bool(chosen[j]), LevelCounts(label, share))
+            for j, label in enumerate(labels)
+        ]
 
     def _check_memory(self, block: Block) -> None:
         """Raise if the rows for the cuts exceed the memory limit."""
@@ -176,9 +221,6 @@ class Survey:
                 f"{len(block.columns)} columns: cuts are chosen from {SAMPLE_ROWS:,} rows; give "
                 f"at least {shown_bytes(most)}, or fewer columns."
             )
-
-    def _is_chosen(self, j: int) -> bool | None:
-        return None if self._chosen is None else bool(self._chosen[j])
 
     def add(
         self, batch: Batch, rows: IntArray | None, weight: FloatArray | None, where: str
@@ -194,25 +236,24 @@ class Survey:
         if batch.sparse is not None:
             self._add_sparse(batch.sparse, rows, whole, where)
             return
-        columns, coded = [], []
+        parts, coded = [], []
         hashes, absent = np.zeros(n_rows, np.uint64), absent_term(self.requested.zero_missing)
         assert self.names is not None
         factors = self._factors_of(len(self.names))
-        for j, name in enumerate(self.names):
+        is_named, is_int = self.requested.categorical is not None, np.ones(1, dtype=np.uint8)
+        for j, (name, surveyed) in enumerate(zip(self.names, self.columns, strict=True)):
             column = batch.columns[name]
             column = column if rows is None else column.take(rows)
-            part, is_coded = self._add_column(j, column, mass, where)
-            numbers = self._numbers_of(j, column, part, is_coded)
+            part, is_coded = surveyed.add(column, mass, where, is_named)
+            numbers = surveyed.numbers_of(column, part, is_coded)
             if numbers is not None:
-                self.values[j].add(numbers)
-                is_int = np.ones(1, dtype=np.uint8)
+                surveyed.values.add(numbers)
                 add_columns(numbers[:, None], factors[j : j + 1], is_int, absent, hashes)
-            columns.append(part)
+            parts.append(part)
             coded.append(is_coded)
         hashes = mixed(hashes)
         kept = self.sample.choose(hashes)
-        parts = [column[kept] for column in columns]
-        block = Block(hashes[kept], whole[kept], parts, tuple(coded))
+        block = Block(hashes[kept], whole[kept], [part[kept] for part in parts], tuple(coded))
         self._check_memory(block)
         self.sample.add(block)
 
@@ -220,37 +261,6 @@ class Survey:
         if n_columns > len(self._factors):
             self._factors = factors_of(self._seed, np.arange(n_columns))
         return self._factors
-
-    def _add_column(
-        self, j: int, column: ReadColumn, mass: FloatArray | None, where: str
-    ) -> tuple[AnyArray, bool]:
-        """Add one column; return its values, and whether they are numbers of levels."""
-        facts, chosen, label = self.facts[j], self._is_chosen(j), self._labels()[j]
-        n_sorts = len(facts.sorts)
-        facts.add(column, where)
-        if len(facts.sorts) > n_sorts:
-            facts.check(label, chosen)
-        by_value = column.is_category if chosen is None else chosen
-        if by_value:
-            return self.levels[j].add(column, mass), True
-        is_named = self.requested.categorical is not None
-        return column.plain(text_message(label, column.type_name, named=is_named)), False
-
-    def _numbers_of(
-        self, j: int, column: ReadColumn, part: AnyArray, is_coded: bool
-    ) -> AnyArray | None:
-        """Return the part of a column of numbers; None for categories, which are no content.
-
-        Parts without values are what the column is, as far as other parts tell.
-        """
-        chosen = self._is_chosen(j)
-        if chosen:
-            return None
-        if chosen is None and (column.sort is None or is_coded):
-            is_category = self.facts[j].is_category
-            if is_category or (is_category is None and is_coded):
-                return None
-        return np.full(len(part), np.nan) if is_coded else part
 
     def _add_sparse(self, table: Any, rows: IntArray | None, mass: IntArray, where: str) -> None:
         table = table if rows is None else table[rows]
@@ -261,8 +271,7 @@ class Survey:
         if len(table.data):
             wide = table.data.dtype.kind in "iu" and not small
             values = table.data.astype(np.int64) if wide else table.data
-            name = str(table.data.dtype)
-            self.facts[0].add(ReadColumn(values, is_small=small, type_name=name), where)
+            self.entry_facts.add(ReadColumn(values, is_small=small, dtype=table.data.dtype), where)
         check_width(table.shape[1], self.memory_limit, where)
         # Later batches may have fewer columns.
         n_rows, n_columns = table.shape
@@ -292,94 +301,79 @@ class Survey:
                 "the processes of this training read different columns: all files must have the "
                 "same columns."
             )
-        order = range(len(self.facts))
         if self.is_sparse:
             self.names = max(self.names, later.names, key=len)
-        else:
-            order = [later.names.index(name) for name in self.names]  # type: ignore[assignment]
+        order = [] if self.is_sparse else [later.names.index(name) for name in self.names]
         new_codes: list[AnyArray] = []
-        for j, place in enumerate(order):
-            self.facts[j].merge(later.facts[place])
-            if self.is_sparse:
-                continue
-            self.facts[j].check(self._labels()[j], self._is_chosen(j))
-            other = later.levels[place]
-            codes = self.levels[j].merge(other.values(), other.mass())
-            self.values[j].merge(later.values[place].parts())
+        for own, other in zip(self.columns, (later.columns[place] for place in order), strict=True):
+            own.facts.merge(other.facts)
+            own.facts.check(own.label, own.chosen)
+            own.values.merge(other.values.parts())
+            codes = own.levels.merge(other.levels.values(), other.levels.mass())
             new_codes.append(np.append(codes, MISSING_CODE))
+        self.entry_facts.merge(later.entry_facts)
         self.entry_values.merge(*later.entry_values.arrays())
         for block in later.sample.blocks:
-            columns = [block.columns[place] for place in order] if not self.is_sparse else []
-            coded = tuple(block.coded[place] for place in order) if not self.is_sparse else ()
-            recoded = [
-                new_codes[j][column] if is_code else column
-                for j, (column, is_code) in enumerate(zip(columns, coded, strict=True))
+            coded = tuple(block.coded[place] for place in order)
+            columns = [
+                new_codes[j][block.columns[place]] if coded[j] else block.columns[place]
+                for j, place in enumerate(order)
             ]
-            self.sample.add(replace(block, columns=recoded, coded=coded))
+            self.sample.add(replace(block, columns=columns, coded=coded))
         self.sample.n_rows += later.sample.n_rows
 
     def to_bytes(self) -> bytes:
         """Serialize for another process; :meth:`from_bytes` is the inverse."""
         self.sample.blocks = join(self.sample.blocks)
-        arrays: list[AnyArray] = [levels.mass() for levels in self.levels]
-        few = [values.parts() for values in self.values]
-        arrays += [part for parts in few for part in parts or ()]
-        is_full, pairs = self.entry_values.arrays()
-        arrays += pairs
-        blocks = []
-        for block in self.sample.blocks:
-            blocks.append({"coded": block.coded})
-            arrays += [block.hashes, block.mass, *block.columns]
-            if block.entries is not None:
-                table: Any = block.entries
-                blocks[-1]["width"] = table.shape[1]
-                arrays += [table.data, table.indices, table.indptr]
-        value = {
-            "names": self.names,
-            "named": self.named,
-            "types_known": self.types_known,
-            "sparse": self.is_sparse,
-            "facts": [asdict(facts) for facts in self.facts],
-            "levels": [levels.values() for levels in self.levels],
-            "few": [None if parts is None else len(parts) for parts in few],
-            "pairs": [is_full, len(pairs)],
-            "n_rows": self.sample.n_rows,
-            "blocks": blocks,
-        }
-        return pack(value, arrays)
+        return pack(
+            {
+                "names": self.names,
+                "named": self.named,
+                "types_known": self.types_known,
+                "sparse": self.is_sparse,
+                "columns": [
+                    {
+                        "facts": asdict(column.facts),
+                        "levels": [column.levels.values(), column.levels.mass()],
+                        "values": column.values.parts(),
+                    }
+                    for column in self.columns
+                ],
+                "entry_facts": asdict(self.entry_facts),
+                "entry_values": self.entry_values.arrays(),
+                "n_rows": self.sample.n_rows,
+                "blocks": [
+                    [block.hashes, block.mass, block.columns, block.coded, _plain(block.entries)]
+                    for block in self.sample.blocks
+                ],
+            }
+        )
 
     @classmethod
     def from_bytes(
         cls, message: bytes, requested: ReadRequest, *, seed: int, memory_limit: int
     ) -> Survey:
         """Read the result of :meth:`to_bytes` from a process with the same ``requested``."""
-        value, arrays = unpack(message)
+        value = unpack(message)
         survey = cls(requested, seed=seed, memory_limit=memory_limit)
         if value["names"] is None:
             return survey
         survey.begin(value["names"], value["named"], value["types_known"], value["sparse"])
         survey.names = tuple(value["names"])
-        survey.facts = [ColumnFacts(**record) for record in value["facts"]]
-        queue = iter(arrays)
-        for levels, values in zip(survey.levels, value["levels"], strict=True):
-            levels.merge(values, next(queue))
-        for held, n_parts in zip(survey.values, value["few"], strict=True):
-            held.merge(None if n_parts is None else [next(queue) for _ in range(n_parts)])
-        is_full, n_arrays = value["pairs"]
-        survey.entry_values.merge(is_full, [next(queue) for _ in range(n_arrays)])
-        for record in value["blocks"]:
-            hashes, mass = next(queue), next(queue)
-            columns = [next(queue) for _ in record["coded"]]
-            entries = None
-            if "width" in record:
+        for column, record in zip(survey.columns, value["columns"], strict=True):
+            column.facts = ColumnFacts(**record["facts"])
+            column.levels.merge(*record["levels"])
+            column.values.merge(record["values"])
+        survey.entry_facts = ColumnFacts(**value["entry_facts"])
+        survey.entry_values.merge(*value["entry_values"])
+        survey.sample.n_rows = value["n_rows"]
+        for hashes, mass, columns, coded, entries in value["blocks"]:
+            if entries is not None:
                 from scipy.sparse import csr_array
 
-                parts = tuple(next(queue) for _ in range(3))
-                entries = csr_array(parts, shape=(len(hashes), record["width"]))
-            survey.sample.blocks.append(
-                Block(hashes, mass, columns, tuple(record["coded"]), entries)
-            )
-        survey.sample.n_rows = int(value["n_rows"])
+                *parts, width = entries
+                entries = csr_array(tuple(parts), shape=(len(hashes), width))
+            survey.sample.blocks.append(Block(hashes, mass, columns, tuple(coded), entries))
         return survey
 
     # -- the end -------------------------------------------------------------
@@ -400,8 +394,8 @@ class Survey:
         found: list[Column] = []
         columns: list[AnyArray] = []
         level_mass: dict[int, FloatArray] = {}
-        for j, name in enumerate(self._labels()):
-            column, values = self._finish_column(j, name, blocks, most_levels, level_mass)
+        for j in range(len(self.columns)):
+            column, values = self._finish_column(j, blocks, most_levels, level_mass)
             found.append(column)
             columns.append(values)
             if j % _COLUMNS_TO_TRIM == 0:
@@ -410,8 +404,8 @@ class Survey:
         zero_missing = self.requested.zero_missing
         table = mark_zeros(Table(stack(columns, schema.kinds), schema), zero_missing)
         few = {}
-        for j, held in enumerate(self.values):
-            each = held.finish(found[j].kind, table.values.dtype, zero_missing)
+        for j, surveyed in enumerate(self.columns):
+            each = surveyed.values.finish(found[j].kind, table.values.dtype, zero_missing)
             if each is not None and found[j].kind != "category":
                 few[j] = each
         sample = CutSample(table, None, mass, few, level_mass)
@@ -420,13 +414,13 @@ class Survey:
     def _finish_column(
         self,
         j: int,
-        name: str,
         blocks: Sequence[Block],
         most_levels: int,
         level_mass: dict[int, FloatArray],
     ) -> tuple[Column, AnyArray]:
-        kind = self.facts[j].kind(name, self._is_chosen(j), self.types_known)
-        temporal = self.facts[j].temporal()
+        surveyed, name = self.columns[j], self.columns[j].label
+        kind = surveyed.facts.kind(name, surveyed.chosen, self.types_known)
+        temporal = surveyed.facts.temporal()
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
         for block in blocks:  # the table holds the column from here on
             block.columns[j] = np.empty(0, block.columns[j].dtype)  # a view would keep it alive
@@ -436,32 +430,24 @@ class Survey:
             if self.types_known and kind == "float":
                 plain = [floats_of_column(part, "int") for part in plain]
             return Column(name, kind, temporal=temporal), stack_one(plain, kind)
-        if self._is_chosen(j) is None:
-            self._warn_of_odd_text(j, name)
-        levels, codes = self.levels[j].finish(most_levels, self.requested.unknown == "error")
+        surveyed.warn_of_odd_text()
+        levels, codes = surveyed.levels.finish(most_levels, self.requested.unknown == "error")
         numbers = [
             part if coded else np.full(len(part), MISSING_CODE, dtype=np.int64)
             for part, coded in parts
         ]
         level_mass[j] = np.zeros(len(levels))
-        level_mass[j][codes[:-1][codes[:-1] >= 0]] = self.levels[j].mass()[codes[:-1] >= 0]
+        level_mass[j][codes[:-1][codes[:-1] >= 0]] = surveyed.levels.mass()[codes[:-1] >= 0]
         found = codes[np.concatenate(numbers)]
         column = Column(name, kind, levels, temporal=temporal)
         return column, code_column(found, len(levels), self.requested.unknown)
-
-    def _warn_of_odd_text(self, j: int, name: str) -> None:
-        texts, mass = self.levels[j].values(), self.levels[j].mass()
-        if texts and isinstance(texts[0], str):
-            found = nearly_numbers(list(map(str, texts)), mass)
-            if found is not None:
-                warn_of_categories(name, f"{found}; {brief(found.odd)} is none")
 
     def _finish_sparse(self, blocks: Sequence[Block], mass: FloatArray, n_rows: int) -> Found:
         assert self.names is not None
         width = len(self.names)
         entries: Any = stack_sparse([block.entries for block in blocks])
         entries.resize((entries.shape[0], width))
-        if self.facts[0].kind("X", None, self.types_known) == "float":
+        if self.entry_facts.kind("X", None, self.types_known) == "float":
             entries = entries.astype(np.result_type(entries.dtype, np.float32))
         table = read_any(
             entries,
@@ -472,6 +458,13 @@ class Survey:
         assert isinstance(table, SparseTable)
         few = self.entry_values.finish(table.schema, table.value.dtype, n_rows)
         return Found(table.schema, CutSample(table, None, mass, few), n_rows, self.types_known)
+
+
+def _plain(table: Any) -> list[Any] | None:
+    """Return the arrays of sparse rows, and the number of columns."""
+    if table is None:
+        return None
+    return [table.data, table.indices, table.indptr, table.shape[1]]
 
 
 def _entries_of(table: Any) -> Entries:

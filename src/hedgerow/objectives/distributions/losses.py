@@ -122,20 +122,16 @@ class NormalLoss(DistributionLoss):
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 2
 
-    def _numbers(self, target: FloatArray) -> FloatArray:
+    def compared(self, target: FloatArray) -> FloatArray:
         """Return the normally distributed values: the targets themselves."""
         return target
-
-    def compared(self, target: FloatArray) -> FloatArray:
-        """Return the values to compare with the location."""
-        return self._numbers(target)
 
     def distribution(self, raw: FloatArray) -> predicted.Distribution:
         return predicted.Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """Return the mean and the log of the standard deviation."""
-        first = self._numbers
+        first = self.compared
         origin = rows.center() if first(np.ones(1))[0] == 1.0 else rows.mean(first)
         variance = rows.mean(lambda target: (first(target) - origin) ** 2)
         least = max(_NARROWEST * abs(origin), math.exp(-_FARTHEST_SCALE))
@@ -144,7 +140,7 @@ class NormalLoss(DistributionLoss):
     def _far(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         """Return the distance from the location in scales."""
         with np.errstate(over="ignore"):
-            far = (self._numbers(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
+            far = (self.compared(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
         return np.clip(far, -1e70, 1e70)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
@@ -154,7 +150,7 @@ class NormalLoss(DistributionLoss):
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         h[:] = 1.0
         if output == 0:
-            np.subtract(rows.raw[0], self._numbers(rows.target), out=g)
+            np.subtract(rows.raw[0], self.compared(rows.target), out=g)
         else:
             far = self._far(rows.target, rows.raw)
             g[:] = 0.25 * (1.0 - np.minimum(far * far, _SQUARE))
@@ -171,7 +167,7 @@ class NormalLoss(DistributionLoss):
 
         def of_location(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
             precision = np.exp(-2.0 * _clipped(raw[1], 0.5 * _FARTHEST_SCALE))
-            return (self._numbers(target) - raw[0]) * precision, precision
+            return (self.compared(target) - raw[0]) * precision, precision
 
         def of_scale(target: FloatArray, raw: FloatArray) -> Sequence[FloatArray]:
             return self._far(target, raw) ** 2, np.ones(len(target))
@@ -189,7 +185,7 @@ class LogNormalLoss(NormalLoss):
     domain: ClassVar[Domain] = POSITIVE
     n_outputs: int = 2
 
-    def _numbers(self, target: FloatArray) -> FloatArray:
+    def compared(self, target: FloatArray) -> FloatArray:
         return np.log(target)
 
     def distribution(self, raw: FloatArray) -> predicted.Distribution:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import BoolArray, FloatArray
 from hedgerow.boosting.external.dataset.binned_rows import RowBinning
 from hedgerow.boosting.external.dataset.bundling import with_layout
 from hedgerow.boosting.external.dataset.continued import bins_to_continue, sample_in_model
@@ -135,7 +135,7 @@ class FileDataset(SourceRows):
     def _count(self, plan: StorePlan) -> None:
         """Survey the rows, unless that has been done."""
         if self._counted is None:
-            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+            self.survey(lambda target: None, plan.params, plan.aside is not None)
 
     def _binning(self, plan: StorePlan, stack: ExitStack) -> tuple[RowBinning, int, int]:
         """Return how rows are binned, and the training rows on earlier ranks and on all ranks.
@@ -178,7 +178,7 @@ class FileDataset(SourceRows):
 
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
         """Run pass one over the training rows; also return their number on earlier ranks."""
-        if self._survey is not None and plan.set_aside is None:
+        if self._survey is not None and plan.aside is None:
             survey, first = self._survey, 0
         else:
             assert self._counted is not None
@@ -224,11 +224,11 @@ class FileDataset(SourceRows):
     ) -> Iterator[tuple[Rows, Rows]]:
         """Yield training rows and held-out rows of each batch; weights of 1 are no weights."""
         assert self._counted is not None
-        row = count_rows(self._counted.n_rows, self.communicator)[0]
+        row = 0
         for rows in self._reader.read(n_outputs=n_outputs):
             if self._counted.weights is None:
                 rows = replace(rows, weight=None)
-            chosen = plan.chosen(row, rows.target)
+            chosen = plan.held_out(row, row + rows.n_rows)
             yield rows.where(~chosen), rows.where(chosen)
             row += len(chosen)
 
@@ -266,6 +266,11 @@ class FileDataset(SourceRows):
         """Further values of each row of positive weight, after the survey."""
         return RowValues() if self._counted is None else self._counted.values
 
+    def divided_values(self, aside: BoolArray | None) -> tuple[RowValues, RowValues]:
+        """Return further values of the training rows, and of the rows that are held out."""
+        values = self.surveyed_values
+        return (values, RowValues()) if aside is None else (values.take(~aside), values.take(aside))
+
     def _read_like(self, schema: Schema) -> None:
         """Prepare to read rows with the schema of a model."""
         names = self._reader.features()
@@ -289,7 +294,7 @@ class FileDataset(SourceRows):
                 ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs, n_vectors=plan.n_vectors)
             )
             aside = None
-            if plan.set_aside is not None:
+            if plan.aside is not None:
                 room = int(_VALIDATION_SHARE * self.memory_limit)
                 sink = ChunkSink(spec, self.cache_dir, room, n_outputs=n_outputs)
                 aside = stack.enter_context(sink)

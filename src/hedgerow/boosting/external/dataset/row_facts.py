@@ -77,17 +77,11 @@ class RowFacts:
         self, plan: StorePlan, communicator: Communicator
     ) -> tuple[int, float | None]:
         """Return the number of training rows on earlier ranks, and the largest weight of all."""
-        largest, n_train, row = 0.0, 0, count_rows(self.n_rows, communicator)[0]
-        weights = None if self.weights is None else iter(self.weights)
-        for target in self.targets:
-            chosen = plan.chosen(row, target)
-            row += len(target)
-            n_train += len(target) - int(chosen.sum())
-            if weights is not None:
-                largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
-        first = count_rows(n_train, communicator)[0]
+        kept = ~plan.held_out(0, self.n_rows)
+        first = count_rows(int(kept.sum()), communicator)[0]
         if self.weights is None:
             return first, None
+        largest = np.concatenate([np.zeros(0), *self.weights])[kept].max(initial=0.0)
         # Positive floats have the same order as their bits.
         bits = np.array([largest]).view(np.int64)
         return first, float(communicator.allreduce(bits, "max").view(np.float64)[0])

@@ -136,7 +136,7 @@ def _truths_of(columns: Sequence[ReadColumn]) -> tuple[bool, bool]:
 
 
 def _is_truth(column: ReadColumn) -> bool:
-    if column.type_name in ("Boolean", "bool"):
+    if str(column.dtype) in ("Boolean", "bool"):
         return True
     # Objects are small numbers if all are True or False.
-    return column.type_name == "object" and column.is_small
+    return str(column.dtype) == "object" and column.is_small

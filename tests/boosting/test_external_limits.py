@@ -1,0 +1,235 @@
+"""What training on files refuses, how it is interrupted, and how folds treat copies of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Dataset, train
+from hedgerow.boosting.external import fold_rows
+from hedgerow.boosting.external.dataset import encoded, resident
+from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.row_data import row_keys, statistics
+from hedgerow.data import read_table
+from hedgerow.errors import (
+    AllRowsNeededError,
+    DataError,
+    DataTypeError,
+    InterruptedFitWarning,
+    ParameterError,
+)
+from hedgerow.objectives import make_objective
+from hedgerow.params import boost_params
+from tests.helpers.chunked import Rows, divided_into, same_bytes
+
+N = 600
+RNG = np.random.default_rng(5)
+TABLE = pd.DataFrame(
+    {
+        "a": RNG.normal(size=N),
+        "b": RNG.integers(0, 9, N).astype(float),
+        "town": RNG.choice(list("uvwxyz"), N),
+        "street": RNG.integers(0, 300, N).astype(str),
+        "q": np.arange(N) // 12,
+        "place": np.arange(N) % 12,
+        "group": RNG.integers(0, 40, N),
+        "one": np.zeros(N),
+        "w": RNG.integers(0, 4, N) / 2.0,
+    }
+)
+TABLE["y"] = TABLE.a * TABLE.b + (TABLE.town == "u") + RNG.normal(size=N)
+TABLE["class"] = np.clip(TABLE.y // 3, 0, 2)
+ROWS = Rows(TABLE, ["a", "b", "town"])
+SMALL = {"n_estimators": 4, "max_leaves": 7, "n_jobs": 2}
+FOLDS = {**SMALL, "early_stopping": "cv", "patience": 2, "n_estimators": 8, "learning_rate": 0.9}
+"""Large steps, so that cross-validation stops some fits early."""
+
+
+@pytest.fixture(params=[False, True], ids=["one chunk", "chunks"])
+def division(request: pytest.FixtureRequest) -> Iterator[None]:
+    with divided_into(128 if request.param else N):
+        yield
+
+
+# -- folds -------------------------------------------------------------------------------
+
+
+def test_groups_stay_together(division: None) -> None:
+    with_groups = same_bytes(FOLDS, replace(ROWS, roles={"groups": "group"}))
+    assert with_groups.to_bytes() != same_bytes(FOLDS, ROWS).to_bytes()
+    with pytest.raises(DataError, match="only one group"):
+        train(FOLDS, replace(ROWS, roles={"groups": "one"}).in_batches())
+
+
+def test_the_only_row_of_a_class_is_not_tested(division: None) -> None:
+    rare = TABLE.assign(y=np.where(np.arange(N) == 17, 3.0, TABLE["class"]))
+    same_bytes(FOLDS | {"objective": "softmax"}, Rows(rare, ROWS.features))
+
+
+@pytest.mark.parametrize("roles", [{}, {"weight": "w"}], ids=["", "counts"])
+def test_repeated_rows_are_copies_or_observations(
+    roles: dict[str, str], division: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_rows, "_COLUMN_SHARE", 1e-9)  # a pass for each column
+    copies = pd.concat([TABLE[:200]] * 3, ignore_index=True)
+    same_bytes(FOLDS, Rows(copies, ROWS.features, roles=roles))
+    rng = np.random.default_rng(1)
+    few = pd.DataFrame({"p": rng.integers(0, 5, 400), "q": rng.integers(0, 60, 400)})
+    few["w"], few["y"] = rng.integers(0, 4, 400).astype(float), few.p * 1.0 + few.q % 3
+    noisy = few.assign(y=few.y + rng.normal(size=400))
+    for rows in (few, noisy, noisy.assign(y=(noisy.y > 2.0) * 1.0)):
+        same_bytes(FOLDS, Rows(rows, ["p", "q"], roles=roles))
+    for module in (row_keys, fold_rows):  # too many values are not compared
+        monkeypatch.setattr(module, "MOST_CELLS", 500)
+    same_bytes(FOLDS, Rows(noisy, ["p", "q"], roles=roles))
+
+
+def test_an_interrupt_ends_the_folds(division: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def metric_of(most: int) -> Callable[..., float]:
+        seen: list[float] = []
+
+        def metric(y: np.ndarray, prediction: np.ndarray, weight: Any) -> float:
+            seen.append(float(np.abs(y - prediction).mean()))
+            if len(seen) == most:
+                raise KeyboardInterrupt
+            return seen[-1]
+
+        return metric
+
+    found = []
+    for rows in (ROWS.in_memory(), ROWS.in_batches()):
+        monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+        params = {**FOLDS, "n_jobs": 1, "patience": 20, "eval_metric": metric_of(23)}
+        with pytest.warns(InterruptedFitWarning, match="first 4 rounds of the folds"):
+            found.append(train(params, rows))
+    assert found[0].num_rounds == found[1].num_rounds <= 4
+    assert found[0].model.training["history"] == found[1].model.training["history"]
+    assert found[1].model.training["stopped_by"] == "interrupt"
+
+
+def test_a_time_budget_ends_the_folds() -> None:
+    params = {**FOLDS, "time_budget": 1e-3, "n_estimators": 10_000, "patience": 10_000}
+    assert train(params, ROWS.in_batches()).num_rounds < 100
+
+
+def test_what_folds_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    valid = ROWS.in_batches()
+    with pytest.raises(ParameterError, match="validation rows have no effect"):
+        train(FOLDS, ROWS.in_batches(), valid)
+    first = train({"n_estimators": 1}, ROWS.in_memory())
+    with pytest.raises(ParameterError, match="have seen the rows of all folds"):
+        train(FOLDS, ROWS.in_batches(), init_model=first)
+    monkeypatch.setattr(fold_rows, "_DRAW_SHARE", 1e-9)
+    with pytest.raises(ParameterError, match="64 bytes of each of 600 rows"):
+        train(FOLDS, ROWS.in_batches())
+    monkeypatch.undo()
+    monkeypatch.setattr(fold_rows, "_STORE_SHARE", 1e-9)
+    with pytest.raises(ParameterError, match="grows 5 folds side by side, and needs at least"):
+        train(FOLDS, ROWS.in_batches())
+
+
+# -- statistics --------------------------------------------------------------------------
+
+
+def test_fewer_threads_where_memory_is_short() -> None:
+    loss, groups = make_objective("squared_error"), [(0,), (0, 1)]
+    limits = (1, 150, 400, 4000)  # in MB
+    found = [encoded.threads_that_fit(groups, 10**6, loss, 16, mb * 10**6) for mb in limits]
+    assert found == [1, 1, 4, 16]  # 48 bytes a row, and 56 for each thread
+
+
+def test_what_does_not_fit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "COPIED_ROWS", 1)
+    monkeypatch.setattr(encoded, "_ROW_SHARE", 1e-12)
+    monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**12)
+    with pytest.raises(ParameterError, match=r"takes \d+ bytes of each of 600 rows in memory"):
+        train(SMALL | {"target_statistics": True}, Rows(TABLE, ["a", "street"]).in_batches())
+
+
+@pytest.mark.parametrize("by_folds", [False, True])
+def test_what_needs_a_table_names_the_columns(by_folds: bool) -> None:
+    loss, params = make_objective("squared_error"), boost_params({"target_statistics": True})
+    plan = StorePlan(params, objective=loss, by_folds=by_folds)
+    schema = read_table(TABLE[["street", "a", "town"]]).schema
+    why = "rows of each fold" if by_folds else "several copies"
+    with pytest.raises(AllRowsNeededError, match=rf"'street', 'town', of (the )?{why}"):
+        encoded.statistics_of(schema, N, plan, 2, 10**9)
+    assert encoded.statistics_of(schema, 10**6, replace(plan, by_folds=False), 2, 10**9)
+
+
+# -- models to continue, checkpoints, positions --------------------------------------------
+
+
+def test_what_cannot_be_continued_is_refused_as_in_memory() -> None:
+    model = train(SMALL, ROWS.in_memory())
+    for params, match in (
+        ({"objective": "huber"}, "was trained with objective 'squared_error'"),
+        ({"boosting": "dart"}, "rescales trees"),
+        ({"num_parallel_tree": 2}, "has 1 trees of each output"),
+    ):
+        for data in (ROWS.in_memory(), ROWS.in_batches()):
+            with pytest.raises(ParameterError, match=match):
+                train(SMALL | params, data, init_model=model)
+
+
+def test_a_checkpoint_belongs_to_a_model_and_rows(tmp_path: Path) -> None:
+    model = train(SMALL, ROWS.in_memory())
+    kept = {"checkpoint": tmp_path, "checkpoint_every": 0.0}
+    train(SMALL, ROWS.in_batches(), init_model=model, **kept)
+    other = train(SMALL | {"max_leaves": 3}, ROWS.in_memory())
+    with pytest.raises(ParameterError, match="init_model has changed"):
+        train(SMALL, ROWS.in_batches(), init_model=other, **kept)
+    ranking = SMALL | {"objective": "lambdarank"}
+    queries = Rows(TABLE, ["a", "b"], "class", {"qid": "q"})
+    train(ranking, queries.in_batches(), checkpoint=tmp_path / "queries")
+    halves = replace(queries, table=TABLE.assign(q=TABLE.q // 2))
+    with pytest.raises(ParameterError, match="qid has changed"):
+        train(ranking, halves.in_batches(), checkpoint=tmp_path / "queries")
+
+
+def test_a_checkpoint_of_lines_belongs_to_the_values_of_rows(tmp_path: Path) -> None:
+    params = SMALL | {"linear_leaves": True, "max_bins": 8}
+    train(params, ROWS.in_batches(), checkpoint=tmp_path, checkpoint_every=0.0)
+    largest = TABLE.a == TABLE.a.max()
+    other = replace(ROWS, table=TABLE.assign(a=TABLE.a + largest))  # in the same bin
+    with pytest.raises(ParameterError, match=r"another fit: X has changed\."):
+        train(params, other.in_batches(), checkpoint=tmp_path, checkpoint_every=0.0)
+
+
+def test_what_is_no_position() -> None:
+    params = SMALL | {"objective": "lambdarank"}
+    rows = Rows(TABLE, ["a", "b"], "class", {"qid": "q", "position": "place"})
+    mixed = TABLE.place.astype(object).mask(TABLE.index >= 170, "text")
+    for positions, match in (
+        (mixed, "whole numbers or text"),
+        (TABLE.place + 0.5, r"batch.*position must hold whole numbers"),
+    ):
+        with pytest.raises(DataTypeError, match=match):
+            train(params, replace(rows, table=TABLE.assign(place=positions)).in_batches())
+    with pytest.raises(ParameterError, match="boosting='rf'"):
+        train(params | {"boosting": "rf", "subsample": 0.5}, rows.in_batches())
+
+
+def test_validation_rows_are_not_kept_by_the_loss() -> None:
+    """The loss of all rows needs memory for training rows only."""
+
+    def batches(n_batches: int) -> Any:
+        def read() -> Iterator[Any]:
+            for seed in range(n_batches):
+                X = np.random.default_rng(seed).normal(size=(100_000, 2))
+                yield X, np.exp(X[:, 0])
+
+        return read
+
+    seen = Dataset.from_batches(batches(1), memory_limit="32 MB")
+    unseen = Dataset.from_batches(batches(3), memory_limit="32 MB")
+    booster = train({"objective": "cox", "n_estimators": 1}, seen, unseen)
+    assert booster.num_rounds == 1

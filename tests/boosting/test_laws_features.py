@@ -1,0 +1,141 @@
+"""Laws that each feature of a fit obeys.
+
+The model has the same bytes for any threads, with little memory for histograms, for arrays that are
+read-only, and without the rows of weight 0; a file gives it back.  Recorded scores are those of
+its predictions.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import Dataset, load, train
+from hedgerow.boosting.loop.setup import resolved
+from hedgerow.boosting.validation import cross
+from hedgerow.data.binning import bins, matrix
+from hedgerow.growing.core import grower
+from tests.helpers.features import FEATURES, ROWS, as_arrays, parts_of, table
+
+
+@pytest.fixture
+def threads_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the requested number of threads for small data, too."""
+    monkeypatch.setattr(resolved, "_CELLS_PER_THREAD", 1)
+    monkeypatch.setattr(cross, "_CELLS_SIDE_BY_SIDE", 1)
+    for module in (bins, matrix):
+        monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_threads_memory_and_arrays_change_nothing(
+    feature: str, threads_for_few_rows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays of pandas are read-only: no kernel needs another variant, or writes to them."""
+    params, rows = parts_of(feature)
+    given, arrays = as_arrays(rows, params)
+    expected = train({**params, "n_jobs": 1}, Dataset(**given)).to_bytes()
+    for array in arrays:
+        array.flags.writeable = False
+    for n_threads, slot_bytes in ((3, None), (2, 1)):  # with 1: no histogram is kept
+        if slot_bytes is not None:
+            monkeypatch.setattr(grower, "_SLOT_BYTES", slot_bytes)
+        assert train({**params, "n_jobs": n_threads}, Dataset(**given)).to_bytes() == expected
+
+
+@functools.cache
+def many_rows() -> pd.DataFrame:
+    """Return rows of several blocks, whose large nodes are divided between threads."""
+    return table(20_500)
+
+
+MANY = """
+categories + weights + sample
+random cuts + left out
+depth-wise + monotone + interactions + penalties + smooth
+high + stops early + weights + columns of nodes
+classes + GOSS + DART
+quantile + MVS + line search
+normal + forest + score of rows left out
+boosted forests + classes
+ranking
+two targets + lines + weights + sample
+vectors + classes + GOSS + smooth + forced
+symmetric + sample + options of columns
+symmetric + classes + DART
+symmetric + median + forced levels
+vectors + symmetric + two targets + monotone + smooth + random cuts + categories + towns
+exact + sample
+exact + GOSS + weights
+exact + monotone + interactions + penalties + depth-wise
+approx + sample + columns of nodes
+approx + local + MVS
+statistics + crosses
+conflicts + GOSS
+lines + sample
+lines + symmetric + classes
+"""
+
+
+@pytest.mark.parametrize("feature", MANY.split("\n")[1:-1])
+def test_threads_change_nothing_of_many_rows(feature: str, threads_for_few_rows: None) -> None:
+    params, rows = parts_of(feature, many_rows())
+    params["n_estimators"] = 3
+    one, *others = (train({**params, "n_jobs": n}, rows.in_memory()).to_bytes() for n in (1, 2, 5))
+    assert others == [one, one]
+
+
+@pytest.mark.parametrize("feature", [name for name in FEATURES if "XE-NDCG" not in name])
+def test_rows_of_weight_0_are_absent(feature: str, tmp_path: Path) -> None:
+    params, rows = parts_of(feature)
+    own = ROWS[rows.roles["weight"]] if "weight" in rows.roles else 1.0
+    weighted = ROWS.assign(mass=own * (ROWS.q % 3 > 0))  # a query has one weight
+    roles = {**rows.roles, "weight": "mass"}
+    whole = replace(rows, table=weighted, roles=roles)
+    booster = train(params, whole.in_memory())
+    kept = replace(whole, table=weighted[weighted.mass > 0.0].reset_index(drop=True))
+    assert train(params, kept.in_memory()).to_bytes() == booster.to_bytes()
+    booster.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.to_bytes() == booster.to_bytes()
+    table = whole.in_memory().X
+    np.testing.assert_array_equal(loaded.predict(table), booster.predict(table))
+
+
+# Training rows of statistics and of bundles with conflicts are scored by other inputs, and those of
+# clicks by biases; a loss of all rows has no loss of each row, and one leaf no curve.
+RECORDED = [
+    name
+    for name in FEATURES
+    if not {
+        "folds",
+        "statistics",
+        "streets",
+        "conflicts",
+        "bundles by degree",
+        "of all",
+        "groups",
+        "one leaf",
+    }
+    & set(name.split(" + "))
+    and "positions" not in name
+    and "left out" not in name
+]
+
+
+@pytest.mark.parametrize("feature", RECORDED)
+def test_recorded_scores_are_those_of_predictions(feature: str) -> None:
+    params, rows = parts_of(feature)
+    params |= {"early_stopping": False, "eval_metric": "loss"}
+    params.pop("patience", None)
+    params.pop("train_scores", None)
+    seen, unseen = rows.part(0, 400).in_memory(), rows.part(400, 600).in_memory()
+    booster = train(params, seen, {"train": seen, "unseen": unseen})
+    for name, data in (("train", seen), ("unseen", unseen)):
+        expected = booster.eval(data, "loss")["loss"]
+        assert booster.evals_result[name]["loss"][-1] == pytest.approx(expected, rel=1e-9)
