@@ -459,7 +459,7 @@ def test_weights_for_other_numbers_of_queries_are_refused() -> None:
         HedgerowRanker().fit(X, Y, {0: 1.0}, qid=QID)
     with pytest.raises(DataError, match="must not be negative"):
         HedgerowRanker().fit(X, Y, -np.ones(80), qid=QID)
-    with pytest.raises(DataError, match="there are no queries"):
+    with pytest.raises(DataTypeError, match="a mapping from query to weight needs queries"):
         train(None, Dataset(X, Y, {0: 1.0}))
 
 

@@ -357,11 +357,9 @@ class HedgerowRanker(HedgerowEstimator):
     ) -> KnownTargets:
         from hedgerow.boosting.loop.setup.job import KnownTargets
 
-        for name, rows in ((None, job.rows), *job.validation.items()):
-            require_target(rows.y, type(self).__name__, job.called("y", name))
-            require_queries(rows.qid, job.called("qid", name))
-
         def read(rows: Dataset, n_rows: int, name: str) -> FloatArray:
+            require_target(rows.y, type(self).__name__, name)
+            require_queries(rows.qid, name.replace("y", "qid", 1))
             return check_vector(target_column(rows.y, name), n_rows, name)
 
         objective = make_objective(self._chosen_objective, parameters=self._loss_values())

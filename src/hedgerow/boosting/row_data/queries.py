@@ -122,8 +122,9 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     """
     if qid is None:
         if isinstance(weight, Mapping):
-            raise DataError(
-                f"{name} is a mapping from query to weight, but there are no queries: give qid."
+            raise DataTypeError(
+                f"{name} must be an array with one weight for each row; a mapping from query to "
+                "weight needs queries: give qid."
             )
         return weight
     if isinstance(weight, Mapping):
