@@ -137,7 +137,8 @@ class LossSpec:
         if self.has_several:
             return False
         if not isinstance(self.objective, str):
-            return getattr(self.objective, "task", self.task) != "regression"
+            task = "classes" if hasattr(self.objective, "n_classes") else self.task
+            return getattr(self.objective, "task", task) != "regression"
         task = getattr(OBJECTIVES[self.objective], "task", "regression")
         return self.objective in _STRATIFIED or task != "regression"
 
