@@ -130,6 +130,7 @@ def test_some_rounds_and_then_more_are_all_at_once(feature: str) -> None:
     stages = list(more.staged_raw_scores(data.X))
     np.testing.assert_array_equal(stages[2], some.raw_scores(data.X))
     np.testing.assert_array_equal(stages[-1], whole.raw_scores(data.X))
+    np.testing.assert_array_equal(more.predict(data.X), whole.predict(data.X))
 
 
 TWO = np.column_stack([SIGNAL, SIGNAL**2])

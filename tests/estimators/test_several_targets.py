@@ -240,6 +240,8 @@ def test_sparse_tables_and_bundles() -> None:
     np.testing.assert_array_equal(
         list(sparse.staged_predict(csr_matrix(table)))[-1], dense.predict(table)
     )
+    some = sparse.booster_.predict(csr_matrix(table), n_rounds=3)
+    np.testing.assert_array_equal(some, dense.booster_.predict(table, n_rounds=3))
 
 
 def test_schedules_of_learning_rates() -> None:

@@ -53,6 +53,7 @@ def table(n_rows: int = N_ROWS) -> pd.DataFrame:
         values = np.where(rng.random(n_rows) < 0.1, np.nan if k < 2 else -1.0, rows.b + 1.0)
         rows[name] = np.where((chosen[:, : 1 + k // 4] == k).any(axis=1), values, 0.0)
     rows["place name"] = "place " + rows.place.astype(str)
+    rows["query name"] = "query " + rows.q.astype(str)
     rows["v"], rows["q2"] = 0.5 + rows.q % 3, rng.integers(0, 40, n_rows)
     rows["high"], rows["low"] = (rows.y > 3.0).astype(int), (rows.y2 < 4.0).astype(int)
     return rows
@@ -220,6 +221,7 @@ PIECES: dict[str, dict[str, Any]] = {
         "target": "class",
         "qid": "q2",
     },
+    "named queries": {"qid": "query name"},
     "pairs": {"objective": "rank_pairwise", "target": "class", "qid": "q"},
     "named positions": {"position": "place name"},
     "mean pairs": {"pair_method": "mean", "pairs_per_row": 2},
@@ -291,7 +293,7 @@ normal + weights
 of all
 of all + offsets
 weighted squares of all + weights
-own classes
+own classes + stops early
 own classes + weights + columns of trees
 of all + two targets + trees apart
 of all + two targets + vectors
@@ -463,7 +465,7 @@ ranking + folds + weights of queries
 ranking + folds + positions
 ranking + offsets
 ranking + mean pairs + positions
-pairs + sample
+pairs + named queries + sample
 XE-NDCG
 XE-NDCG + folds
 """

@@ -136,7 +136,8 @@ class LossSpec:
         if self.has_several:
             return False
         if not isinstance(self.objective, str):
-            return getattr(self.objective, "task", self.task) != "regression"
+            task = "classes" if hasattr(self.objective, "n_classes") else self.task
+            return getattr(self.objective, "task", task) != "regression"
         return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
