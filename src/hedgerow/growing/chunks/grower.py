@@ -346,6 +346,10 @@ class ChunkGrower(CompiledGrower):
         numbers: list[int] = np.flatnonzero(in_chunk).tolist()
         return numbers
 
+    def rows_outside(self) -> RowArray:
+        """Return the rows of this rank that the last tree was not grown on, ascending."""
+        return super().rows_outside().copy()  # scores may be added after the next tree
+
     def leaf_segments(self) -> tuple[RowArray, IntArray, IntArray]:
         """Return the rows of this rank by leaf of the last tree: rows, leaves, starts."""
         # As :func:`hedgerow.growing.core.setup.segments_of`, but the leaves are in the order of
