@@ -11,6 +11,7 @@ from hedgerow.boosting.external.external_sample import ValidRows, reads_batches
 from hedgerow.boosting.loop.driver import Ready, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.setup.job import FitSpec
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -23,7 +24,6 @@ from hedgerow.model.model import Model
 from hedgerow.params import PARAMETERS
 from hedgerow.schedules import is_number, rate_at
 from hedgerow.training import (
-    FitSpec,
     check_datasets,
     fit_spec,
     read_settings,

@@ -243,10 +243,8 @@ class RowValues:
         return {value.of_fit: value.digested(own) for value, own in self}
 
 
-def joined(
-    parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str]
-) -> dict[str, Any]:
-    """Return by field the values of validation sets with these numbers of rows, concatenated.
+def joined(parts: Sequence[RowValues], sizes: Sequence[int], names: Sequence[str]) -> RowValues:
+    """Return the values of validation sets with these numbers of rows, concatenated.
 
     Raise ``DataError`` if only some of them have a value that all rows need.
     """
