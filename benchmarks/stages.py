@@ -85,9 +85,7 @@ def search_batch(s: layout.State, clock: Clock) -> None:
         if searched == 1:
             clock.run(
                 "search", searching.search_node,
-                0, (0, s.settings.n_columns), s.settings, s.rules, s.bins, s.columns,
-                (s.histograms, slot * size), s.search, child, (node, s.tree.table[node]),
-                s.scalars, s.options,
+                0, (0, s.settings.n_columns), s, child, node, slot * size,
             )  # fmt: skip
 
 
