@@ -129,7 +129,7 @@ def start_root(tree: Tree, scalars: IntArray, root: int, searched: bool) -> None
     scalars[IS_N_SEARCHED] = count_searched(job)
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def start_tree(
     settings: Settings,
     rules: SplitRules,
