@@ -365,7 +365,7 @@ def grow(
         "seconds": float(np.median(seconds[WARM_UP:])),
         "processor": float(np.median(used[WARM_UP:])),
         "talking": float(np.median(talking[WARM_UP:])),
-        "passes": float(np.mean([one.passes - one.redone for one in traffic])),
+        "passes": float(np.mean([one.passes for one in traffic])),
         "splits": float(np.mean([one.splits for one in traffic])),
         "visits": float(1 + small / inner * (inner + wasted) / whole),
         "sent": float(np.mean([one.sent for one in traffic])),

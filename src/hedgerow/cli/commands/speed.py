@@ -35,7 +35,7 @@ def add_warmup(commands: Any) -> None:
 
 
 def _warm_up(options: argparse.Namespace) -> None:
-    from hedgerow.compile import just_in_time, library, variants
+    from hedgerow.compile import library, variants
     from hedgerow.compile.manifest import FOLDER
     from hedgerow.compile.policy import compile_policy
     from hedgerow.compile.progress import PROGRESS
@@ -46,6 +46,8 @@ def _warm_up(options: argparse.Namespace) -> None:
     if not missing:
         say(f"kernels are built into this installation ({FOLDER}): nothing to compile")
         return
+    from hedgerow.compile import just_in_time  # Numba may be missing
+
     start = time.perf_counter()
     PROGRESS.expected = len(missing)
     for kernel, variant in missing:
