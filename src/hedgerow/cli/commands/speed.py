@@ -52,12 +52,9 @@ def _warm_up(options: argparse.Namespace) -> None:
     PROGRESS.expected = len(missing)
     for kernel, variant in missing:
         kernel.dispatcher.compile(variants.parse_types(variant.types))
-    folder = just_in_time.cache_folder()
-    kept = (
-        f"kept in {folder}"
-        if just_in_time.keeps_code()
-        else "not cached: no cache folder is writable"
-    )
+    kept = "not cached: no cache folder is writable"
+    if just_in_time.keeps_code():
+        kept = f"kept in {just_in_time.cache_folder()}"
     say(f"{len(missing)} kernels ready after {time.perf_counter() - start:.1f} s, {kept}")
 
 
