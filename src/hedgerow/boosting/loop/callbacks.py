@@ -301,10 +301,3 @@ def with_bar(
         return checked, None
     bar = ProgressBar()
     return (*checked, bar), bar
-
-
-def with_final_report(bar: ProgressBar | None, model: Model) -> Model:
-    """Return the model of a finished fit, after its progress bar, if any, shows the reason."""
-    if bar is not None:
-        bar.tell(model.training)
-    return model
