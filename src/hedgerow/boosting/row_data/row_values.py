@@ -11,6 +11,7 @@ part          consecutive rows that are read together: a batch of a file, a part
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -51,7 +52,7 @@ class Reading(NamedTuple):
     called: Callable[[str], str] = str
 
 
-class RowValue:
+class RowValue(ABC):
     """How a value of each row is read, and what becomes of it when rows move.
 
     Attributes
@@ -80,9 +81,9 @@ class RowValue:
     in_vectors: ClassVar[bool] = False
     dtype: ClassVar[type] = np.float64
 
+    @abstractmethod
     def read(self, given: Any, name: str, rows: Reading) -> Any:
         """Check and convert what the user gave; messages call it ``name``."""
-        raise NotImplementedError
 
     def of(self, rows: Reading) -> Any:
         """Read the value of rows in memory; None if it was not given."""
