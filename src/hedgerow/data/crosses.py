@@ -31,16 +31,9 @@ _SIGNS: dict[Operation, str] = {"product": "*", "difference": "-", "ratio": "/"}
 
 
 class Cross(NamedTuple):
-    """A product, difference or ratio of two numeric columns.
+    """A product, difference or ratio of two numeric columns."""
 
-    Attributes
-    ----------
-    first, second : int
-        Positions in the schema.
-    operation : {"product", "difference", "ratio"}
-    """
-
-    first: int
+    first: int  # first, second: positions in the schema
     second: int
     operation: Operation
 

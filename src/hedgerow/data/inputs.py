@@ -32,15 +32,9 @@ _ROWS_PER_THREAD = 2_000  # each lookup takes 25 ns or more, for each of several
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of the trees of a model: columns of the table, then statistics, then crosses.
+    """Inputs of the trees of a model: columns of the table, then statistics, then crosses."""
 
-    Attributes
-    ----------
-    kept : tuple of int
-        Columns of the schema that trees split directly, ascending.
-    """
-
-    kept: tuple[int, ...]
+    kept: tuple[int, ...]  # columns of the schema that trees split directly, ascending
     statistics: tuple[Statistic, ...]
     crosses: tuple[Cross, ...] = ()
 

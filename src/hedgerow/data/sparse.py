@@ -57,25 +57,16 @@ _MANY_COLUMNS = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseTable:
-    """The stored entries of a validated sparse table, and its schema.
+    """The stored entries of a validated sparse table, and its schema."""
 
-    Attributes
-    ----------
-    row_start : int64, shape (n_rows + 1,)
-        Entries of row ``r`` are ``row_start[r] : row_start[r + 1]``.
-    column : int32, shape (n_entries,)
-        Column of each entry; distinct within a row.
-    value : float32, float64 or int64, shape (n_entries,)
-        Values as in :class:`hedgerow.data.reading.table.Table`.  Do not write to them: they may
-        be the user's own memory.
-    schema : Schema
-        If it has ``zero_missing``, no value is 0.
-    """
-
+    # int64 (n_rows + 1,); entries of row ``r`` are ``row_start[r] : row_start[r + 1]``
     row_start: IntArray
-    column: npt.NDArray[np.int32]
+    column: npt.NDArray[np.int32]  # int32 (n_entries,); column of each entry; distinct within a row
+    # float32, float64 or int64 (n_entries,); values as in
+    # :class:`hedgerow.data.reading.table.Table`.  Do not write to them: they may be the user's own
+    # memory.
     value: AnyArray
-    schema: Schema
+    schema: Schema  # if it has ``zero_missing``, no value is 0
 
     @property
     def n_rows(self) -> int:

@@ -95,28 +95,18 @@ class Edges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BinSpec:
-    """The cuts of all features.
+    """The cuts of all features."""
 
-    Attributes
-    ----------
-    cut_keys : int64
-        Ascending keys of the cuts of feature 0, then of feature 1, ...
-    cut_start : int64, shape (n_features + 1,)
-        Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
-    stride : int
-        Power of two from 16 to 256.  The missing bin is ``stride - 1`` for every
-        feature; value bins are smaller.
-    level_bin : uint8
-        Bin of each level of the category columns, column after column.
-    level_start : int64, shape (n_features + 1,)
-        Levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``.
-    """
-
-    cut_keys: IntArray
+    cut_keys: IntArray  # int64; ascending keys of the cuts of feature 0, then of feature 1, ...
+    # int64 (n_features + 1,); cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j +
+    # 1]]``
     cut_start: IntArray
     schema: Schema
+    # power of two from 16 to 256.  The missing bin is ``stride - 1`` for every feature; value bins
+    # are smaller.
     stride: int
-    level_bin: BinArray
+    level_bin: BinArray  # uint8; bin of each level of the category columns, column after column
+    # int64 (n_features + 1,); levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``
     level_start: IntArray
 
     @property

@@ -54,25 +54,15 @@ _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutSample:
-    """Rows from which cuts are chosen, and what is known of the columns from all rows.
-
-    Attributes
-    ----------
-    rows : int64, or None
-        Those of its rows that are used; None: all.
-    mass : float64, or None
-        Integer masses of the used rows; None if all are 1.
-    few : mapping of int to array
-        The ascending values of columns that have few in all rows, in the type of the table.
-    level_mass : mapping of int to float64
-        Masses of the levels of category columns in all rows; columns that are not among them
-        are counted in the used rows.
-    """
+    """Rows from which cuts are chosen, and what is known of the columns from all rows."""
 
     table: AnyTable
-    rows: IntArray | None = None
-    mass: FloatArray | None = None
+    rows: IntArray | None = None  # those of its rows that are used; None: all
+    mass: FloatArray | None = None  # integer masses of the used rows; None if all are 1
+    # the ascending values of columns that have few in all rows, in the type of the table
     few: Mapping[int, AnyArray] = field(default_factory=dict)
+    # masses of the levels of category columns in all rows; columns that are not among them are
+    # counted in the used rows
     level_mass: Mapping[int, FloatArray] = field(default_factory=dict)
 
     def of_columns(self, columns: Sequence[int]) -> CutSample:

@@ -51,30 +51,22 @@ _VALUES_PER_THREAD = 25_000  # 40 us of work; waking a thread takes 64 us
 class BinnedMatrix:
     """The bins of all rows and features.
 
-    Attributes
-    ----------
-    by_row : uint8, shape (n_tiles, n_rows + PAD, tile_width)
-        Column ``j`` is in tile ``j // features_per_tile``, at position
-        ``j % features_per_tile``; the other positions hold 0.
-    by_column : uint8, shape (n_columns, n_rows + PAD)
-        The same bins; shape ``(0, n_rows + PAD)`` if this layout was not requested.
-    layout : Layout or None
-        Features of each column; None if column ``j`` is feature ``j``.
-    n_lost : int
-        Number of values hidden by conflicts in bundles; see
-        :func:`hedgerow.kernels.tables.sparse.bin_entries`.
-    paired : bool
-        Whether a byte of ``by_row`` holds the bins of two columns
-        (:mod:`hedgerow.data.binning.pairs`).
-
     Both arrays start on a cache line.
     """
 
+    # uint8 (n_tiles, n_rows + PAD, tile_width); column ``j`` is in tile ``j // features_per_tile``,
+    # at position ``j % features_per_tile``; the other positions hold 0
     by_row: BinArray
+    # uint8 (n_columns, n_rows + PAD); the same bins; shape ``(0, n_rows + PAD)`` if this layout was
+    # not requested
     by_column: BinArray
     spec: BinSpec
-    layout: Layout | None = None
+    layout: Layout | None = None  # features of each column; None if column ``j`` is feature ``j``
+    # number of values hidden by conflicts in bundles; see
+    # :func:`hedgerow.kernels.tables.sparse.bin_entries`
     n_lost: int = 0
+    # whether a byte of ``by_row`` holds the bins of two columns
+    # (:mod:`hedgerow.data.binning.pairs`)
     paired: bool = False
 
     @property

@@ -63,19 +63,6 @@ class QuantileSketch:
     sketches, and the arrays are read-only copies.  Two sketches are equal if they hold the same
     numbers.
 
-    Attributes
-    ----------
-    value : int64, shape (n_values,)
-        Ascending keys of the kept values, including the smallest and the largest of the
-        column.  ``hedgerow.kernels.tables.keys.floats_of_keys`` converts keys of a float
-        column to numbers.
-    rank_low : float64, shape (n_values,)
-        Lower bound of the weight of all smaller values.
-    rank_high : float64, shape (n_values,)
-        Upper bound of the weight of all smaller and equal values.
-    weight : float64, shape (n_values,)
-        Lower bound of the weight of the values equal to this one.
-
     Raises
     ------
     DataError
@@ -100,9 +87,14 @@ class QuantileSketch:
     (array([100]), array([  0,  50, 100, 150, 199]), True)
     """
 
+    # int64 (n_values,); ascending keys of the kept values, including the smallest and the largest
+    # of the column.  ``hedgerow.kernels.tables.keys.floats_of_keys`` converts keys of a float
+    # column to numbers.
     value: IntArray
-    rank_low: FloatArray
+    rank_low: FloatArray  # float64 (n_values,); lower bound of the weight of all smaller values
+    # float64 (n_values,); upper bound of the weight of all smaller and equal values
     rank_high: FloatArray
+    # float64 (n_values,); lower bound of the weight of the values equal to this one
     weight: FloatArray
 
     def __post_init__(self) -> None:

@@ -43,29 +43,18 @@ UNKNOWN_KEY = -1
 class Statistic:
     """Mean target, or class fractions, by category.
 
-    Attributes
-    ----------
-    columns : tuple of int
-        One or two category columns of the schema, ascending.
-    classes : tuple of int
-        Class of each row of ``values``, ascending; or ``TARGET`` for the mean target; or the
-        pseudo-classes of several targets in their order (:func:`target_class`).  ``ROWS``, for
-        the number of rows, may come first.
-    keys : int64, shape (n_keys,)
-        Joint keys of the training rows, ascending.
-    values : float64, shape (n_classes, n_keys)
-        Fraction of each class, or mean target, for each key.
-    prior : float64, shape (n_classes,)
-        Values of all other keys.
-
     The constructor makes the arrays read-only.
     """
 
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # one or two category columns of the schema, ascending
+    # class of each row of ``values``, ascending; or ``TARGET`` for the mean target; or the
+    # pseudo-classes of several targets in their order (:func:`target_class`).  ``ROWS``, for the
+    # number of rows, may come first.
     classes: tuple[int, ...]
-    keys: IntArray
+    keys: IntArray  # int64 (n_keys,); joint keys of the training rows, ascending
+    # float64 (n_classes, n_keys); fraction of each class, or mean target, for each key
     values: FloatArray
-    prior: FloatArray
+    prior: FloatArray  # float64 (n_classes,); values of all other keys
 
     def __post_init__(self) -> None:
         # Arrays from files are read-only, and kernels are compiled for only one kind.

@@ -47,24 +47,12 @@ _LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Location of some bytes in a file.
+    """Location of some bytes in a file."""
 
-    Attributes
-    ----------
-    offset : int
-        First byte in the file.
-    size : int
-        Bytes in the file.
-    codec : int
-        Encoding, see :mod:`hedgerow.data.external.column_codec`; 0 means none.
-    checksum : int
-        CRC-32 of the bytes in the file.
-    """
-
-    offset: int
-    size: int
-    codec: int
-    checksum: int
+    offset: int  # first byte in the file
+    size: int  # bytes in the file
+    codec: int  # encoding, see :mod:`hedgerow.data.external.column_codec`; 0 means none
+    checksum: int  # CRC-32 of the bytes in the file
 
     @property
     def stop(self) -> int:

@@ -62,24 +62,14 @@ from hedgerow.threads import work_ahead
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecord:
-    """Blocks of a chunk.
-
-    Attributes
-    ----------
-    file : int
-        Index of the file with the blocks.
-    numbers : Block or None
-        Float64, one column after the other.
-    by_row : Block or None
-        The layout by row; None if it is made from the columns.
-    columns : tuple of Block
-        One block for the layout by column if ``by_row`` is set, else one encoded block per column.
-    """
+    """Blocks of a chunk."""
 
     n_rows: int
-    file: int
-    numbers: Block | None
-    by_row: Block | None
+    file: int  # index of the file with the blocks
+    numbers: Block | None  # float64, one column after the other
+    by_row: Block | None  # the layout by row; None if it is made from the columns
+    # one block for the layout by column if ``by_row`` is set, else one encoded
+    # block per column
     columns: tuple[Block, ...]
 
     @property
@@ -91,18 +81,10 @@ class ChunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoreFiles:
-    """Files that a sink passes to a store.
+    """Files that a sink passes to a store."""
 
-    Attributes
-    ----------
-    folders : list of ScratchFolder
-        Folder of each stripe.
-    blocks : list of BlockFile
-        File of each stripe.
-    """
-
-    folders: list[ScratchFolder]
-    blocks: list[BlockFile]
+    folders: list[ScratchFolder]  # folder of each stripe
+    blocks: list[BlockFile]  # file of each stripe
     chunks: list[ChunkRecord]
 
     def close(self) -> None:

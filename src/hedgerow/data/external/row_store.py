@@ -88,23 +88,13 @@ ROWS_ONLY = Uses(columns=())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """A chunk of rows; its arrays are valid until the next chunk is requested.
+    """A chunk of rows; its arrays are valid until the next chunk is requested."""
 
-    Attributes
-    ----------
-    number : int
-        Position in the store.
-    start : int
-        Number of its first row among the rows of the store.
-    matrix : BinnedMatrix
-        Bins in both layouts.
-    numbers : float64 (n_rows, n_features) in Fortran order, or None
-        Values of the columns, for linear leaves.
-    """
-
-    number: int
-    start: int
-    matrix: BinnedMatrix
+    number: int  # position in the store
+    start: int  # number of its first row among the rows of the store
+    matrix: BinnedMatrix  # bins in both layouts
+    # float64 (n_rows, n_features) in Fortran order, or None; values of the columns, for linear
+    # leaves
     numbers: FloatArray | None
 
     @property

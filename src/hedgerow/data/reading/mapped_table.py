@@ -84,16 +84,10 @@ class RowSpace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedTable(Table):
-    """A table in a file.
-
-    Attributes
-    ----------
-    folder : ScratchFolder
-        It has the file.
-    """
+    """A table in a file."""
 
     space: RowSpace = field(kw_only=True)
-    folder: ScratchFolder = field(kw_only=True)
+    folder: ScratchFolder = field(kw_only=True)  # has the file
 
     def ranges(self) -> Iterator[slice]:
         """Yield the ranges of rows that are copied at a time."""

@@ -63,21 +63,13 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Validated values and their schema.
+    """Validated values and their schema."""
 
-    Attributes
-    ----------
-    values : float32, float64 or int64, shape (n_rows, n_features)
-        Any strides, aligned, native byte order.  Do not write to them: they may be
-        the user's own memory.  int64 values are keys.
-    schema : Schema
-        Names, kinds and category levels of the columns.
-    unseen : mapping from str to int
-        Number of rows with an unknown category, for each column that has such rows.
-    """
-
+    # float32, float64 or int64 (n_rows, n_features); any strides, aligned, native byte order.  Do
+    # not write to them: they may be the user's own memory.  int64 values are keys.
     values: AnyArray
-    schema: Schema
+    schema: Schema  # names, kinds and category levels of the columns
+    # number of rows with an unknown category, for each column that has such rows
     unseen: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -26,31 +26,19 @@ _CATEGORIES = "categories of "
 
 @dataclass(slots=True)
 class ColumnFacts:
-    """Facts about a column that can be merged, also after they were JSON.
+    """Facts about a column that can be merged, also after they were JSON."""
 
-    Attributes
-    ----------
-    sorts : dict
-        Sorts of values found, each with the first file and its type there.
-    empty_sorts : dict
-        The same for types without values.
-    exact : dict
-        Representations of numbers found: ``"any"`` (integers of up to 32 bits, exact in float64),
-        ``"wide"`` (64 bits, compared as int64), ``"float"``.
-    inexact : tuple (file, value), or None
-        An integer that float64 does not represent exactly.
-    has_floats : bool
-        Whether a column of floats has a value.
-    largest : int
-        Largest magnitude of an integer.
-    """
-
+    # sorts of values found, each with the first file and its type there
     sorts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # the same for types without values
     empty_sorts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # representations of numbers found: ``"any"`` (integers of up to 32 bits, exact in float64),
+    # ``"wide"`` (64 bits, compared as int64), ``"float"``
     exact: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # tuple (file, value), or None; an integer that float64 does not represent exactly
     inexact: tuple[str, int] | None = None
-    has_floats: bool = False
-    largest: int = 0
+    has_floats: bool = False  # whether a column of floats has a value
+    largest: int = 0  # largest magnitude of an integer
     has_missing: bool = False
 
     def add(self, column: ReadColumn, where: str) -> None:

@@ -28,22 +28,13 @@ _SLACK = 1.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some of the kept rows.
+    """Some of the kept rows."""
 
-    Attributes
-    ----------
-    hashes : uint64, shape (n_rows,)
-    mass : int64, shape (n_rows,)
-    columns : list of arrays
-        For each feature, plain numbers, or numbers of levels where ``coded``.
-    entries : scipy.sparse.csr_array, or None
-        Replaces ``columns`` if rows are sparse.
-    """
-
-    hashes: Hashes
-    mass: IntArray
-    columns: list[AnyArray]
+    hashes: Hashes  # uint64 (n_rows,)
+    mass: IntArray  # int64 (n_rows,)
+    columns: list[AnyArray]  # for each feature, plain numbers, or numbers of levels where ``coded``
     coded: tuple[bool, ...]
+    # scipy.sparse.csr_array, or None; replaces ``columns`` if rows are sparse
     entries: object = None
 
     @property

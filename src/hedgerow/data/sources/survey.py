@@ -81,19 +81,11 @@ _COLUMNS_TO_TRIM = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of pass one.
-
-    Attributes
-    ----------
-    sample : CutSample
-        All rows from which cuts are chosen.
-    n_rows : int
-        Number of training rows.
-    """
+    """Result of pass one."""
 
     schema: Schema
-    sample: CutSample
-    n_rows: int
+    sample: CutSample  # all rows from which cuts are chosen
+    n_rows: int  # number of training rows
     types_known: bool
 
     @property
@@ -104,18 +96,10 @@ class Found:
 
 @dataclass(slots=True)
 class _Surveyed:
-    """What is known of a column that is not sparse.
+    """What is known of a column that is not sparse."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the column in the schema.
-    chosen : bool or None
-        Whether the user says that it is a category; None if its type says that.
-    """
-
-    label: str
-    chosen: bool | None
+    label: str  # name of the column in the schema
+    chosen: bool | None  # whether the user says that it is a category; None if its type says that
     levels: LevelCounts
     facts: ColumnFacts = field(default_factory=ColumnFacts)
     values: ColumnValues = field(default_factory=ColumnValues)
