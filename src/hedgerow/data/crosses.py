@@ -73,13 +73,7 @@ class Cross(NamedTuple):
 
 
 def brief_value(name: str, value: Any) -> str:
-    """Return the text of a parameter's value; more than three crosses as their number.
-
-    Examples
-    --------
-    >>> brief_value("max_leaves", 8), brief_value("feature_crosses", [["a", "b", "ratio"]] * 18)
-    ('8', '18 crosses')
-    """
+    """Return the text of a parameter's value; more than three crosses as their number."""
     is_long = name == "feature_crosses" and isinstance(value, list | tuple) and len(value) > 3
     return f"{len(value)} crosses" if is_long else str(value)
 

@@ -170,8 +170,7 @@ def _bulleted(names: Sequence[str]) -> list[str]:
 def read_names(names: Any) -> tuple[Any, ...] | None:
     """Return ``feature_names`` as a tuple; None stays None.
 
-    Raise ``ParameterError`` if they are not a list.  The names themselves are checked with the
-    table.
+    The names themselves are checked with the table.
     """
     if names is None:
         return None
@@ -209,10 +208,7 @@ def new_schema(columns: Sequence[Column], named: bool, unknown: UnknownPolicy) -
 
 
 def position_of(key: object, schema: Schema, where: str) -> int:
-    """Return the position of a column.
-
-    Raise ``ParameterError`` if there is no such column.
-    """
+    """Return the position of a column."""
     names = schema.names
     if isinstance(key, str):
         if key in names:

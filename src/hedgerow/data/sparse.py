@@ -180,14 +180,6 @@ def read_any(
     Sparse columns hold numbers only.  Duplicate entries are summed, in a copy.  ``zero_missing``
     treats 0 as missing; a ``schema`` has its own such option.  Other parameters are those of
     :func:`hedgerow.data.read_table`.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> from hedgerow.data import read_any
-    >>> table = read_any(csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 0.0]])))
-    >>> table.n_rows, table.n_entries, table.schema.names
-    (3, 2, ('x0', 'x1'))
     """
     X = on_host(X)
     if type(X) is np.ndarray or not is_sparse(X):

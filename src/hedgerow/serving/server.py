@@ -25,9 +25,6 @@ def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
     """Serve a model until the process receives SIGTERM or SIGINT.
 
     On SIGHUP, the server checks the model file at once.
-
-    Raise ``OSError`` if the file cannot be read, or the address is in use. Raise
-    ``ModelFormatError`` if the file is not a model.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"

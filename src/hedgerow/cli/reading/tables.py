@@ -53,14 +53,7 @@ class NamedColumns:
         return {name: self.columns[name] for name in names}
 
     def role(self, name: str) -> AnyArray:
-        """Return a column that is no feature: dates become numbers of microseconds.
-
-        Examples
-        --------
-        >>> table = NamedColumns("rows.csv", {"day": np.array(["1970-01-02", "NaT"], "M8[us]")})
-        >>> table.role("day").tolist()
-        [86400000000.0, nan]
-        """
+        """Return a column that is no feature: dates become numbers of microseconds."""
         column = self.columns[name]
         if column.dtype.kind not in "OMm" or holds_text(column):
             return column

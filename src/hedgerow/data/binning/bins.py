@@ -192,13 +192,6 @@ def fit_bins(
     ``forced`` has cuts to use whatever the data, by name.  ``rows`` are used instead of the seeded
     sample.  ``columns`` are the numbers of the first columns in the user's table, if others follow
     that are computed from these.
-
-    Examples
-    --------
-    >>> from hedgerow.data import fit_bins, read_table
-    >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [2.0], [np.nan]])), max_bins=255)
-    >>> spec.n_bins(0), spec.stride
-    (2, 16)
     """
     most_bins = _most_bins(max_bins, table.n_features)
     if weight is not None and np.shape(weight) != (table.n_rows,):

@@ -135,13 +135,7 @@ class BinnedMatrix:
 
 
 def tile_shape(n_features: int) -> tuple[int, int, int]:
-    """Return the number of tiles, the features of each, and the bytes of a row of each.
-
-    Examples
-    --------
-    >>> tile_shape(28), tile_shape(33)
-    ((1, 28, 32), (2, 17, 32))
-    """
+    """Return the number of tiles, the features of each, and the bytes of a row of each."""
     n_tiles = -(-n_features // WIDEST_TILE)
     features_per_tile = -(-n_features // n_tiles)
     width = max(_NARROWEST_TILE, 1 << (features_per_tile - 1).bit_length())
@@ -159,13 +153,6 @@ def bin_table(
 
     ``columns`` says whether to build ``by_column``, which growing needs and a validation set does
     not.  ``layout`` has the columns of a sparse table; by default each feature has its own.
-
-    Examples
-    --------
-    >>> from hedgerow.data import bin_table, fit_bins, read_table
-    >>> table = read_table(np.array([[1.0], [2.0], [np.nan]]))
-    >>> bin_table(table, fit_bins(table, max_bins=255)).by_column[0, :3]
-    array([ 0,  1, 15], dtype=uint8)
     """
     if table.schema is not spec.schema and table.schema.kinds != spec.schema.kinds:
         raise DataError(
@@ -238,10 +225,7 @@ def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: Bi
 def bin_bundled(
     table: AnyTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1
 ) -> BinnedMatrix:
-    """Bin the training rows, with exclusive feature bundling.
-
-    Raise ``ParameterError`` if ``bundle_features=True`` and a column is a category.
-    """
+    """Bin the training rows, with exclusive feature bundling."""
     if isinstance(table, SparseTable):
         layout = lay_out(table, spec, rules, n_threads)
         return bin_table(table, spec, n_threads, layout=layout)

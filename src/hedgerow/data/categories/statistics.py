@@ -73,13 +73,7 @@ class Statistic:
 
 
 def target_class(k: int) -> int:
-    """Return the pseudo-class for the mean of target ``k`` of several.
-
-    Examples
-    --------
-    >>> [meaning_of(target_class(k)) for k in (0, 1)]
-    ['mean target 0 of', 'mean target 1 of']
-    """
+    """Return the pseudo-class for the mean of target ``k`` of several."""
     return FIRST_TARGET - k
 
 

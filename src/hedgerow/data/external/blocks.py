@@ -101,13 +101,6 @@ def sort_columns(
 
     ``empty`` returns space for the entries.  Within ``memory`` bytes columns are sorted side by
     side, but at least one is.  The blocks do not depend on the number of threads.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> blocks = sort_columns(read_table(np.array([[3.5], [np.nan], [-1.0], [3.5]])))
-    >>> blocks.rows_of(0)
-    array([2, 0, 3], dtype=uint32)
     """
     if table.n_rows >= _MOST_ROWS:
         raise DataError(

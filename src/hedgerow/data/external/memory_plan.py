@@ -107,16 +107,7 @@ class MemoryPlan:
 def divide_memory(
     limit: int, shape: RowShape, n_stripes: int, chunk_rows: int | None = None
 ) -> MemoryPlan:
-    """Divide a limit of bytes; ``chunk_rows`` are the rows of a chunk, if already fixed.
-
-    Raise ``ParameterError`` if the limit is too small; the message names the minimum.
-
-    Examples
-    --------
-    >>> plan = divide_memory(100_000_000, RowShape(28), n_stripes=1)
-    >>> plan.chunk_rows, plan.n_slots, plan.resident_of(1000), plan.resident_of(10)
-    (262144, 3, 3, 3)
-    """
+    """Divide a limit of bytes; ``chunk_rows`` are the rows of a chunk, if already fixed."""
     n_slots = n_stripes + 2
     fewest = FEWEST_ROWS if chunk_rows is None else chunk_rows
     smallest = RESERVE + n_slots * shape.chunk_bytes(fewest)

@@ -104,10 +104,7 @@ class ScratchFolder:
 
 
 def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
-    """Return the system's folder for temporary files.
-
-    Raise ``StorageError`` if none is writable; the message ends with ``advice``.
-    """
+    """Return the system's folder for temporary files."""
     try:
         return tempfile.gettempdir()
     except OSError as error:
@@ -116,10 +113,7 @@ def temporary_folder(advice: str = "name a folder in cache_dir") -> str:
 
 @contextlib.contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """Yield a new scratch folder, which is deleted at the end of the block.
-
-    Raise ``StorageError`` if no folder can be created.
-    """
+    """Yield a new scratch folder, which is deleted at the end of the block."""
     if parent is None:
         parent = temporary_folder("set TMPDIR to a folder in which you may write")
     with contextlib.closing(ScratchFolder(parent)) as folder:

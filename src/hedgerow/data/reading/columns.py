@@ -133,11 +133,7 @@ class ReadColumn:
 
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
-    """Convert ``values`` to float32, float64 or int64, without a copy if possible.
-
-    Raise ``DataError`` for complex numbers, or integers that no int64 key can hold. Raise
-    ``DataTypeError`` for text and other values that are not numbers.
-    """
+    """Convert ``values`` to float32, float64 or int64, without a copy if possible."""
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "Mm":
         return in_microseconds(values, names)
@@ -159,12 +155,8 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
 
 
 def in_microseconds(values: AnyArray, names: Sequence[str], first_row: int = 0) -> IntArray:
-    """Convert dates or durations, shape (n_rows, n_columns), to microseconds, rounded down.
-
-    ``first_row`` is the number of the first row, for the error.
-
-    Raise ``DataError`` for a value that int64 cannot hold: NumPy would wrap it around.
-    """
+    """Convert dates or durations, shape (n_rows, n_columns), to microseconds, rounded down."""
+    # NumPy wraps around a value that int64 cannot hold.
     found = values.astype(f"{values.dtype.kind}8[us]")
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:
         far = (found.astype(values.dtype) != values) & ~np.isnat(values)

@@ -56,11 +56,7 @@ class Frame:
 
 
 def as_frame(X: object) -> Frame | None:
-    """Wrap ``X`` as a frame, or return None if it is not one.
-
-    Raise ``DataError`` if X is a single column, or two columns have the same name. Raise
-    ``DataTypeError`` if X is a lazy frame, or only some of the column names are text.
-    """
+    """Wrap ``X`` as a frame, or return None if it is not one."""
     import narwhals.stable.v2 as nw
 
     X = _as_table(X)
@@ -133,10 +129,7 @@ def warn_of_labels(frame: Frame) -> None:
 
 
 def in_order(frame: Frame, schema: Schema) -> Frame:
-    """Reorder the columns of ``frame`` by name to match ``schema``.
-
-    Raise ``DataError`` if columns are missing or unknown.
-    """
+    """Reorder the columns of ``frame`` by name to match ``schema``."""
     if not (frame.named and schema.named) or frame.names == schema.names:
         return frame
     check_same_names(frame.names, schema.names)
@@ -180,11 +173,7 @@ def columns_by_name(X: object, names: Sequence[str]) -> dict[str, AnyArray]:
 
 
 def read_series(series: Any, name: str) -> ReadColumn:
-    """Read one column of an eager frame.
-
-    Raise ``DataError`` if a value cannot be represented, or the library cannot convert the
-    column. Raise ``DataTypeError`` if the values are not numbers, dates, booleans or text.
-    """
+    """Read one column of an eager frame."""
     dtype = series.dtype
     kind = type(dtype).__name__
     try:
@@ -285,8 +274,6 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
     """Build a data frame of the library ``backend``; None returns the dict itself.
 
     For polars and pyarrow, columns with lists of text and lists of numbers become text.
-
-    Raise ``ParameterError`` if ``backend`` is not a supported library.
     """
     known = ("pandas", "polars", "pyarrow")
     if backend is None:

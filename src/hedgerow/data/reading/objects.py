@@ -140,11 +140,7 @@ def _cure(item: Any) -> str:
 
 
 def _moments(items: Sequence[Any], sort: str, rows: Sequence[int], name: str) -> AnyArray:
-    """Convert dates, durations or times to an array; ``rows`` and ``name`` are for messages.
-
-    Raise ``DataTypeError`` if only some dates have a time zone: the moments of the others
-    are not known.
-    """
+    """Convert dates, durations or times to an array; ``rows`` and ``name`` are for messages."""
     if sort == "dates":
         zoned = list(map(has_zone, items))
         if any(zoned) and not all(zoned):
@@ -176,10 +172,7 @@ def _in_reach(items: Sequence[Any], rows: Sequence[int], name: str) -> list[Any]
 
 
 def _numbers(items: Sequence[Any], rows: Sequence[int], name: str) -> AnyArray:
-    """Convert numbers to an array; ``rows`` holds their row numbers, for error messages.
-
-    Raise ``DataError`` if neither int64 nor float64 holds every integer exactly.
-    """
+    """Convert numbers to an array; ``rows`` holds their row numbers, for error messages."""
     found: AnyArray = np.array([float(x) if isinstance(x, Decimal) else x for x in items])
     if found.dtype.kind in "biu":
         return found

@@ -25,11 +25,7 @@ def is_named(X: object) -> bool:
 
 
 def named_columns(X: Any) -> dict[str, AnyArray]:
-    """Return the columns of a dict or a list of dicts, by name.
-
-    Raise ``DataError`` if X is empty, columns differ in length, or rows have different
-    keys. Raise ``DataTypeError`` if a name is not text, or a dict mixes scalars and lists.
-    """
+    """Return the columns of a dict or a list of dicts, by name."""
     if not isinstance(X, Mapping):
         return _columns_of_rows(X)
     _check_names(X)

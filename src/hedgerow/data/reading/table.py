@@ -106,15 +106,6 @@ def read_table(
     ``schema.unknown`` is ``"error"``.  Without one, every value that occurs in a category column
     is a level of a new schema; ``categorical``, ``unknown`` and ``names`` are those of
     :class:`hedgerow.Dataset`.  ``reader`` is the name of the caller, for an error.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> table = read_table({"size": [1.5, 2.0, None], "colour": ["red", "blue", "red"]})
-    >>> table.schema.columns[1].levels, table.values[:, 1].tolist()
-    (('blue', 'red'), [1.0, 0.0, 1.0])
-    >>> read_table({"colour": "green", "size": 1.0}, table.schema).unseen
-    {'colour': 1}
     """
     if (
         type(X) is np.ndarray
@@ -218,10 +209,7 @@ def _read_dict(
 def check_names(
     names: Sequence[str] | None, n_columns: int, own: Sequence[str] | None = None
 ) -> None:
-    """Raise unless there is one distinct string for each column.
-
-    Names that a table has of its own must be the same.
-    """
+    """Raise unless there is one distinct string for each column, as in a table with names."""
     if names is None:
         return
     if len(names) != n_columns:

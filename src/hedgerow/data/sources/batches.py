@@ -103,10 +103,7 @@ def _read_tuple(item: tuple[Any, ...]) -> Batch:
 
 
 def one_axis(values: Any, name: str) -> Any:
-    """Return a column of a frame, or an array, without axes of length 1.
-
-    Raise ``DataError`` if ``values`` has several columns.
-    """
+    """Return a column of a frame, or an array, without axes of length 1."""
     if isinstance(values, Mapping):
         lengths = [len(column) for column in values.values()]
         raise not_one_axis(name, (max(lengths, default=0), len(lengths)))

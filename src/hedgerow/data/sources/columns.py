@@ -46,10 +46,7 @@ def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
 
 
 def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
-    """Convert a target, weight or offset to float64.
-
-    Raise ``DataTypeError`` if the column does not hold numbers.
-    """
+    """Convert a target, weight or offset to float64."""
     hint = ""
     if not isinstance(column.values, np.ndarray):
         codes = column.codes

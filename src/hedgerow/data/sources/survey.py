@@ -363,11 +363,7 @@ class Survey:
     # -- the end -------------------------------------------------------------
 
     def finish(self, most_levels: int = MOST_LEVELS) -> Found:
-        """Return the schema and the rows from which cuts are chosen.
-
-        Raise ``DataError`` or ``DataTypeError`` if there are no rows, or the types of a column
-        have no common type.
-        """
+        """Return the schema and the rows from which cuts are chosen."""
         n_rows = self.sample.n_rows
         if self.names is None or n_rows == 0:
             raise DataError("the data have no rows to train on.")
