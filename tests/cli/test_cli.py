@@ -18,8 +18,8 @@ from sklearn.dummy import DummyClassifier
 
 from hedgerow.cli.commands import speed
 from hedgerow.cli.main import main
-from hedgerow.cli.reading import tables, way
-from hedgerow.io.table_files import write_table
+from hedgerow.cli.reading import tables
+from hedgerow.io.file_predictions import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
 
@@ -251,7 +251,7 @@ def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
 def test_classes_of_a_continuous_target_are_refused(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(way, "_bytes_in_memory", lambda *_: size)
+    monkeypatch.setattr(tables, "_bytes_in_memory", lambda *_: size)
     arguments = ("--target", "value", "--task", "classification", "--drop", "city")
     code, _, err = run("train", str(people), *arguments)
     assert code == 2

@@ -18,7 +18,7 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, cross_fit, load
 from hedgerow.cli.main import build_parser, main
-from hedgerow.cli.reading import way
+from hedgerow.cli.reading import tables
 from tests.helpers.marking import mostly_slow
 
 pytest.importorskip("pyarrow")
@@ -375,8 +375,8 @@ def test_train_scores_validation_rows(
         columns = {"size": size[part], "w": weight[part], "y": y[part]}
         (tmp_path / f"{name}.csv").write_bytes(written(columns))
     if not in_memory:
-        choose = way.choose_way
-        monkeypatch.setattr(way, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
+        choose = tables.choose_way
+        monkeypatch.setattr(tables, "choose_way", lambda *a: choose(*a)._replace(in_memory=False))
     paths = [str(tmp_path / name) for name in ("rows.csv", "held.csv", "m")]
     given = ["--target", "y", "--weight", "w", "--set", "n_estimators=5", "-o", paths[2]]
     assert main(["train", paths[0], "--valid", paths[1], *given]) == 0

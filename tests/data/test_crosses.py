@@ -21,7 +21,7 @@ from hedgerow import (
     cross_fit,
     load,
 )
-from hedgerow.data.crosses import OPERATIONS, Cross
+from hedgerow.data.inputs import OPERATIONS, Cross
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes

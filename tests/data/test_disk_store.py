@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import PAD
 from hedgerow.data.external import block_files, scratch
+from hedgerow.data.external.block_files import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.chunk_sink import ChunkSink
-from hedgerow.data.external.column_codec import ColumnDecoder, encode_column, find_lz4
 from hedgerow.data.external.memory_plan import RESERVE, RowShape, divide_memory
 from hedgerow.data.external.row_store import EVERYTHING, ROWS_ONLY, RowVectors, Uses
 from hedgerow.errors import ParameterError, StorageError

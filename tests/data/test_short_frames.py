@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import read_table
-from hedgerow.data.reading import short_frames, table
+from hedgerow.data.reading import table
 from hedgerow.errors import HedgerowError
 from tests.helpers.clocks import slowness
 
@@ -111,7 +111,7 @@ def test_common_types_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
     found = []
 
     def noted(*given: Any) -> Any:
-        found.append(short_frames.read_short(*given))
+        found.append(frames.read_short(*given))
         return found[-1]
 
     monkeypatch.setattr(table, "read_short", noted)
@@ -123,8 +123,8 @@ def test_common_types_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
         assert read_table(frame, SCHEMAS[0]).values.shape == (1, 3)
     assert len(found) == len(frames)
     assert all(columns is not None for columns in found)
-    many = pd.concat([plain] * (short_frames.MOST_ROWS + 1))
-    assert short_frames.read_short(many, SCHEMAS[0].names) is None
+    many = pd.concat([plain] * (frames.MOST_ROWS + 1))
+    assert frames.read_short(many, SCHEMAS[0].names) is None
 
 
 def test_one_row_is_predicted_in_less_than_a_millisecond() -> None:

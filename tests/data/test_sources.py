@@ -21,8 +21,7 @@ from hedgerow.comm.base import Alone
 from hedgerow.data.binning.bins import fit_sample
 from hedgerow.data.external.memory import available_memory, memory_bytes, shown_bytes
 from hedgerow.data.sources.base import ReadRequest, Roles
-from hedgerow.data.sources.batches import FunctionPart
-from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.batches import BatchReader, FunctionPart
 from hedgerow.data.sources.dialects import FOUND_OUT, dialect_of
 from hedgerow.data.sources.libsvm_files import LibsvmPart
 from hedgerow.data.sources.opening import open_files, open_parts

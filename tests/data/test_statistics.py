@@ -25,7 +25,7 @@ from hedgerow.boosting.row_data.statistics import (
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories.recode import drop_unused_levels
-from hedgerow.data.categories.statistics import ROWS, TARGET
+from hedgerow.data.inputs import ROWS, TARGET
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError, ParameterError

@@ -19,8 +19,7 @@ from hedgerow.boosting.loop.setup.strategy import holds_vectors, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.external.memory_store import MemoryStore, rows_of
-from hedgerow.data.external.row_store import EVERYTHING
+from hedgerow.data.external.row_store import EVERYTHING, MemoryStore, rows_of
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError
 from hedgerow.growing.chunks import grower as chunk_grower

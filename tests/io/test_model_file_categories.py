@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_from_bytes, model_to_bytes
-from hedgerow.io.levels import LEVEL_DTYPES
-from hedgerow.io.sets import level_start_of
+from hedgerow.io.levels import LEVEL_DTYPES, level_start_of
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from tests.helpers.examples import examples

@@ -18,8 +18,7 @@ from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.symmetric.grower import SymmetricVectorGrower
 from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_to_bytes
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import joined_forests, without_vectors
+from hedgerow.model.forest import Forest, joined_forests, without_vectors
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets

@@ -24,8 +24,7 @@ from hedgerow.boosting.loop.setup.strategy import trees_of_round
 from hedgerow.boosting.resume.checkpoint import Rounds
 from hedgerow.errors import LossError
 from hedgerow.growing.core.tree import GrownTree
-from hedgerow.model.forest import Forest
-from hedgerow.model.other_forests import joined_forests
+from hedgerow.model.forest import Forest, joined_forests
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 

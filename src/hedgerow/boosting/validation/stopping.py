@@ -88,7 +88,7 @@ class StoppingParams:
         the best parameters are better there.
     tries_crosses : bool
         For ``"cv"`` with ``is_cautious``: at the end, the folds also try crosses of the columns
-        with the largest gains (:mod:`hedgerow.data.crosses`).
+        with the largest gains (:mod:`hedgerow.data.inputs`).
     allowance : Allowance or None
         For ``"cv"``: bounds on the estimated cost (:mod:`hedgerow.boosting.automatic.cost`).
     finest_rate : float > 0 or None

@@ -12,8 +12,14 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.data.external.block_files import GRANULE, LARGE_PAGE, Block, BlockFile
-from hedgerow.data.external.column_codec import encode_column, find_lz4
+from hedgerow.data.external.block_files import (
+    GRANULE,
+    LARGE_PAGE,
+    Block,
+    BlockFile,
+    encode_column,
+    find_lz4,
+)
 from hedgerow.data.external.disk_store import ChunkRecord, DiskStore, RowBuffer, StoreFiles
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
 from hedgerow.data.external.row_store import RowVectors

@@ -50,8 +50,15 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import PAD, BinnedMatrix, tile_shape
-from hedgerow.data.external.block_files import Block, BlockFile, fetch, let_go, mapped_array
-from hedgerow.data.external.column_codec import RAW, ColumnDecoder
+from hedgerow.data.external.block_files import (
+    RAW,
+    Block,
+    BlockFile,
+    ColumnDecoder,
+    fetch,
+    let_go,
+    mapped_array,
+)
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, fits_in_one_chunk
 from hedgerow.data.external.row_store import EVERYTHING, Chunk, ChunkStore, Uses
 from hedgerow.data.external.scratch import ScratchFolder

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY
-from hedgerow.data.categories.statistics import UNKNOWN_KEY, Statistic
-from hedgerow.data.inputs import Inputs
+from hedgerow.data.inputs import UNKNOWN_KEY, Inputs, Statistic
 from hedgerow.data.schema import Schema
 
 _PLAIN = frozenset({float, int, bool, str, type(None), np.float64})

@@ -13,6 +13,7 @@ compare as int64, the values are the int64 keys of all columns
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -41,8 +42,8 @@ from hedgerow.data.reading.columns import (
     text_message,
     with_missing,
 )
-from hedgerow.data.reading.rows import is_named, named_columns, read_column
-from hedgerow.data.reading.short_frames import read_short
+from hedgerow.data.reading.frames import read_short
+from hedgerow.data.reading.objects import is_named, named_columns, read_column
 from hedgerow.data.reading.temporal import NUMBERS, as_trained
 from hedgerow.data.schema import (
     Column,
@@ -393,3 +394,28 @@ def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "
             "features as input"
         )
+
+
+class UnseenCounts:
+    """Thread-safe counts of rows with an unknown category, by column."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def add(self, unseen: Mapping[str, int]) -> None:
+        """Add the counts of one table."""
+        if unseen:
+            with self._lock:
+                for name, count in unseen.items():
+                    self._counts[name] = self._counts.get(name, 0) + count
+
+    def totals(self) -> dict[str, int]:
+        """Return a copy of the counts."""
+        with self._lock:
+            return dict(self._counts)
+
+    def reset(self) -> None:
+        """Set all counts to 0."""
+        with self._lock:
+            self._counts.clear()

@@ -42,7 +42,7 @@ class Part(Protocol):
     name : str
         Name of the part in messages.
     types_known : bool
-        Whether types of columns are ignored (:mod:`hedgerow.data.sources.columns`).
+        Whether types of columns are ignored (:mod:`hedgerow.data.sources.batches`).
     """
 
     name: str

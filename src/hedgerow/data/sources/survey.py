@@ -26,14 +26,18 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.binning.bins import integer_mass_at
 from hedgerow.data.binning.cut_sample import (
     SAMPLE_ROWS,
+    Block,
     CutSample,
     Hashes,
+    RowSample,
     absent_term,
     add_columns,
     add_entries,
     factors_of,
     float_masses,
+    join,
     mixed,
+    stack_sparse,
 )
 from hedgerow.data.binning.few_values import ColumnValues, EntryValues
 from hedgerow.data.categories.columns import (
@@ -55,10 +59,8 @@ from hedgerow.data.reading.columns import (
 from hedgerow.data.reading.table import Table, check_names
 from hedgerow.data.schema import Column, Schema, new_schema
 from hedgerow.data.sources.base import Batch, ReadRequest
-from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.level_counts import LevelCounts
+from hedgerow.data.sources.facts import ColumnFacts, LevelCounts
 from hedgerow.data.sources.packing import pack, unpack
-from hedgerow.data.sources.row_sample import Block, RowSample, join, stack_sparse
 from hedgerow.data.sparse import (
     AnyTable,
     SparseTable,

@@ -16,7 +16,7 @@ from typing import Any
 from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
 from hedgerow.data.sources.arrow_files import arrow, open_native
 from hedgerow.data.sources.base import Batch, check_names
-from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.batches import read_columns
 from hedgerow.data.sources.dialects import MISSING_TEXT, dialect_of
 from hedgerow.data.sources.paths import DataFile, changed, check_unchanged, fingerprint
 from hedgerow.errors import DataError, HedgerowError, StorageError
