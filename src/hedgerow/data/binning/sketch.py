@@ -43,7 +43,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, distinct
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.kernels.tables.keys import keys_of_floats
 
@@ -154,7 +154,7 @@ class QuantileSketch:
         """
         if not len(self) or not len(other):
             return other if len(other) else self
-        keys = np.unique(np.concatenate([self.value, other.value]))
+        keys = distinct(np.concatenate([self.value, other.value]))
         low, high, weight = self.bounds(keys)
         other_low, other_high, other_weight = other.bounds(keys)
         low, high = add_down(low, other_low), add_up(high, other_high)
