@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import read_table
-from hedgerow.data.reading import table
+from hedgerow.data.reading import frames, table
 from hedgerow.errors import HedgerowError
 from tests.helpers.clocks import slowness
 
