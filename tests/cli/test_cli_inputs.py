@@ -178,15 +178,6 @@ def test_errors_name_standard_input(
     assert "give - only once" in capsys.readouterr().err
 
 
-def test_errors_name_the_file_that_was_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "rows.csv"
-    file.write_bytes(b"a;b\n1;2\n3;4\n")
-    assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
-    assert f"{file} has no column 'price'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_train_prints_a_score_by_default(
     tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
@@ -294,17 +285,6 @@ def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixt
     assert main(["ladder", str(file), "--target", "price"]) == 0
     out = capsys.readouterr().out
     assert "1 text column(s)" in out
-    assert "leaf-wise" in out
-
-
-def test_ladder_without_text_says_nothing_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "rows.csv"
-    file.write_bytes(written(make_columns(80)))
-    assert main(["ladder", str(file), "--target", "price", "--drop", "city"]) == 0
-    out = capsys.readouterr().out
-    assert "text column(s)" not in out
     assert "leaf-wise" in out
 
 

@@ -274,16 +274,6 @@ def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules, 
     np.testing.assert_allclose(model.predict(X), raw, rtol=1e-12, atol=1e-12)
 
 
-def test_allowed_conflicts_save_columns():
-    X = mixed(3, 2000, 60, missing=0.0)
-    table, spec = prepared(X)
-    columns = [
-        lay_out(table, spec, BundleRules(True, max_conflict_rate=rate)).n_columns
-        for rate in (0.0, 0.02, 0.2)
-    ]
-    assert columns[0] > columns[1] > columns[2]
-
-
 # -- rows that were not trained on -----------------------------------------------------------------
 
 
