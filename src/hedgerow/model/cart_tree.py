@@ -32,41 +32,18 @@ _ROWS_PER_THREAD = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CartTree:
-    """Nodes of one tree; immutable.
+    """Nodes of one tree; immutable."""
 
-    Attributes
-    ----------
-    feature : int32, one per node
-        Column of the split; -1 in a leaf.
-    threshold_key : int64
-        Largest key (:mod:`hedgerow.kernels.tables.keys`) that goes left; 0 in a leaf
-        and at a categorical split.
-    missing_left : uint8
-        1 if a missing value goes left.
-    children_left, children_right : int32
-        -1 in a leaf.
-    value : float64, shape (n_nodes, n_outputs)
-        Class fractions, or the prediction of a regressor.
-    impurity : float64
-    n_node_samples : int64
-        Number of training rows.
-    weighted_n_node_samples : float64
-        Sum of the weights of the training rows.
-    category_start, category, category_left
-        Categories seen by each node, and whether they go left
-        (:class:`hedgerow.kernels.cart.walk.WalkNodes`).
-    schema : Schema
-    """
-
-    feature: npt.NDArray[np.int32]
-    threshold_key: IntArray
-    missing_left: npt.NDArray[np.uint8]
-    children_left: npt.NDArray[np.int32]
+    feature: npt.NDArray[np.int32]  # column of the split; -1 in a leaf
+    threshold_key: IntArray  # largest key that goes left; 0 in a leaf and at a categorical split
+    missing_left: npt.NDArray[np.uint8]  # 1 if a missing value goes left
+    children_left: npt.NDArray[np.int32]  # -1 in a leaf, as the right one
     children_right: npt.NDArray[np.int32]
-    value: FloatArray
+    value: FloatArray  # (n_nodes, n_outputs): class fractions, or predictions
     impurity: FloatArray
     n_node_samples: IntArray
     weighted_n_node_samples: FloatArray
+    # categories seen by each node, and whether they go left (:mod:`hedgerow.kernels.cart.walk`)
     category_start: IntArray
     category: IntArray
     category_left: npt.NDArray[np.uint8]

@@ -75,20 +75,7 @@ class Block:
 
 
 class BlockFile:
-    """A new file.
-
-    Parameters
-    ----------
-    path : path
-        Must not exist.
-
-    All methods may be called from several threads.
-
-    Raises
-    ------
-    StorageError
-        By every method, if the system refuses.  The text names the file and a remedy.
-    """
+    """A new file at a path that does not exist; several threads may use it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -105,17 +105,7 @@ class StoreFiles:
 class RowBuffer:
     """Rows with a bin for each column, and their numbers.
 
-    Parameters
-    ----------
-    capacity : int
-        Largest number of rows.
-    n_numbers : int
-        Columns whose values are kept.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows in the buffer; the caller sets it to 0 to reuse the memory.
+    The caller sets ``n_rows`` to 0 to reuse the memory.
     """
 
     def __init__(self, capacity: int, n_columns: int, n_numbers: int) -> None:
@@ -174,30 +164,9 @@ class _Buffers(NamedTuple):
 
 
 class DiskStore(ChunkStore):
-    """Chunks on disk.
+    """Chunks on disk; it serves any number of fits, one at a time.
 
-    :meth:`hedgerow.data.external.chunk_sink.ChunkSink.finish` creates it.  A store serves any
-    number of fits, one at a time.
-
-    Parameters
-    ----------
-    files : StoreFiles
-        Deleted by :meth:`close`.
-    shape : RowShape
-    spec : BinSpec
-        One column for each feature: there are no bundles.
-    memory_limit : int
-        Memory in bytes of chunks in use and of resident chunks.
-
-    Attributes
-    ----------
-    chunk_sizes : list of int
-        A single one if all rows fit in memory.
-    n_resident : int
-        Number of resident chunks.
-
-    Every method raises :class:`hedgerow.errors.StorageError` if a file cannot be read or
-    written, or has changed.
+    ``memory_limit`` are the bytes of chunks in use and of the first ``n_resident`` chunks.
     """
 
     def __init__(

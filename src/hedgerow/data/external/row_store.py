@@ -108,18 +108,10 @@ class Chunk:
 
 
 class ChunkStore(ABC):
-    """The chunks of one process.
+    """The chunks of one process."""
 
-    Attributes
-    ----------
-    spec : BinSpec
-        Bins, the same for all ranks.
-    chunk_sizes : sequence of int
-        Rows of each chunk; may be empty.  A single chunk stays in memory.
-    """
-
-    spec: BinSpec
-    chunk_sizes: Sequence[int]
+    spec: BinSpec  # the same for all ranks
+    chunk_sizes: Sequence[int]  # may be empty; a single chunk stays in memory
 
     @property
     def n_rows(self) -> int:
@@ -160,14 +152,7 @@ class ChunkStore(ABC):
 class MemoryStore(ChunkStore):
     """The rows of a binned matrix, in chunks of ``chunk_rows``.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        Shared if there is a single chunk, otherwise copied.
-    numbers : float64 (n_rows, n_features), optional
-        Values of the columns, for linear leaves.
-    chunk_rows : int, optional
-        Rows of a chunk; by default all rows are in one chunk.
+    A single chunk shares the matrix; several are copies.
     """
 
     def __init__(

@@ -73,19 +73,9 @@ def explained(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 class ScratchFolder:
-    """A new temporary folder.
+    """A new temporary folder in an existing one.
 
-    Parameters
-    ----------
-    parent : path
-        An existing folder.  Scratch folders in it whose owners are gone are deleted.
-
-    Raises
-    ------
-    ParameterError
-        If ``parent`` is not a folder.
-    StorageError
-        If no folder can be created in ``parent``.
+    Scratch folders beside it whose owners are gone are deleted.
     """
 
     def __init__(self, parent: str | os.PathLike[str]) -> None:

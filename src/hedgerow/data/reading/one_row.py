@@ -38,15 +38,7 @@ class _Category(NamedTuple):
 
 
 class RowReader:
-    """Reader of single rows for one model.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the user's rows.
-    inputs : Inputs or None
-        Inputs of the trees, if these are not the columns themselves.
-    """
+    """Reader of single rows for one model."""
 
     def __init__(self, schema: Schema, inputs: Inputs | None) -> None:
         self._n, self._names = schema.n_features, schema.names

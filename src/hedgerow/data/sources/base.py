@@ -35,18 +35,10 @@ class Batch:
 
 
 class Part(Protocol):
-    """A file, or all batches of a function.
+    """A file, or all batches of a function."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the part in messages.
-    types_known : bool
-        Whether types of columns are ignored (:mod:`hedgerow.data.sources.batches`).
-    """
-
-    name: str
-    types_known: bool
+    name: str  # in messages
+    types_known: bool  # types of columns are ignored (:mod:`hedgerow.data.sources.batches`)
 
     def column_names(self) -> tuple[str, ...] | None:
         """Return the names of all columns, or None if they are unknown before reading rows."""

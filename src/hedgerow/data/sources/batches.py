@@ -185,17 +185,10 @@ def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
 
 
 class BatchReader:
-    """Reader that converts batches to tables.
+    """Reader that converts batches, with columns ``names``, to tables with the schema of pass one.
 
-    Parameters
-    ----------
-    schema : Schema
-        Schema from pass one.
-    names : tuple of str
-        Names of the columns of batches, in the order of the schema.
-    is_strict : bool, default=False
-        Raise for unknown categories if the schema says so.  Validation rows are not read
-        strictly: their unknown categories are no mistake of the user.
+    Training rows are read strictly: unknown categories raise if the schema says so.  Those of
+    validation rows are no mistake of the user.
     """
 
     def __init__(

@@ -177,15 +177,7 @@ _BYTES_PER_LEVEL = 150
 
 
 class LevelCounts:
-    """Levels of a column with the sum of weights of each.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column, for messages.
-    most_bytes : int
-        Limit of the memory of the levels.
-    """
+    """Levels of a column with the sum of weights of each."""
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self._name, self._most_bytes = name, most_bytes

@@ -140,15 +140,7 @@ class _Surveyed:
 
 
 class Survey:
-    """Facts, levels and sampled rows of one process.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the fit.
-    largest_weight : float, optional
-        Largest weight of all training rows; None if all weights are 1.
-    """
+    """Facts, levels and sampled rows of one process."""
 
     def __init__(
         self,

@@ -37,17 +37,7 @@ def joined_kinds(parts: Iterable[Mapping[str, TextKind]]) -> dict[str, TextKind]
 
 
 class TextPart:
-    """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`.
-
-    Attributes
-    ----------
-    text : set of str
-        Columns to keep as text.
-    kinds : mapping of str to str, or None
-        Kinds of columns in all rows of all files, before they are read in batches.
-    decimal : {".", ","}
-        Decimal mark.
-    """
+    """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`."""
 
     types_known = True
 
