@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hedgerow.argument_types import BATCH_ROWS
 from hedgerow.arrays import AnyArray, distinct
 from hedgerow.cli.usage import UsageError
 from hedgerow.data.binning.cut_sample import stack_sparse
@@ -31,15 +30,12 @@ from hedgerow.data.external.memory import memory_bytes, shown_bytes
 from hedgerow.data.reading.columns import ReadColumn, floats_of_column, stack_one
 from hedgerow.data.reading.objects import read_column
 from hedgerow.data.reading.temporal import array_of_ticks
-from hedgerow.data.reading.texts import TextKind, convert, join_kinds, parse
 from hedgerow.data.sources.arrow_files import open_native
 from hedgerow.data.sources.base import Part, no_column
-from hedgerow.data.sources.batches import read_columns
 from hedgerow.data.sources.facts import ColumnFacts
-from hedgerow.data.sources.opening import open_parts
+from hedgerow.data.sources.opening import keep_text, open_parts, set_text_kinds
 from hedgerow.data.sources.paths import PathLike, find_files
-from hedgerow.data.sources.text_files import TextPart
-from hedgerow.errors import HedgerowError
+from hedgerow.data.sources.text_files import TextPart, joined_kinds
 
 if TYPE_CHECKING:
     from hedgerow.estimators.file_fit import TargetFacts
@@ -158,11 +154,11 @@ def read_parts(
         for name in wanted or chosen:
             if name not in (known := part.column_names() or ()):
                 raise no_column(part.name, name, "needed", known)
-    raw = [_raw_columns(part, chosen) for part in parts]
-    columns = {
-        name: _joined(name, parts, [of_part.pop(name) for of_part in raw], name in text)
-        for name in chosen
-    }
+    keep_text(parts, text)
+    texts = [part for part in parts if isinstance(part, TextPart)]
+    set_text_kinds(parts, joined_kinds([part.hold(chosen) for part in texts]))
+    raw = [(part, b.columns) for part in parts for b in part.batches(chosen, _BATCH_BYTES)]
+    columns = {name: _joined(name, [(part.name, c[name]) for part, c in raw]) for name in chosen}
     path = parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
     table = NamedColumns(path, columns)
     if table.n_rows == 0:
@@ -170,27 +166,11 @@ def read_parts(
     return table
 
 
-def _raw_columns(part: Part, names: Sequence[str]) -> dict[str, Any]:
-    """Return each column of a file: an Arrow column of text, or what its batches hold."""
-    if not isinstance(part, TextPart):
-        batches = [batch.columns for batch in part.batches(names, _BATCH_BYTES)]
-        return {name: [columns[name] for columns in batches] for name in names}
-    import pyarrow as pa
-
-    pieces = list(part.tables(names, BATCH_ROWS))
-    return {
-        name: pa.chunked_array((c for piece in pieces for c in piece[name].chunks), pa.string())
-        for name in names
-    }
-
-
-def _joined(name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bool) -> AnyArray:
-    """Return a column of all files in the type that suits all of its values."""
-    facts, values = ColumnFacts(), []
-    for part, columns in zip(parts, _typed(name, parts, raw, stays_text), strict=True):
-        for column in columns:
-            facts.add(column, part.name)
-            values.append(column)
+def _joined(name: str, batches: Sequence[tuple[str, ReadColumn]]) -> AnyArray:
+    """Return a column of all batches, with their files, in the type that suits all values."""
+    facts, values = ColumnFacts(), [column for _, column in batches]
+    for path, column in batches:
+        facts.add(column, path)
     kind = facts.kind(name, None, types_known=True)
     if not values:
         return np.empty(0)
@@ -202,32 +182,6 @@ def _joined(name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bo
         ticks = stack_one(plain, kind)
         return ticks if temporal is None else array_of_ticks(ticks, temporal)
     return np.concatenate([floats_of_column(part, "int").astype(np.float64) for part in plain])
-
-
-def _typed(
-    name: str, parts: Sequence[Part], raw: Sequence[Any], stays_text: bool
-) -> Iterator[list[ReadColumn]]:
-    """Yield the batches of a column of each file; text gets the kind of all text files."""
-    import pyarrow as pa
-
-    parsed: list[Any] = [
-        parse(column, part.decimal) if isinstance(part, TextPart) and not stays_text else None
-        for part, column in zip(parts, raw, strict=True)
-    ]
-    kind: TextKind = "nothing"
-    for found in filter(None, parsed):
-        kind = join_kinds(kind, found[0])
-    for part, column, found in zip(parts, raw, parsed, strict=True):
-        if not isinstance(part, TextPart):
-            yield column
-            continue
-        values = column
-        if found is not None:
-            values = found[1] if found[0] == kind else convert(column, kind, part.decimal)
-        try:
-            yield [read_columns(pa.table({name: values})).columns[name]]
-        except HedgerowError as error:
-            raise type(error)(f"{part.name}: {error}") from error
 
 
 def _texts(part: ReadColumn) -> AnyArray:

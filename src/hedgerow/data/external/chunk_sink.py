@@ -33,9 +33,9 @@ class ChunkSink:
     """Writer that takes binned rows in batches of any size and writes chunks of equal size.
 
     A temporary folder is made in each folder of ``cache_dir``; chunks are distributed over them in
-    turn, and each has its own thread that fetches its chunks.  The store has ``memory_limit`` bytes,
-    including the chunks in use.  ``compression`` says which chunks to encode: those that the file
-    cache is unlikely to keep, none, or all; models do not depend on it.
+    turn, and each has its own thread that fetches its chunks.  ``memory_limit`` bytes are for the
+    store, including the chunks in use.  ``compression`` says which chunks to encode: those that the
+    file cache is unlikely to keep, none, or all; models do not depend on it.
     """
 
     def __init__(
