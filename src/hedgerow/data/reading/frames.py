@@ -53,24 +53,15 @@ MOST_ROWS = 64
 
 _F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _TEXT, _OBJECTS = "text", "objects"
-_NUMBERS: dict[str, np.dtype[Any]] = {
-    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "float16", "float32"), _F4),
-    **dict.fromkeys(("int32", "uint32", "float64"), _F8),
-    **dict.fromkeys(("int64", "uint64"), _I8),
-}
-"""Types to which NumPy types are converted, by name; see :mod:`hedgerow.data.reading.columns`."""
-_OF_PANDAS: dict[np.dtype[Any], np.dtype[Any] | str] = {
-    **{np.dtype(name): dtype for name, dtype in _NUMBERS.items()},
-    np.dtype(object): _OBJECTS,
-}
-_ARROW_NAMES = {"float": "float32", "double": "float64"}
 _TYPES: dict[str, np.dtype[Any] | str] = {
-    **{name: dtype for name, dtype in _NUMBERS.items() if name != "float16"},
-    **{name: _NUMBERS[of_numpy] for name, of_numpy in _ARROW_NAMES.items()},
+    **dict.fromkeys(("bool", "boolean", "int8", "int16", "uint8", "uint16", "float16"), _F4),
+    **dict.fromkeys(("float32", "float"), _F4),
+    **dict.fromkeys(("int32", "uint32", "float64", "double"), _F8),
+    **dict.fromkeys(("int64", "uint64"), _I8),
     **dict.fromkeys(("string", "categorical", "enum", "large_string"), _TEXT),
-    "boolean": _F4,
+    _OBJECTS: _OBJECTS,
 }
-"""Types to which types of polars and Arrow are converted, by name in lower case."""
+"""How to read types of NumPy, polars and Arrow; see :mod:`hedgerow.data.reading.columns`."""
 
 _FRAMES = {
     "pandas": ("DataFrame",),
@@ -93,12 +84,32 @@ def read_short(X: Any, names: Sequence[str]) -> Columns | None:
             return None
         X = X.select(list(names)) if library == "pyarrow" else X[list(names)]
     if library == "pandas":
-        return _of_pandas(X)
-    if library == "polars":
+        types = [_pandas_type(dtype) for dtype in X.dtypes.tolist()]
+    elif library == "polars":
         types = [dtype.base_type().__name__.lower() for dtype in X.dtypes]
-        return _of_values(types, zip(*X.rows(), strict=True))
-    types = [_arrow_type(field.type) for field in X.schema]
-    return _of_values(types, (column.to_pylist() for column in X.columns))
+    else:
+        types = [_arrow_type(field.type) for field in X.schema]
+    targets = [_TYPES.get(name) for name in types]
+    if any(target is None for target in targets):  # NumPy takes None for float64
+        return None
+    columns: Iterable[Sequence[Any]]
+    if library == "pandas":
+        columns = X.to_numpy(dtype=object).T.tolist()
+    elif library == "polars":
+        columns = zip(*X.rows(), strict=True)
+    else:
+        columns = (column.to_pylist() for column in X.columns)
+    found: Columns = []
+    for target, values, name in zip(targets, columns, names, strict=True):
+        if target is _OBJECTS:
+            found.append(read_objects(np.fromiter(values, object, len(values)), name))
+        elif target is _TEXT:
+            found.append(_texts(values))
+        elif (numbers := _numbers(values, target)) is not None:
+            found.append(ReadColumn(numbers))
+        else:
+            return None
+    return found
 
 
 def labels_of(X: Any) -> list[Any] | None:
@@ -126,30 +137,14 @@ def _arrow_type(dtype: Any) -> str:
     return "string" if is_text else str(dtype)
 
 
-def _of_values(types: Sequence[str], columns: Iterable[Sequence[Any]]) -> Columns | None:
-    """Convert columns of Python values according to their original types."""
-    targets = [_TYPES.get(name) for name in types]
-    if any(target is None for target in targets):  # NumPy takes None for float64
-        return None
-    found: Columns = []
-    for target, values in zip(targets, columns, strict=True):
-        if isinstance(target, np.dtype):
-            column = _numbers(values, target)
-            if column is None:
-                return None
-            found.append(ReadColumn(column))
-        else:
-            found.append(_texts(values))
-    return found
-
-
-def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray | None:
-    """Convert numbers and None to a plain column; return None if no int64 key can hold one."""
+def _numbers(values: Sequence[Any], dtype: Any) -> AnyArray | None:
+    """Convert numbers and missing values; return None if no int64 key can hold one."""
+    known = [None if value != value else value for value in values]  # NaN
     if dtype != _I8:
-        return np.array(values, dtype=dtype)
-    if any(value is not None and not MISSING_KEY < value < 2**63 for value in values):
+        return np.array(known, dtype=dtype)
+    if any(value is not None and not MISSING_KEY < value < 2**63 for value in known):
         return None  # the general reader raises the error
-    return np.array([MISSING_KEY if value is None else value for value in values], dtype=dtype)
+    return np.array([MISSING_KEY if value is None else value for value in known], dtype=dtype)
 
 
 def _texts(values: Sequence[Any]) -> ReadColumn:
@@ -158,41 +153,17 @@ def _texts(values: Sequence[Any]) -> ReadColumn:
     return encode_texts(values, np.array(missing) if any(missing) else None)
 
 
-def _of_pandas(X: Any) -> Columns | None:
-    """Read a pandas frame: all values as objects first, then by the type of each column."""
-    dtypes = X.dtypes.tolist()
-    kinds = [_kind_of(dtype) for dtype in dtypes]
-    if any(kind is None for kind in kinds):
-        return None
-    found: Columns = []
-    block = X.to_numpy(dtype=object)
-    for j, (kind, values) in enumerate(zip(kinds, block.T.tolist(), strict=True)):
-        if isinstance(kind, np.dtype):
-            column = _numbers([None if x != x else x for x in values], kind)
-            if column is None:
-                return None
-            found.append(ReadColumn(column))
-        elif kind == _TEXT:
-            found.append(_texts(values))
-        else:
-            found.append(read_objects(block[:, j], str(X.columns[j])))
-    return found
-
-
-def _kind_of(dtype: Any) -> np.dtype[Any] | str | None:
-    """Return how to read a pandas type; None if the general reader must read it."""
+def _pandas_type(dtype: Any) -> str:
+    """Return the name of a pandas type; "string" for text and categories of text."""
     if isinstance(dtype, np.dtype):
-        return _OF_PANDAS.get(dtype)
-    name = type(dtype).__name__
-    if name == "StringDtype":
-        return _TEXT
-    if name == "CategoricalDtype":
-        # Only categories of text; the general reader handles all others.
-        inner = dtype.categories.dtype
-        texts = type(inner).__name__ == "StringDtype"
-        texts = texts or dtype.categories.inferred_type == "string"
-        return _TEXT if texts else None
-    return None
+        return _OBJECTS if dtype.kind == "O" else str(dtype)
+    kind = type(dtype).__name__
+    if kind == "CategoricalDtype":
+        categories = dtype.categories
+        is_text = type(categories.dtype).__name__ == "StringDtype"
+        is_text = is_text or categories.inferred_type == "string"
+        return "string" if is_text else ""
+    return "string" if kind == "StringDtype" else ""
 
 
 _ROWS_FOR_ARROW = 2000
