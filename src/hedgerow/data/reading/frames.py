@@ -53,13 +53,19 @@ MOST_ROWS = 64
 
 _F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _TEXT, _OBJECTS = "text", "objects"
-_TYPES: dict[str, np.dtype[Any] | str] = {
-    **dict.fromkeys(("bool", "boolean", "int8", "int16", "uint8", "uint16", "float16"), _F4),
-    **dict.fromkeys(("float32", "float"), _F4),
-    **dict.fromkeys(("int32", "uint32", "float64", "double"), _F8),
+_NUMBERS: dict[str, np.dtype[Any]] = {
+    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "float16", "float32"), _F4),
+    **dict.fromkeys(("int32", "uint32", "float64"), _F8),
     **dict.fromkeys(("int64", "uint64"), _I8),
+}
+_TYPES: dict[Any, np.dtype[Any] | str] = {
+    **_NUMBERS,
+    **{np.dtype(name): dtype for name, dtype in _NUMBERS.items()},
+    "boolean": _F4,
+    "float": _F4,
+    "double": _F8,
+    np.dtype(object): _OBJECTS,
     **dict.fromkeys(("string", "categorical", "enum", "large_string"), _TEXT),
-    _OBJECTS: _OBJECTS,
 }
 """How to read types of NumPy, polars and Arrow; see :mod:`hedgerow.data.reading.columns`."""
 
@@ -153,10 +159,10 @@ def _texts(values: Sequence[Any]) -> ReadColumn:
     return encode_texts(values, np.array(missing) if any(missing) else None)
 
 
-def _pandas_type(dtype: Any) -> str:
-    """Return the name of a pandas type; "string" for text and categories of text."""
+def _pandas_type(dtype: Any) -> Any:
+    """Return a type of NumPy, or "string" for text and categories of text."""
     if isinstance(dtype, np.dtype):
-        return _OBJECTS if dtype.kind == "O" else str(dtype)
+        return dtype
     kind = type(dtype).__name__
     if kind == "CategoricalDtype":
         categories = dtype.categories
