@@ -217,10 +217,7 @@ def watched_rows(
     may_run_ahead: bool = False,
     spaces: Spaces | None = None,
 ) -> tuple[FitRows, Watch]:
-    """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs.
-
-    ``may_run_ahead``: whether nothing but early stopping follows each round.
-    """
+    """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
     positions = positions_of_all(rows.learned.position, others)
     objective = with_positions(plan.objective, positions, params, plan.start)

@@ -76,19 +76,7 @@ def fit(
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
 ) -> Model:
-    """Train a model.
-
-    Scores are computed after each round on the validation rows.  Without validation rows
-    they are computed on the training rows if ``eval_metric`` is given; with ``train_scores``
-    on both.  With early stopping the model ends at the round with the best first score on the
-    validation rows, or on the first of several sets
-    (:mod:`hedgerow.boosting.validation.row_sets`).
-    Callbacks and the progress bar do not affect the model unless a callback ends the fit.
-
-    Raise ``DataError``, ``ParameterError`` or ``LossError`` for invalid input; exceptions
-    of callbacks propagate. Raise ``StorageError`` if the checkpoint cannot be read, or
-    cannot be written when the fit begins.
-    """
+    """Train a model."""
     plan, given = plan_of(
         train, objective, params, options or FitOptions(),
         validation=validation, finish=finish, choose=choose,
@@ -129,13 +117,7 @@ def plan_of(
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
 ) -> tuple[FitPlan, GivenRows]:
-    """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`.
-
-    Groups of metrics are those of the given rows.  Everything else is decided after rows of
-    weight 0 are gone.
-
-    Raise ``ParameterError`` or ``DataError`` for options that conflict.
-    """
+    """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
     start, stopping = options.start, options.stopping
     requested = make_metrics(options.eval_metric, objective)
     metrics = read_groups(requested, validation or train)

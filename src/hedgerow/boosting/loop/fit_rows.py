@@ -224,10 +224,7 @@ class FitRows:
         self._grower.set_rate(rate)
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``, leaf values included.
-
-        ``params`` are the parameters of the round.
-        """
+        """Grow tree number ``tree`` for ``output``, leaf values included."""
         assert self._grower is not None
         if self._ahead is not None:
             return self._ahead.tree(tree, len(self.base), self.next_end)
@@ -282,10 +279,7 @@ class FitRows:
         return found
 
     def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
-        """Return scores of rows by the trees not grown on them; empty if there are no such rows.
-
-        For a random forest with ``oob_score``.
-        """
+        """Return scores of rows by the trees not grown on them; empty if there are no such rows."""
         assert isinstance(self.train, MeanScores)
         rows, raw = self.train.out_of_bag()
         return self._scores_of(metrics, rows, raw)

@@ -94,8 +94,6 @@ def rounds(
 
     The rows may hold threads: close the generator (``contextlib.closing``) unless it is
     exhausted.
-
-    Raise ``StorageError`` if ``earlier`` belongs to other data.
     """
     try:
         with rows.names.reported():

@@ -58,24 +58,7 @@ _MOST_SCORES = 125_000
 
 
 def rounds_at_once(n_cells: int, n_scores: int, n_nodes: int) -> int:
-    """Return the number of rounds of a batch.
-
-    Parameters
-    ----------
-    n_cells : int
-        Bins (rows x features x outputs).
-    n_scores : int
-        Raw scores of validation rows.
-    n_nodes : int
-        Most nodes of the trees of a round.
-
-    Examples
-    --------
-    >>> rounds_at_once(n_cells=4_000, n_scores=100, n_nodes=8)
-    16
-    >>> rounds_at_once(n_cells=2_000_000, n_scores=100_000, n_nodes=500)
-    0
-    """
+    """Return the number of rounds of a batch."""
     return min(
         _MOST_ROUNDS,
         _MOST_CELLS // max(1, n_cells),
@@ -170,10 +153,7 @@ class RoundsAhead:
         return cls(grower, joiner, most, rounds, unseen, scored, objective)
 
     def tree(self, number: int, n_outputs: int, next_end: int = NOT_KNOWN) -> GrownTree:
-        """Return tree ``number`` of the fit; grow the next batch if the last one has ended.
-
-        ``next_end`` is the next round that may end the fit.
-        """
+        """Return tree ``number`` of the fit; grow the next batch if the last one has ended."""
         first = number // n_outputs
         if not self._first <= first < self._stop:
             self._grow(first, next_end)

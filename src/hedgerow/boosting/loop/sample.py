@@ -138,10 +138,7 @@ class Sample(RowValues):
         return RowNames(self.origin, self.sets)
 
     def without_zero_weights(self) -> Sample:
-        """Drop rows of weight 0, so that they have no influence at all.
-
-        Weights that are all 1 become None.
-        """
+        """Drop rows of weight 0, so that they have no influence at all."""
         if self.weight is None:
             return self
         kept = self.weight > 0.0

@@ -123,10 +123,7 @@ class Scores:
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty.
-
-        A tree with vectors is added to all outputs.
-        """
+        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
         if (
             self.walked is not None
             and isinstance(tree, TreeOfTable)

@@ -159,10 +159,7 @@ class CheckpointStore(Protocol):
     """Protocol of locations that keep the parts of one fit."""
 
     def open(self) -> None:
-        """Claim the store before its fit is known; a second call does nothing.
-
-        Raise ``StorageError`` if it cannot be read or written, or if another process uses it.
-        """
+        """Claim the store before its fit is known; a second call does nothing."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Claim the store for this fit; return all its rounds, from number 0, or None.
@@ -275,11 +272,7 @@ def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
 def recording(
     checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
 ) -> Iterator[Recorder | None]:
-    """Yield a recorder during a fit; None without a checkpoint.
-
-    At the end, also after an exception or an interrupt, unwritten rounds are written and
-    the store is released.
-    """
+    """Yield a recorder during a fit; None without a checkpoint."""
     if checkpoint is None:
         yield None
         return

@@ -57,11 +57,7 @@ _DECAY = Interval(0.0, 1.0)
 def refit(
     model: Model, objective: Objective, sample: Sample, decay: float, n_threads: int
 ) -> Model:
-    """Return the model with leaf values moved towards the values for other rows.
-
-    Raise ``ParameterError`` if the trees were not simply added up, or the loss is
-    user-defined. Raise ``DataError`` if targets are outside the domain of the loss.
-    """
+    """Return the model with leaf values moved towards the values for other rows."""
     if decay not in _DECAY:
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
@@ -143,10 +139,7 @@ def _values(
     base: FloatArray,
     n_threads: int,
 ) -> tuple[FloatArray, Slopes | None, FloatArray]:
-    """Return values and slopes of all nodes, and the resulting raw scores of the rows.
-
-    Values have shape (n_nodes, 1), or (n_nodes, n_outputs) if leaves hold vectors.
-    """
+    """Return values and slopes of all nodes, and the resulting raw scores of the rows."""
     forest, n_lines = model.forest, model.forest.lines_of_node
     value = (forest.value[:, None] if forest.vectors is None else forest.vectors).copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)

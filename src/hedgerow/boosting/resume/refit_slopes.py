@@ -56,12 +56,7 @@ class RefittedSlopes:
     def of_tree(
         self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
     ) -> FloatArray:
-        """Refit the tree of ``nodes``; return the contribution of its terms to each row.
-
-        ``leaf`` is the leaf of each row, with gradients ``g`` and hessians ``h``.  If leaves hold
-        vectors, both mean lines: those of a node follow one another, and leaves without rows keep
-        theirs.
-        """
+        """Refit the tree of ``nodes``; return the contribution of its terms to each row."""
         part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
         assert part is not None
         order = np.argsort(leaf, kind="stable")

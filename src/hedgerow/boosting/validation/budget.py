@@ -86,10 +86,7 @@ class Budget:
         return lambda: self._clock() >= until
 
     def short_of_a_step(self, share: float, at_once: int) -> Callable[[], bool]:
-        """Return a function that tells, after each step of several fits, if time is too short.
-
-        The time is a share of the remaining time; ``at_once`` steps run at the same time.
-        """
+        """Return a function that tells, after each step of several fits, if time is too short."""
         until = self._clock() + share * (self._end - self._clock())
         steps: deque[float] = deque(maxlen=_LAST * at_once)
         self.begin_rounds()

@@ -246,10 +246,7 @@ class FoldPlan:
 
 
 def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
-    """Grow the trees of all folds, each with training and test rows.
-
-    Raise ``LossError`` with the number of the fold.
-    """
+    """Grow the trees of all folds, each with training and test rows."""
     sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
@@ -421,12 +418,7 @@ class _FoldFit:
         interrupted: bool = False,
         late: bool = False,
     ) -> GrownFold:
-        """Return the forest and the scores, and end the fit.
-
-        ``best`` is the best round by the pooled score.  ``n_common`` is the number of rounds
-        that all folds keep, None if each fold stops separately.  The remains of an interrupted
-        round are ignored.
-        """
+        """Return the forest and the scores, and end the fit."""
         state, prepared, rows, watch = self._state, self._prepared, self._rows, self._watch
         assert state is not None
         assert prepared is not None

@@ -128,10 +128,7 @@ def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | N
 
 
 def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None) -> ChosenRounds:
-    """Choose the number of rounds of a fit; its parameters too, if others are to be tried.
-
-    Raise ``DataError`` if there is only one row, or one query.
-    """
+    """Choose the number of rounds of a fit; its parameters too, if others are to be tried."""
     objective, params, stopping, target = (
         plan.objective, plan.params, plan.stopping, rows.sample.target,
     )  # fmt: skip
@@ -239,12 +236,6 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
 
     Small learning rates are worth their time if few rounds suffice.  If many are needed, larger
     rates learn as well: `docs/defaults-experiments.md` has the figures.
-
-    Examples
-    --------
-    >>> stopping = StoppingParams("cv", stride=2.0, easy_rounds=500)
-    >>> [times_larger(n, stopping) for n in (500, 1_125, 3_000)]
-    [1.0, 1.5, 2.0]
     """
     easy = stopping.easy_rounds
     if easy is None or n_rounds <= easy:
@@ -253,10 +244,7 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
 
 
 def _as_model(best: Entry, n_rounds: int, stopping: StoppingParams) -> float:
-    """Return the rounds of the model with the path of the first rounds of the folds.
-
-    If the loss of the folds still fell at the end of their fast rounds, the path is longer.
-    """
+    """Return the rounds of the model with the path of the first rounds of the folds."""
     requested = params_of_folds(best.params, stopping)
     rate = requested.learning_rate
     if not isinstance(rate, FastRate):

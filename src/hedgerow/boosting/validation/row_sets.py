@@ -33,14 +33,7 @@ _TAKEN = (TRAINING, "out_of_bag", "cv")
 
 
 def validation_sets(X_val: Any, y_val: Any, given: Given) -> dict[str, Dataset]:
-    """Return the sets of validation rows in the arguments of ``fit``, by name; the first one stops.
-
-    Examples
-    --------
-    >>> sets = {"new": ([[1.0]], [2.0]), "old": ([[2.0]], [1.0])}
-    >>> list(validation_sets(sets, None, {}))
-    ['new', 'old']
-    """
+    """Return the sets of validation rows in the arguments of ``fit``, by name; the first one stops."""
     of_fit = {value.name: f"{value.of_fit}_val" for value in ROW_VALUES}
     beside = [of_fit[name] for name, value in given.items() if value is not None]
     if X_val is None:
@@ -105,15 +98,7 @@ def stacked(samples: Mapping[str, Sample]) -> Sample | None:
 
 
 def stack_tables(tables: list[AnyTable]) -> AnyTable:
-    """Concatenate tables with one schema, all sparse or none.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> first = read_table([[1.0], [2.0]])
-    >>> stack_tables([first, read_table([[3.0]], first.schema)]).values.tolist()
-    [[1.0], [2.0], [3.0]]
-    """
+    """Concatenate tables with one schema, all sparse or none."""
     dense = [table for table in tables if isinstance(table, Table)]
     if len(dense) == len(tables):
         unseen = sum((Counter(table.unseen) for table in dense), Counter[str]())
@@ -133,10 +118,7 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
 
 
 def parts_of(sample: Sample) -> list[tuple[str, slice, Sample]]:
-    """Return name, range and rows of each set; rows without sets count as one set.
-
-    Values of dense tables are views of the values of the sample.
-    """
+    """Return name, range and rows of each set; rows without sets count as one set."""
     if sample.sets is None:
         return [(ONLY, slice(0, sample.n_rows), sample)]
     names, codes = sample.sets.names, sample.sets.codes

@@ -236,10 +236,7 @@ class BestRound:
         return n_rounds - self._reference_round >= self.patience
 
     def next_end(self, n_rounds: int) -> int:
-        """Return the first round that may end the fit, after ``n_rounds`` rounds.
-
-        An earlier round never ends the fit.
-        """
+        """Return the first round that may end the fit, after ``n_rounds`` rounds."""
         return max(n_rounds + 1, self._reference_round + self.patience)
 
 

@@ -33,11 +33,7 @@ def on_gpu(params: BoostParams) -> bool:
 
 
 def resolve_device(params: BoostParams, table: AnyTable) -> BoostParams:
-    """Resolve ``device="auto"``, and check that a GPU supports the fit.
-
-    Raise ``ParameterError`` if ``device="cuda"`` does not go with another setting. Raise
-    ``DeviceError`` if ``device="cuda"`` and there is no GPU.
-    """
+    """Resolve ``device="auto"``, and check that a GPU supports the fit."""
     if params.device == "cpu":
         return params
     obstacle = obstacle_to_gpu(params)

@@ -118,10 +118,7 @@ class LossSpec:
         )
 
     def outputs_of_tree(self, params: BoostParams) -> int:
-        """Return the number of outputs of a leaf, if it is known before rows are read.
-
-        It is 1 if the number of classes follows from the targets.
-        """
+        """Return the number of outputs of a leaf, if it is known before rows are read."""
         if self.counts_classes or not asks_for_vectors(params, self.has_several):
             return 1
         if self.has_several:
@@ -141,12 +138,7 @@ class LossSpec:
         return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
-        """Return the objective.
-
-        Raise ``DataError`` if there are more classes than rows. Raise ``ParameterError`` for a
-        user-defined loss that has none of the known forms, or a loss that is not for several
-        targets.
-        """
+        """Return the objective."""
         if self.has_several:
             if self.counts_classes:
                 raise not_for_several(str(self.objective))
@@ -182,10 +174,7 @@ def not_for_several(name: str) -> ParameterError:
 def count_classes(
     name: str, largest: float, n_rows: int, labelled: str = "HedgerowClassifier"
 ) -> int:
-    """Return the number of classes 0, 1, ..., at least 2.
-
-    Raise ``DataError`` if there are more classes than rows.
-    """
+    """Return the number of classes 0, 1, ..., at least 2."""
     n_classes = max(2, int(max(largest, 0.0)) + 1)
     if n_classes > n_rows:
         raise DataError(
@@ -197,11 +186,7 @@ def count_classes(
 
 
 def check_queries_given(objective: Objective, has_queries: bool) -> None:
-    """Raise unless rankings, and only they, have queries.
-
-    Raise ``DataError`` if a ranking has no queries. Raise ``ParameterError`` if another
-    loss has queries.
-    """
+    """Raise unless rankings, and only they, have queries."""
     ranks = objective.name in RANKING
     if ranks and not has_queries:
         raise without_queries(objective, "qid")

@@ -39,10 +39,7 @@ def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1
 
 
 def resolve(params: BoostParams, objective: Objective) -> BoostParams:
-    """Resolve parameters whose default depends on the loss or the boosting mode.
-
-    Raise ``ParameterError`` for Newton steps of a loss without second derivative.
-    """
+    """Resolve parameters whose default depends on the loss or the boosting mode."""
     estimation = params.leaf_estimation
     if estimation == "auto":
         estimation = "newton" if objective.second_order else "line_search"
@@ -60,10 +57,7 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
 def resolved(
     params: BoostParams, objective: Objective, schema: Schema, start: Start | None = None
 ) -> BoostParams:
-    """Resolve all parameters for the grower: no column names, no ``"auto"``.
-
-    Resolving twice changes nothing.  ``start``: a model to continue.
-    """
+    """Resolve all parameters for the grower: no column names, no ``"auto"``."""
     params = resolve_constraints(resolve(params, objective), schema, objective)
     if start is not None:
         params = start.with_strategy(params, objective)

@@ -30,10 +30,7 @@ def obstacle_to_slopes(params: BoostParams) -> str | None:
 
 
 def check_slopes(params: BoostParams) -> None:
-    """Raise ``ParameterError`` for linear leaves with a setting that they do not support.
-
-    ``params`` are resolved.
-    """
+    """Raise ``ParameterError`` for linear leaves with a setting that they do not support."""
     obstacle = obstacle_to_slopes(params) if params.linear_leaves else None
     if obstacle is not None:
         raise ParameterError(

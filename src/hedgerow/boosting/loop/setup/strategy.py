@@ -30,10 +30,7 @@ def is_symmetric(params: BoostParams) -> bool:
 
 
 def resolve_symmetric(params: BoostParams) -> BoostParams:
-    """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged.
-
-    Raise ``ParameterError`` with a setting that symmetric trees do not support.
-    """
+    """Resolve depth and leaf limit of symmetric trees; leave other trees unchanged."""
     if not is_symmetric(params):
         return params
     obstacle = obstacle_to_levels(params)
@@ -68,14 +65,7 @@ def outputs_of_tree(params: BoostParams, n_outputs: int) -> int:
 
 
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
-    """Resolve ``multi_strategy="auto"``; resolving again changes nothing.
-
-    Also resolve the size of symmetric trees, and check linear leaves
-    (:mod:`hedgerow.boosting.loop.setup.slopes`).
-
-    Raise ``ParameterError`` if vector leaves are requested for a single output, or with a
-    setting that they do not support.
-    """
+    """Resolve ``multi_strategy="auto"``; resolving again changes nothing."""
     params = resolve_symmetric(params)
     check_slopes(params)
     requested = params.multi_strategy

@@ -49,11 +49,7 @@ def prepare_rows(
     spec: BinSpec | None = None,
     start: Model | None = None,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
-    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
-
-    ``spec``: known cuts of the encoded columns.  With a model to continue, also return its
-    forest, in terms of these bins; the rows then start from its raw scores.
-    """
+    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
     train, validation = encoded.train, encoded.validation
     first = None if start is None else of_a_kind(start.forest, params)
 
