@@ -12,9 +12,9 @@ from hedgerow import train
 from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.loop import scored
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.row_data.dataset import Dataset as InMemory
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams

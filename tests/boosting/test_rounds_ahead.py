@@ -192,15 +192,15 @@ def test_many_rows_have_no_batches() -> None:
 def test_an_interrupt_within_a_batch_keeps_the_rounds_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grow, n_batches = RoundsAhead._grow, []
+    grow, n_batches = TreeGrower.grow_rounds, []
 
-    def interrupted(self: RoundsAhead, first: int, next_end: int) -> None:
+    def interrupted(self: TreeGrower, first: int, n_rounds: int, joiner: Any) -> Any:
         n_batches.append(first)
         if len(n_batches) == 3:
             raise KeyboardInterrupt
-        grow(self, first, next_end)
+        return grow(self, first, n_rounds, joiner)
 
-    monkeypatch.setattr(RoundsAhead, "_grow", interrupted)
+    monkeypatch.setattr(TreeGrower, "grow_rounds", interrupted)
     plain = {"max_leaves": 5, "early_stopping": False, "n_jobs": 1}
     with pytest.warns(InterruptedFitWarning, match="8 of 50 rounds"):
         found = HedgerowRegressor(**plain, n_estimators=50).fit(X, SIGNAL)

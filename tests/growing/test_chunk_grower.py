@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
-from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.loop.setup.strategy import holds_vectors, trees_of_round
+from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve, trees_of_round
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table

@@ -32,8 +32,7 @@ import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
-from hedgerow.boosting.loop.setup.resolved import threads_for
-from hedgerow.boosting.loop.setup.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve_strategy, threads_for
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hedgerow.arrays import FloatArray
-from hedgerow.comm.base import Alone, Communicator, gather_numbers
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.objectives.global_sums import AllRows
 
 if TYPE_CHECKING:
@@ -41,12 +39,3 @@ class Ranks:
     def rows(self, target: FloatArray, weight: FloatArray | None) -> AllRows:
         """Return the rows of all ranks."""
         return AllRows(target, weight, communicator=self.others)
-
-
-def gather_scores(own: FloatArray, others: Communicator) -> FloatArray:
-    """Concatenate the raw scores of all ranks, float64 (n_outputs, n_rows)."""
-    if others.size == 1:
-        return own
-    # The scores of a row are adjacent, so parts of ranks can be concatenated.
-    flat = gather_numbers(np.ascontiguousarray(own.T).reshape(-1), others)
-    return np.ascontiguousarray(flat.reshape(-1, len(own)).T)

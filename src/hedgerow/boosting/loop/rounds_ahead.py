@@ -18,24 +18,22 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.scores import MeanScores, Scores
+from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.metrics import not_nan
 from hedgerow.objectives import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.loop.rounds import BoostState
-    from hedgerow.boosting.loop.scored import ScoredRows
-    from hedgerow.boosting.loop.scores import Scores
 
 _MOST_ROUNDS = 16
 _FEWEST_ROUNDS, _SHARE = 4, 6
@@ -110,7 +108,7 @@ class RoundsAhead:
     ) -> None:
         self._grower, self._joiner, self._most, self._rounds = grower, joiner, most, rounds
         self._unseen, self._scored, self._objective = unseen, scored, objective
-        self._targets = [np.tile(part.target, most) for part in scored]
+        self._targets = [np.tile(part.rows.target, most) for part in scored]
         self._trees: list[GrownTree] = []
         self._scores: list[dict[str, list[float]] | None] = []
         self._first, self._stop, self._n_taken = 0, 0, 0
@@ -120,7 +118,7 @@ class RoundsAhead:
         cls,
         grower: object,
         train: Scores,
-        unseen: Scores | None,
+        held_out: Sequence[Scores | MeanScores],
         scored: Sequence[ScoredRows],
         objective: Objective,
         params: BoostParams,
@@ -136,10 +134,12 @@ class RoundsAhead:
             objective.kernel_id == PRECOMPUTED
             or params.oob_score
             or not is_number(params.learning_rate)
-            or any(part.of_training for part in scored)
+            or any(part.name == TRAINING for part in scored)
         )
         if between or not isinstance(grower, TreeGrower):
             return None
+        unseen = held_out[0] if held_out else None
+        assert not isinstance(unseen, MeanScores)
         n_outputs, n_rows = train.raw.shape
         n_unseen = 0 if unseen is None else unseen.raw.size
         n_cells = n_rows * train.data.matrix.n_features * n_outputs
@@ -156,20 +156,18 @@ class RoundsAhead:
         """Return tree ``number`` of the fit; grow the next batch if the last one has ended."""
         first = number // n_outputs
         if not self._first <= first < self._stop:
-            self._grow(first, next_end)
+            # Folds may end soon after they begin.
+            wanted = max(_FEWEST_ROUNDS, (first - self._rounds.start) // _SHARE)
+            last = min(self._rounds.stop, next_end)
+            n_rounds = max(1, min(wanted, self._most, last - first))
+            self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
+            self._first, self._stop, self._n_taken = first, first + n_rounds, 0
+            after = self._joiner.after
+            self._scores = [
+                part.score_rounds(after, targets)
+                for part, targets in zip(self._scored, self._targets, strict=True)
+            ]
         return self._trees[number - self._first * n_outputs]
-
-    def _grow(self, first: int, next_end: int) -> None:
-        # Folds may end soon after they begin.
-        wanted = max(_FEWEST_ROUNDS, (first - self._rounds.start) // _SHARE)
-        n_rounds = max(1, min(wanted, self._most, min(self._rounds.stop, next_end) - first))
-        self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
-        self._first, self._stop, self._n_taken = first, first + n_rounds, 0
-        after = self._joiner.after
-        self._scores = [
-            part.score_rounds(after, targets)
-            for part, targets in zip(self._scored, self._targets, strict=True)
-        ]
 
     @property
     def n_ready(self) -> int:
@@ -211,11 +209,3 @@ class RoundsAhead:
                 own = {name: rounds[self._n_taken - 1] for name, rounds in scores.items()}
                 found[part.name] = {name: not_nan(name, score) for name, score in own.items()}
         return found
-
-
-def take_rounds(trees: Sequence[GrownTree], state: BoostState) -> None:
-    """Add the trees of whole rounds of gradient boosting, which all scores include."""
-    n_outputs = len(state.base_score)
-    for place, tree in enumerate(trees):
-        state.mode.add(tree, place % n_outputs, NO_ROWS)
-    state.n_rounds += len(trees) // n_outputs

@@ -37,7 +37,7 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
 from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode

@@ -25,8 +25,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows, ScoredPart
+from hedgerow.boosting.loop.driver import PreparedRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.row_data.statistics import (
@@ -149,7 +150,7 @@ class FoldRows:
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
         train, test = weighted_parts(sample, fold, weigh)
-        parts = (ScoredPart(ONLY, test, columns=slice(0, test.n_rows)),)
+        parts = (ScoredRows(ONLY, test),)
         if self.matrix is not None:
             assert self._crossed is not None
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.loop.sample import RowSets, Sample
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, Given, RowValues, joined
 from hedgerow.data import AnyTable, SparseTable, Table
@@ -33,7 +34,7 @@ _TAKEN = (TRAINING, "out_of_bag", "cv")
 
 
 def validation_sets(X_val: Any, y_val: Any, given: Given) -> dict[str, Dataset]:
-    """Return the sets of validation rows in the arguments of ``fit``, by name; the first one stops."""
+    """Return the sets of validation rows in the arguments of ``fit``, by name."""
     of_fit = {value.name: f"{value.of_fit}_val" for value in ROW_VALUES}
     beside = [of_fit[name] for name, value in given.items() if value is not None]
     if X_val is None:
@@ -117,16 +118,19 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
     )
 
 
-def parts_of(sample: Sample) -> list[tuple[str, slice, Sample]]:
-    """Return name, range and rows of each set; rows without sets count as one set."""
+def parts_of(sample: Sample) -> list[ScoredRows]:
+    """Return the rows of each set; rows without sets count as one set."""
     if sample.sets is None:
-        return [(ONLY, slice(0, sample.n_rows), sample)]
+        return [ScoredRows(ONLY, sample)]
     names, codes = sample.sets.names, sample.sets.codes
     if len(names) == 1:
-        return [(names[0], slice(0, sample.n_rows), sample)]
+        return [ScoredRows(names[0], sample)]
     starts = np.searchsorted(codes, np.arange(len(names) + 1))
     places = [slice(int(a), int(b)) for a, b in pairwise(starts)]
-    return [(name, place, _part(sample, place)) for name, place in zip(names, places, strict=True)]
+    return [
+        ScoredRows(name, _part(sample, place), columns=place)
+        for name, place in zip(names, places, strict=True)
+    ]
 
 
 def _part(sample: Sample, place: slice) -> Sample:

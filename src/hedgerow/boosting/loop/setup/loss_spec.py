@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
+from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import DataError, ParameterError

@@ -9,8 +9,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.slopes import numbers_for
-from hedgerow.boosting.loop.setup.strategy import holds_vectors
+from hedgerow.boosting.loop.setup.resolved import holds_vectors, numbers_for
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import (
