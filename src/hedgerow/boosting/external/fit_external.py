@@ -27,9 +27,8 @@ from hedgerow.boosting.loop.driver import (
     with_out_of_bag,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.sample import counted_rows
-from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.resume.checkpoint import Checkpoint

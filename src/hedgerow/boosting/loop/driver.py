@@ -29,16 +29,15 @@ import numpy as np
 from hedgerow.argument_types import check_bool
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.scored import ScoredRows, Tally
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.positions import bias_record, positions_of_all, with_positions
 from hedgerow.boosting.row_data.queries import with_queries
@@ -69,19 +68,11 @@ Stops: TypeAlias = tuple[int, float] | None
 class FitOptions:
     """Options of a fit other than its rows, its loss and the parameters of its trees.
 
-    Attributes
-    ----------
-    stopping : StoppingParams
-        Without validation rows, only held-out rows, folds or ``"oob"`` can stop a fit early.
-    eval_metric : str, callable, GroupedMetric or sequence of these, optional
-    callbacks : callable or sequence of callables, optional
-        Called on every rank.
-    progress : bool, default=False
-        Draw a progress bar on standard error if that is a terminal; on rank 0.
-    n_jobs : int, optional
-        Threads of this rank.
-    start : Start, optional
-        A model to continue; the rows are read with its columns.
+    stopping   without validation rows, only held-out rows, folds or ``"oob"`` can stop a fit early
+    callbacks  called on every rank
+    progress   draw a progress bar on standard error if that is a terminal; on rank 0
+    n_jobs     threads of this rank
+    start      a model to continue; the rows are read with its columns
     """
 
     stopping: StoppingParams = field(default_factory=StoppingParams)
@@ -99,18 +90,11 @@ class FitOptions:
 class FitPlan:
     """The resolved arguments of a fit, except for its rows.
 
-    Attributes
-    ----------
-    params : BoostParams
-        With column positions instead of names.
-    metrics : tuple of Metric
-        For the validation rows, or for the training rows if there are none.
-    of_train : tuple of Metric
-        For the training rows, if they are scored in addition to validation rows.
-    is_scored : bool
-        Whether training rows are scored if there are no validation rows.
-    bar : ProgressBar or None
-        The one among the callbacks.
+    params     with column positions instead of names
+    metrics    for the validation rows, or for the training rows if there are none
+    of_train   for the training rows, if they are scored in addition to validation rows
+    is_scored  whether training rows are scored if there are no validation rows
+    bar        the one among the callbacks
     """
 
     objective: Objective
@@ -135,9 +119,11 @@ class FitPlan:
     ) -> Fingerprint:
         """Return what identifies the fit on rows with these digests, for its checkpoint."""
         named = self.metrics if self.is_scored else ()
-        found = fingerprint(
-            contents, n_rows, self.objective, self.params, self.stopping, named, sets
-        )
+        settings = settings_of(self.objective, self.params, self.stopping, named)
+        settings["rows"] = str(n_rows)
+        if sets:
+            settings["validation_sets"] = text_of(list(sets))
+        found = Fingerprint(settings, contents)
         return found if self.start is None else self.start.identified(found, self.params)
 
 
@@ -145,22 +131,15 @@ class FitPlan:
 class PreparedRows:
     """The rows of a fit in the form for trees, wherever they are.
 
-    Attributes
-    ----------
-    train : Sample
-        Each training row once, with the user's columns; without values if only bins are there.
-    learned : Sample
-        The training rows on which trees are grown: copies of ``train`` if there are statistics.
-    seen, unseen : TrainingData
-        The latter are validation rows.
-    parts : sequence of ScoredRows
-        The validation rows by name.
-    inputs : Inputs or None
-        Inputs of the trees, if they differ from the columns of the table.
-    first : Forest or None
-        Trees of the model to continue.
-    read_again : callable or None
-        Yields the rows of ``train`` as trees see new rows, if the table has no values.
+    train         each training row once, with the user's columns; without values if only bins are
+                  there
+    learned       the training rows on which trees are grown: copies of ``train`` if there are
+                  statistics
+    seen, unseen  the latter are validation rows
+    parts         the validation rows by name
+    inputs        inputs of the trees, if they differ from the columns of the table
+    first         trees of the model to continue
+    read_again    yields the rows of ``train`` as trees see new rows, if the table has no values
     """
 
     train: Sample
@@ -182,14 +161,9 @@ NewRows: TypeAlias = Iterator[tuple[AnyArray | SparseTable, FloatArray | None]]
 class Ready:
     """A fit before its first round.
 
-    Attributes
-    ----------
-    chosen : ChosenRounds or None
-        Result of early stopping by folds.
-    assemble : callable
-        Makes a model from a forest.
-    inputs : Inputs or None
-        Inputs of the trees, if they differ from the columns of the table.
+    chosen    result of early stopping by folds
+    assemble  makes a model from a forest
+    inputs    inputs of the trees, if they differ from the columns of the table
     """
 
     plan: FitPlan

@@ -25,10 +25,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
 from hedgerow.boosting.loop.sample import RowNames
-from hedgerow.boosting.loop.scored import ScoredRows, Tally
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
     AddedScores,
     MeanScores,
@@ -74,54 +73,30 @@ class BoostState:
 
     A state is live: it shows the fit as it is until the next round begins.
 
-    Parameters
-    ----------
-    data : TrainingData
-    objective : Objective
-    params : BoostParams
-    unseen : sequence of TrainingData
-        Validation rows.
-    n_threads : int, default=1
-        Upper limit; small data use fewer.  The trees do not depend on it.
-    first : Forest, optional
-        Trees of the model to continue; their scores are in ``start`` of the data.
-    scored : sequence of ScoredRows
-        Rows that are scored after each round.
-    may_run_ahead : bool, default=False
-        Whether trees may grow some rounds before :meth:`grow` is called for them: nobody reads the
-        training scores, or replays earlier rounds.
-    ranks : Ranks, optional
-        Those that have the other rows; by default there are none.
-    spaces : Spaces, optional
-        Memory for histograms of rows in chunks, that other fits use in turn.
-    names : RowNames
-        The user's names of the training rows.
-
-    Attributes
-    ----------
-    objective : Objective
-        Bound to the rows.
-    params : BoostParams
-        Resolved parameters of the next rounds.
-    n_rows : int
-        Training rows of all ranks, without copies.
-    n_features, n_columns : int
-        Columns that trees may split, and columns of bins; 0 if trees are not grown on bins.
-    base : float64 (n_outputs,)
-        Raw score before the first tree.
-    train : Scores or MeanScores
-        Raw scores of the training rows.
-    held_out : list of Scores or MeanScores
-        Raw scores of each set of validation rows.
-    all_rows : AllRows
-        Targets and weights of the training rows.
-    n_first, n_rounds : int
-        Number of rounds of the model being continued, and of all rounds done, including these.
-    oob_improvement : list of float
-        Decrease of the out-of-bag loss in each round, over the rows on which the round was not
-        grown; empty without ``oob_score``.
-    next_end : int
-        The next round that may end the fit: trees of later rounds do not grow ahead.
+    unseen                 validation rows
+    n_threads              upper limit; small data use fewer.  The trees do not depend on it.
+    first                  trees of the model to continue; their scores are in ``start`` of the data
+    scored                 rows that are scored after each round
+    may_run_ahead          whether trees may grow some rounds before :meth:`grow` is called for
+                           them: nobody reads the training scores, or replays earlier rounds
+    ranks                  those that have the other rows; by default there are none
+    spaces                 memory for histograms of rows in chunks, that other fits use in turn
+    names                  the user's names of the training rows
+    objective              bound to the rows
+    params                 resolved parameters of the next rounds
+    n_rows                 training rows of all ranks, without copies
+    n_features, n_columns  columns that trees may split, and columns of bins; 0 if trees are not
+                           grown on bins
+    base                   float64 (n_outputs,): raw score before the first tree
+    train                  raw scores of the training rows
+    held_out               raw scores of each set of validation rows
+    all_rows               targets and weights of the training rows
+    n_first, n_rounds      number of rounds of the model being continued, and of all rounds done,
+                           including these
+    oob_improvement        decrease of the out-of-bag loss in each round, over the rows on which the
+                           round was not grown; empty without ``oob_score``
+    next_end               the next round that may end the fit: trees of later rounds do not grow
+                           ahead
     """
 
     def __init__(

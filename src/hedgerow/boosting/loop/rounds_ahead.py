@@ -81,19 +81,10 @@ class RestOfBatch(NamedTuple):
 class RoundsAhead:
     """The rounds of a batch.
 
-    Parameters
-    ----------
-    grower : TreeGrower
-    joiner : TreeJoiner
-    most : int
-        Most rounds of a batch.
-    rounds : range
-        Numbers of the rounds of the fit; they follow those of the model to continue.
-    unseen : Scores or None
-        Validation rows; their raw scores become those after the last round taken.
-    scored : sequence of ScoredRows
-        Parts of the validation rows.
-    objective : Objective
+    most    most rounds of a batch
+    rounds  numbers of the rounds of the fit; they follow those of the model to continue
+    unseen  validation rows; their raw scores become those after the last round taken
+    scored  parts of the validation rows
     """
 
     def __init__(

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.comm.base import count_rows, gather_numbers
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds, not_nan
@@ -23,9 +24,36 @@ from hedgerow.metrics.scores import Center
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.global_sums import AllRows, merged
 
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.exchange import GrowMode
+
 MOST_GATHERED = 20_000_000
 """Largest count of numbers (targets, weights and raw scores) on each rank for metrics that need
 all rows at once: 160 MB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """The ranks that train a model together.
+
+    communicator  by default this process trains alone
+    mode          {"data", "features"}: what is divided between ranks: rows, or histograms of rows
+                  that all ranks have
+    first_row     number of training rows of lower ranks
+    """
+
+    communicator: Communicator = field(default_factory=Alone)
+    mode: GrowMode = "data"
+    first_row: int = 0
+
+    @property
+    def others(self) -> Communicator:
+        """The ranks that have other rows."""
+        return self.communicator if self.mode == "data" else Alone()
+
+    def rows(self, target: FloatArray, weight: FloatArray | None) -> AllRows:
+        """Return the rows of all ranks."""
+        return AllRows(target, weight, communicator=self.others)
 
 
 class Tally:
@@ -93,18 +121,11 @@ class Tally:
 class ScoredRows:
     """Rows that are scored together after each round.
 
-    Attributes
-    ----------
-    name : str
-        In the history.
-    number : int
-        Of the validation rows whose raw scores include these.
-    columns : slice or int64 array
-        Their places in these raw scores.
-    metrics : tuple of Metric
-        Bound to these rows.
-    tally : Tally or None
-        Computes the metrics of rows of several ranks.
+    name     in the history
+    number   of the validation rows whose raw scores include these
+    columns  their places in these raw scores
+    metrics  bound to these rows
+    tally    computes the metrics of rows of several ranks
     """
 
     name: str

@@ -32,27 +32,18 @@ from hedgerow.model.predict import Predictor
 class TrainingData:
     """Rows in the form for the grower, with the inputs of the loss.
 
-    Attributes
-    ----------
-    matrix : BinnedMatrix, ChunkStore, ColumnBlocks, Table or SparseTable
-        Bins for histograms (with both layouts for training rows; validation
-        rows need only rows), bins in chunks, sorted columns for exact and approximate search,
-        or the table itself for rows that are only scored.
-    target : float64 (n_rows,)
-        A class index for classification.
-    weight : float64 (n_rows,), optional
-        Positive.
-    offset : float64 (n_outputs, n_rows), optional
-        Added to the base score of each row.
-    n_copies : int, default=1
-        Number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
-        limits and counts of rows refer to input rows.
-    start : float64 (n_outputs, n_rows), optional
-        Initial raw scores, in place of base score and offset.
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Values of binned rows, for linear leaves.
-    sums : SumsPool, optional
-        Memory for histograms, shared with other fits on the same bins that grow trees in turn.
+    matrix    bins for histograms (with both layouts for training rows; validation rows need only
+              rows), bins in chunks, sorted columns for exact and approximate search, or the table
+              itself for rows that are only scored
+    target    float64 (n_rows,): A class index for classification
+    weight    float64 (n_rows,): positive
+    offset    float64 (n_outputs, n_rows): added to the base score of each row
+    n_copies  number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
+              limits and counts of rows refer to input rows
+    start     float64 (n_outputs, n_rows): initial raw scores, in place of base score and offset
+    numbers   float64 (n_rows, n_features), column by column: values of binned rows, for linear
+              leaves
+    sums      memory for histograms, shared with other fits on the same bins that grow trees in turn
     """
 
     matrix: BinnedMatrix | ChunkStore | ColumnBlocks | AnyTable
@@ -82,15 +73,10 @@ class AddedScores(Protocol):
 class Scores:
     """Raw scores of one set of rows, updated with each tree.
 
-    Attributes
-    ----------
-    data : TrainingData
-    raw : float64 (n_outputs, n_rows)
-        Changed in place.
-    walked : WalkedRows or None
-        For trees on bins, if no byte holds two columns.
-
     ``spec``: the bins on which trees are grown; None if trees are grown on values.
+
+    raw     float64 (n_outputs, n_rows): changed in place
+    walked  for trees on bins, if no byte holds two columns
     """
 
     def __init__(
@@ -220,17 +206,10 @@ def make_scores(
 class MeanScores:
     """Raw scores of a random forest: the mean of its trees.
 
-    Attributes
-    ----------
-    start : float64 (n_outputs, n_rows)
-        Raw scores before the first tree, at which all trees are grown.
-    outside : uint32 array
-        Rows on which the next added trees were not grown.
-
-    Parameters
-    ----------
-    scores : Scores
-        Scores before the first tree; they are not changed.
+    start    float64 (n_outputs, n_rows): raw scores before the first tree, at which all trees are
+             grown
+    outside  uint32 array: rows on which the next added trees were not grown
+    scores   scores before the first tree; they are not changed
     """
 
     def __init__(self, scores: Scores) -> None:

@@ -46,31 +46,19 @@ class Watch:
     Round numbers include the ``n_first`` rounds of a continued model; scores and seconds
     cover only the new rounds.
 
-    Attributes
-    ----------
-    scored : mapping from str to tuple of Metric
-        Metrics of all scored rows, by name of the rows in the history.  Early stopping uses
-        the first metric of the first rows; the others are recorded only.
-    callbacks : tuple of callable
-    n_rounds : int
-        Number of rounds that the model is to have.
-    by_out_of_bag : bool
-        Whether early stopping uses the out-of-bag loss.
-    started : float
-        Start time of the fit, as :func:`time.monotonic`.
-    assemble : callable or None
-        Makes a model from a forest; set before the first round.
-    n_first : int
-        Number of rounds of the model being continued.
-    history, out_of_bag : dict
-        Scores, in the form of the record.
-    start_scores : mapping
-        Scores of the model being continued, on the same rows.
-    seconds : list of float
-        Time from the start of the fit to the end of each round; NaN for rounds of an
-        earlier run.
-    stopped_by : str
-        Reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`.
+    scored               metrics of all scored rows, by name of the rows in the history.  Early
+                         stopping uses the first metric of the first rows; the others are recorded
+                         only.
+    n_rounds             number of rounds that the model is to have
+    by_out_of_bag        whether early stopping uses the out-of-bag loss
+    started              start time of the fit, as :func:`time.monotonic`
+    assemble             makes a model from a forest; set before the first round
+    n_first              number of rounds of the model being continued
+    history, out_of_bag  scores, in the form of the record
+    start_scores         scores of the model being continued, on the same rows
+    seconds              time from the start of the fit to the end of each round; NaN for rounds of
+                         an earlier run
+    stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`
     """
 
     objective: Objective

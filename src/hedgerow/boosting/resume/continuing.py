@@ -58,14 +58,9 @@ from hedgerow.schedules import rate_text
 class Start:
     """A model to continue.
 
-    Attributes
-    ----------
-    model : Model
-        With raw scores as they were when its trees were grown.
-    total : bool, default=False
-        Whether ``n_estimators`` includes the rounds of the model.
-    name : str, default="init_model"
-        The user's name of the argument, for messages.
+    model  with raw scores as they were when its trees were grown
+    total  whether ``n_estimators`` includes the rounds of the model
+    name   the user's name of the argument, for messages
     """
 
     model: Model

@@ -36,15 +36,9 @@ _TRIAL_FACTOR = 4
 class Budget:
     """Time that a fit may take.
 
-    Parameters
-    ----------
-    seconds : float
-    began : float
-        Start time of the fit, as ``clock``.
-    compiled : callable
-        Returns the seconds spent on compiling kernels so far.
-    clock : callable, optional
-        Returns seconds from any starting point.
+    began     start time of the fit, as ``clock``
+    compiled  returns the seconds spent on compiling kernels so far
+    clock     returns seconds from any starting point
     """
 
     def __init__(

@@ -78,24 +78,15 @@ _SHARE_OF_ROUNDS = 0.95
 class FoldStopping:
     """Stopping rule of the folds.
 
-    Attributes
-    ----------
-    limits : tuple of patience and min_delta, or None
-        None: all rounds are done.
-    pooled : bool
-        Whether all folds keep the same number of rounds, chosen by the pooled score.
-    best : BestRound or None
-        Tracker of the best round; None: one made from ``limits``.
-    by_out_of_bag : bool
-        Whether each fold stops by its out-of-bag loss.
-    is_late : callable
-        Tells, after each round of a fold, whether time is over.  Without early stopping, and
-        with a pooled score, all folds then keep the same number of rounds.
-    may_end : callable
-        Tells, at an interrupt after one round of all folds, whether it ends folds with a
-        pooled score in the same way as time.
-    after_rounds : callable
-        Receives the number of rounds that all folds completed, and their pooled score.
+    limits         None: all rounds are done
+    pooled         whether all folds keep the same number of rounds, chosen by the pooled score
+    best           tracker of the best round; None: one made from ``limits``
+    by_out_of_bag  whether each fold stops by its out-of-bag loss
+    is_late        tells, after each round of a fold, whether time is over.  Without early stopping,
+                   and with a pooled score, all folds then keep the same number of rounds.
+    may_end        tells, at an interrupt after one round of all folds, whether it ends folds with a
+                   pooled score in the same way as time
+    after_rounds   receives the number of rounds that all folds completed, and their pooled score
     """
 
     limits: tuple[int, float] | None = None
@@ -121,24 +112,14 @@ def in_time(
 class GrownFold:
     """A fold after its last round.
 
-    Attributes
-    ----------
-    forest : Forest
-        Up to the best round.
-    inputs : Inputs or None
-        Inputs of the trees, including statistics that no tree uses.
-    raw : float64 (n_outputs, n_test)
-        Raw scores of the test rows, from the forest.
-    watch : Watch
-        With the scores after each round.
-    n_rows : int
-        Number of rows on which the trees were grown.
-    mass : float
-        Mass of the test rows.
-    scores : dict from str to float
-        Scores of the test rows, from the forest, by name of the metric.
-    trees : list of GrownTree
-        Up to the best round, as in the model.
+    forest  up to the best round
+    inputs  inputs of the trees, including statistics that no tree uses
+    raw     float64 (n_outputs, n_test): raw scores of the test rows, from the forest
+    watch   with the scores after each round
+    n_rows  number of rows on which the trees were grown
+    mass    mass of the test rows
+    scores  scores of the test rows, from the forest, by name of the metric
+    trees   up to the best round, as in the model
     """
 
     forest: Forest
@@ -167,16 +148,10 @@ class GrownFold:
 class GrownFolds:
     """All folds after their last round.
 
-    Attributes
-    ----------
-    best : BestRound or None
-        The best round by the pooled score, if that decides.
-    curves : dict from str to list of float
-        Pooled score of each metric after each round that all folds completed.
-    interrupted : bool
-        Whether an interrupt ended the folds.
-    late : bool
-        Whether the time limit ended the folds.
+    best         the best round by the pooled score, if that decides
+    curves       pooled score of each metric after each round that all folds completed
+    interrupted  whether an interrupt ended the folds
+    late         whether the time limit ended the folds
     """
 
     folds: list[GrownFold]
@@ -190,21 +165,13 @@ class GrownFolds:
 class FoldPlan:
     """Plan of the folds, which they share.
 
-    Attributes
-    ----------
-    params : BoostParams
-        Resolved.
-    metrics : sequence of Metric
-        The first one decides.
-    n_threads : int
-        Largest number of folds grown at the same time; spare threads are shared among them.
-        Small folds are grown one after another, by one thread.
-    weigh : callable, optional
-        Changes the weights of a fold's rows.
-    keep_trees : bool, default=True
-        False: forests keep no trees, only the base score.
-    of_train : sequence of Metric, optional
-        Metrics for the training rows of each fold, in addition to its test rows.
+    params      resolved
+    metrics     the first one decides
+    n_threads   largest number of folds grown at the same time; spare threads are shared among them.
+                Small folds are grown one after another, by one thread.
+    weigh       changes the weights of a fold's rows
+    keep_trees  False: forests keep no trees, only the base score
+    of_train    metrics for the training rows of each fold, in addition to its test rows
     """
 
     rows: RowsOfFolds
@@ -260,14 +227,9 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 class _Pool:
     """The rounds that all folds have completed, and the best one of them.
 
-    Attributes
-    ----------
-    best : BestRound or None
-        The best round by the pooled score, if that decides.
-    n_rounds : int
-        Number of rounds that all folds completed.
-    late : bool
-        Whether the time limit ended the folds.
+    best      the best round by the pooled score, if that decides
+    n_rounds  number of rounds that all folds completed
+    late      whether the time limit ended the folds
     """
 
     def __init__(self, fits: Sequence[_FoldFit], metric: Metric, stopping: FoldStopping) -> None:

@@ -70,20 +70,12 @@ constant after 10 or 20 rounds, and 2% above it after 100 (means of six generate
 class ChosenRounds:
     """Result of early stopping by cross-validation.
 
-    Attributes
-    ----------
-    params : BoostParams
-        The best parameters; with a time budget the learning rate may follow the clock.
-    curves : dict from str to list of float
-        Score of all test rows after each round of the folds, by metric.
-    rows : RowsOfFolds or None
-        The rows of all folds; None if they are no longer there.
-    record : dict from str to Any
-        Settings of the folds, for the training record.
-    interrupted : bool
-        Whether an interrupt ended the folds.
-    fold_rate : float
-        Learning rate of the folds, if the model's rates follow the clock; else NaN.
+    params       the best parameters; with a time budget the learning rate may follow the clock
+    curves       score of all test rows after each round of the folds, by metric
+    rows         the rows of all folds; None if they are no longer there
+    record       settings of the folds, for the training record
+    interrupted  whether an interrupt ended the folds
+    fold_rate    learning rate of the folds, if the model's rates follow the clock; else NaN
     """
 
     params: BoostParams

@@ -72,22 +72,9 @@ Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
 class FoldRows:
     """All rows, with preparations that all folds share.
 
-    Parameters
-    ----------
-    sample : Sample
-        Without rows of weight 0.
-    objective : Objective
-    params : BoostParams
-        Resolved, with column positions instead of names.
-    n_threads : int
-
-    Attributes
-    ----------
-    original, sample : Sample
-        The rows; ``sample`` has only the categories that occur.
-    matrix : BinnedMatrix or None
-        None if each fold needs its own form.
-    params : BoostParams
+    params            resolved, with column positions instead of names
+    original, sample  the rows; ``sample`` has only the categories that occur
+    matrix            None if each fold needs its own form
     """
 
     spaces = None  # folds may grow at the same time

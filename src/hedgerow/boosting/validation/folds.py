@@ -47,14 +47,9 @@ _ROW = "row (or one of each class)"
 class Fold:
     """Training and test rows of a fold.
 
-    Attributes
-    ----------
-    train, test : int64
-        Row numbers; a row is in both only if its weight is divided.
-    train_weight, test_weight : float64, or None
-        Weights of these rows; None: the weights of the sample.
-    n_tested : int64 (n_test,), or None
-        Number of observations of each test row; None: one each.
+    train, test                int64: row numbers; a row is in both only if its weight is divided
+    train_weight, test_weight  float64: weights of these rows; None: the weights of the sample
+    n_tested                   int64 (n_test,): observations of each test row; None: one each
     """
 
     train: IntArray

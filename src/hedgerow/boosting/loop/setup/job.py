@@ -50,14 +50,9 @@ def called_in_train(argument: str, rows: str | None) -> str:
 class KnownTargets:
     """Targets of the training rows, and what they decide.
 
-    Attributes
-    ----------
-    read : callable
-        ``read(rows, n_rows, name)`` returns the targets of validation rows.
-    by_class : float64 (n_classes,), or None
-        Class weights.
-    classes : array (n_classes,), or None
-        Class labels.
+    read      ``read(rows, n_rows, name)`` returns the targets of validation rows
+    by_class  float64 (n_classes,): class weights
+    classes   array (n_classes,): class labels
     """
 
     values: FloatArray
@@ -71,17 +66,10 @@ class KnownTargets:
 class Job:
     """The rows of a fit as the user gave them.
 
-    Attributes
-    ----------
-    rows : Dataset
-    validation : mapping from str to Dataset
-        Sets of validation rows by name; the first decides early stopping.
-    start : Start or None
-        Model to continue.
-    called : callable
-        The user's names of arguments, for messages.
-    reader : str
-        What reads the rows, for messages.
+    validation  sets of validation rows by name; the first decides early stopping
+    start       model to continue
+    called      the user's names of arguments, for messages
+    reader      what reads the rows, for messages
     """
 
     rows: Dataset
@@ -157,12 +145,8 @@ ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
 class FitSpec:
     """A fit of rows in memory.
 
-    Attributes
-    ----------
-    start : Start or None
-        Model to continue.
-    finish : callable
-        Converts the trained model to the one that is returned.
+    start   model to continue
+    finish  converts the trained model to the one that is returned
     """
 
     train: Sample

@@ -55,29 +55,13 @@ class RowsWithTargets(Protocol):
 class LossSpec:
     """A loss for rows that are not all in memory.
 
-    Attributes
-    ----------
-    objective : str, callable or object
-        As for :func:`hedgerow.objectives.objective_for`.
-    parameters : mapping
-        Parameters of the loss by name; None for the default.
-    task : {"regression", "two classes"}
-        Task of a user-defined loss.
-    n_classes : int or None
-        Number of classes, if known from labels.
-    has_queries : bool
-        Whether the query of each row is known, so that rankings can be trained.
-    target_names : tuple of str, or None
-        The user's names of several targets, or of two columns of times.
-    labelled : str
-        Name of the estimator that accepts labels other than 0, 1, ..., for messages.
-
-    Raises
-    ------
-    ParameterError
-        For an unknown name or a value out of range, or queries for a loss that does not rank.
-    DataError
-        For a ranking without queries.
+    objective     as for :func:`hedgerow.objectives.objective_for`
+    parameters    parameters of the loss by name; None for the default
+    task          {"regression", "two classes"}: task of a user-defined loss
+    n_classes     number of classes, if known from labels
+    has_queries   whether the query of each row is known, so that rankings can be trained
+    target_names  the user's names of several targets, or of two columns of times
+    labelled      name of the estimator that accepts labels other than 0, 1, ..., for messages
     """
 
     objective: Any = "squared_error"
