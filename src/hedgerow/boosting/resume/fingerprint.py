@@ -36,6 +36,7 @@ from hedgerow.metrics.groups import GroupScores
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.custom.losses import Linked
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_text
 from hedgerow.threads import run_blocks
 
 _BLOCK_BYTES = 1 << 22
