@@ -198,7 +198,7 @@ def _as_continued(data: FileDataset, loss: LossSpec, start: Start) -> LossSpec:
     """Read the targets in the order of the model to continue; return the loss of these targets.
 
     Targets with offsets keep their order, as in
-    :func:`hedgerow.boosting.resume.continuing.targets_as_continued`.
+    :meth:`hedgerow.boosting.loop.setup.job.Job.continued`.
     """
     roles = data.source.roles
     if roles.offset or not roles.named or start.order_of_targets(roles.targets) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
+from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.growing.core.tree import (
@@ -59,15 +59,6 @@ class TrainingData:
         """Return target, raw scores and weight (or None) of some rows."""
         weight = None if self.weight is None else self.weight[rows]
         return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
-
-
-class AddedScores(Protocol):
-    """Protocol of raw scores to which trees are added, wherever the rows are."""
-
-    def add(
-        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
-    ) -> None:
-        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
 
 
 class Scores:
@@ -173,26 +164,20 @@ class ChunkScores(Scores):
         assert isinstance(store, ChunkStore)
         columns = columns_of_lines(tree for _, tree, _, _ in self._waiting)
         for chunk in store.chunks(uses=Uses(columns=(), numbers=columns)):
+            place, binned = chunk.rows, (chunk.matrix, chunk.numbers)
             for raw, tree, output, rows in self._waiting:
-                self._add_in(chunk, raw, tree, output, rows)
+                first, last = np.searchsorted(rows, (place.start, place.stop))
+                if len(rows) > 0 and first == last:
+                    continue
+                some = rows[first:last] - np.uint32(place.start)
+                if tree.vectors is None:
+                    own = raw[output : output + 1, place]
+                    add_tree(tree, binned, some, own, 0, self._n_threads)
+                else:
+                    own = np.ascontiguousarray(raw[:, place])
+                    add_tree(tree, binned, some, own, 0, self._n_threads)
+                    raw[:, place] = own
         self._waiting.clear()
-
-    def _add_in(
-        self, chunk: Chunk, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray
-    ) -> None:
-        """Add a tree to the scores of the rows of a chunk."""
-        place = chunk.rows
-        first, last = np.searchsorted(rows, (place.start, place.stop))
-        if len(rows) > 0 and first == last:
-            return
-        some = rows[first:last] - np.uint32(place.start)
-        binned = chunk.matrix, chunk.numbers
-        if tree.vectors is None:
-            add_tree(tree, binned, some, raw[output : output + 1, place], 0, self._n_threads)
-            return
-        own = np.ascontiguousarray(raw[:, place])
-        add_tree(tree, binned, some, own, 0, self._n_threads)
-        raw[:, place] = own
 
 
 def make_scores(
@@ -251,6 +236,10 @@ class MeanScores:
         rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
         mean = self._unseen[:, rows] / self._n_unseen[rows]
         return rows, self.start[:, rows] + mean
+
+
+AddedScores: TypeAlias = Scores | MeanScores
+"""Raw scores to which trees are added."""
 
 
 def rows_left_out(

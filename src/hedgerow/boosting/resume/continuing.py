@@ -39,7 +39,6 @@ from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
@@ -237,19 +236,6 @@ class Start:
             settings["learning_rate"] = rate_text(params.learning_rate, most)
         contents = {**fit.contents, self.name: digest.hexdigest()}
         return replace(fit, settings=settings, contents=contents)
-
-
-def targets_as_continued(found: Targets, start: Start | None, has_offset: bool) -> Targets:
-    """Return targets in the order of the model to continue, if both have the same names.
-
-    Offsets have the order of the targets that are given with them, so these keep their order.
-    """
-    order = None if start is None or has_offset else start.order_of_targets(found.names)
-    if order is None:
-        return found
-    assert found.names is not None
-    names = tuple(found.names[k] for k in order)
-    return Targets(np.asfortranarray(found.values[:, order]), names)
 
 
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:

@@ -184,7 +184,9 @@ def _found(
     best, grown, interrupted = selection.best, selection.best.grown, selection.interrupted
     most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)
-    if grown.best is None or not (interrupted or can_split(fewest, best.params)):
+    # Folds too small for a split show nothing about the rounds for all rows.
+    can_split = fewest >= 2 * best.params.min_samples_leaf
+    if grown.best is None or not (interrupted or can_split):
         return ChosenRounds(best.params, most, grown.curves, best.rows, record)
     n_seen = best.n_rounds
     n_rounds = _as_model(best, grown.best.round, stopping)
@@ -213,14 +215,6 @@ def _found(
     if stopping.finest_rate is None:
         return found
     return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
-
-
-def can_split(fewest: int, params: BoostParams) -> bool:
-    """Return whether the smallest fold, with ``fewest`` training rows, can split a node.
-
-    Folds too small for a split show nothing about the rounds for all rows.
-    """
-    return fewest >= 2 * params.min_samples_leaf
 
 
 def times_larger(n_rounds: int, stopping: StoppingParams) -> float:

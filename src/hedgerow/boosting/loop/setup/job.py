@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
+from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
@@ -98,8 +100,17 @@ class Job:
         return FitSpec(train, stacked(validation), known, start, finish)
 
     def continued(self, targets: Targets) -> Targets:
-        """Return the training targets in the order of the model to continue."""
-        return targets_as_continued(targets, self.start, self.rows.offset is not None)
+        """Return the training targets in the order of the model to continue, by their names.
+
+        Offsets have the order of the targets that are given with them, so these keep their order.
+        """
+        order = None
+        if self.start is not None and self.rows.offset is None:
+            order = self.start.order_of_targets(targets.names)
+        if order is None or targets.names is None:
+            return targets
+        names = tuple(targets.names[k] for k in order)
+        return Targets(np.asfortranarray(targets.values[:, order]), names)
 
     def _called_of(self, rows: str | None) -> Callable[[str], str]:
         return lambda argument: self.called(argument, rows)

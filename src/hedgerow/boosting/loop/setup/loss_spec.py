@@ -192,11 +192,8 @@ def needs_all_rows(objective: Objective) -> bool:
         return False
     if not objective.rowwise:
         return True
-    return isinstance(objective, OwnObject) and _sees_all_rows(objective)
-
-
-def _sees_all_rows(objective: OwnObject) -> bool:
-    """Return whether a user-defined object needs more than the rows of a chunk."""
+    if not isinstance(objective, OwnObject):
+        return False
     kind = type(objective.inner)
     if objective.coupled or not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
         return True
