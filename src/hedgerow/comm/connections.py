@@ -114,6 +114,8 @@ class _Connection:
         self.is_open = True
         self.waits_for: int | None = None
         self._header: tuple[int, int, int, int] | None = None
+        self._checksum = 0
+        self._content, self._rest = bytearray(), memoryview(b"")
         self._expect(_HEADER.size)
 
     def send(self, call: Call, sequence: int, payload: Payload) -> None:
