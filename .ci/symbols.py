@@ -16,7 +16,7 @@ import lief
 ALLOWED = {
     "macos": {"/usr/lib/libSystem.B.dylib"},
     "windows": {"kernel32.dll", "msvcrt.dll", "ntdll.dll"},
-    "linux": {"libm.so.6", "libc.so.6", "libpthread.so.0", "ld-linux-aarch64.so.1", "libc.so"},
+    "linux": {"libm.so.6", "libc.so.6", "libpthread.so.0", "ld-linux-aarch64.so.1"},
 }
 """Libraries of the system that ours may ask for; C runtimes of Windows beside them."""
 

@@ -25,17 +25,9 @@ from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = (
-    "linux-x86_64",
-    "linux-musl-x86_64",
-    "linux-aarch64",
-    "macos-arm64",
-    "windows-amd64",
-    "pure",
-)
+TARGETS = ("linux-x86_64", "linux-aarch64", "macos-arm64", "windows-amd64", "pure")
 LEVELS = {
     "linux-x86_64": {"x86-64-v3", "x86-64-v4"},
-    "linux-musl-x86_64": {"x86-64-v3", "x86-64-v4"},
     "linux-aarch64": {"aarch64"},
     "macos-arm64": {"aarch64"},
     "windows-amd64": {"x86-64-v3", "x86-64-v4"},

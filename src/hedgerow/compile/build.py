@@ -92,9 +92,6 @@ SYSTEMS = {
     "linux-x86_64": System(
         "x86_64-unknown-linux-gnu", "x86_64-linux-gnu.2.17", "x86_64", _X86, ".so"
     ),
-    "linux-musl-x86_64": System(
-        "x86_64-unknown-linux-musl", "x86_64-linux-musl", "x86_64", _X86, ".so"
-    ),
     "linux-aarch64": System(
         "aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.17", "aarch64", ("aarch64",), ".so"
     ),
