@@ -34,7 +34,7 @@ from hedgerow.errors import (
     path_repr,
 )
 from hedgerow.explain.views import ExplainedPredictions
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import runpy
 
@@ -90,16 +89,6 @@ def test_every_kind_of_trees(mixed, target, more, tmp_path) -> None:
     X, y, odd = mixed
     booster = train({**PLAIN, **more}, Dataset(X, y))
     exported(booster, tmp_path / "model", target, odd.head(300))
-
-
-@pytest.mark.parametrize("target", FORMATS)
-def test_numbers_of_a_plain_array(shared_data, target, tmp_path) -> None:
-    X, y = california(shared_data("california"), 2000)
-    booster = train(PLAIN, Dataset(X, y))
-    rows = X[:300].copy()
-    if target != "xgboost":  # which refuses infinite values
-        rows[::5, 0], rows[::7, 1] = np.inf, -np.inf
-    exported(booster, tmp_path / "model", target, rows)
 
 
 @pytest.mark.parametrize("target", FORMATS)
@@ -444,16 +433,6 @@ def test_odd_names_and_categories(name, target, tmp_path) -> None:
         np.testing.assert_allclose(read.predict(own), booster.predict(X), rtol=1e-5)
 
 
-def test_json_is_documented(mixed, tmp_path) -> None:
-    X, y, _ = mixed
-    booster = train(PLAIN, Dataset(X, y))
-    booster.export(tmp_path / "model.json", check=X.head(200))
-    document = json.loads((tmp_path / "model.json").read_text())
-    assert document["format"] == "hedgerow-json"
-    assert [c["name"] for c in document["columns"]] == list(X.columns)
-    assert len(document["trees"]) == 8
-
-
 def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     X, y, _ = mixed
     cases = [
@@ -585,29 +564,6 @@ def test_linear_trees_of_lightgbm(odd_numbers, target, tmp_path) -> None:
     data = lightgbm.Dataset(known, y, params={"linear_tree": True})
     booster = hedgerow.from_lightgbm(lightgbm.train(params, data, 5))
     exported(booster, tmp_path / "model", target, known)
-
-
-@functools.cache
-def of_the_defaults(task):
-    rng = np.random.default_rng(0)
-    X = np.exp(rng.normal(size=(400, 3)))
-    y = X[:, 0] / X[:, 1] + 0.01 * rng.normal(size=400)
-    if task == "regression":
-        return hedgerow.HedgerowRegressor(random_state=0).fit(X, y), X
-    return hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 1.0), X
-
-
-@pytest.mark.parametrize("task", ["regression", "classes"])
-@pytest.mark.parametrize("target", WITH_LINES)
-def test_models_of_the_defaults(target, task, tmp_path) -> None:
-    """Defaults may choose linear leaves and crosses: such models can be exported."""
-    model, X = of_the_defaults(task)
-    found = model.booster_.model
-    assert found.forest.slopes is not None or found.inputs is not None
-    if target == "onnx":
-        pytest.importorskip("onnxruntime")
-    report = model.export(tmp_path / "model", target, check=X)
-    assert report.rows_checked == 400
 
 
 def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -> None:

@@ -120,15 +120,6 @@ def test_classes(numbers, objective, parallel, tmp_path) -> None:
         np.testing.assert_allclose(booster.predict(X), found, atol=2e-5)
 
 
-def test_dart(numbers, tmp_path) -> None:
-    X, y = numbers
-    table = xgboost.DMatrix(X, y)
-    model = xgboost.train({"booster": "dart", "rate_drop": 0.3, "max_depth": 4}, table, 20)
-    for suffix in ("json", "ubj"):
-        booster = brought(model, tmp_path, suffix)
-        check(model, booster, table, X, exact_sums=False)
-
-
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 def test_several_targets(numbers, strategy, tmp_path) -> None:
     X, y = numbers

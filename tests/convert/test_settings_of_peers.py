@@ -34,20 +34,6 @@ def data():
     return X, X[:, 0] + X[:, 1] ** 2
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("defaults", [False, True])
-def test_what_comes_out_trains(data, function, defaults) -> None:
-    X, y = data
-    found = function(
-        {"learning_rate": 0.2, "n_estimators": 4, "random_state": 3}, defaults=defaults
-    )
-    assert found.params["learning_rate"] == 0.2
-    booster = train(found.params, Dataset(X, y))
-    assert booster.num_rounds == 4
-    model = HedgerowRegressor(**found.params).fit(X, y)
-    assert model.n_iter_ == 4
-
-
 def test_lightgbm_by_hand(data) -> None:
     X, y = data
     given = {

@@ -26,7 +26,6 @@ from hedgerow import (
     inspection,
     train,
 )
-from hedgerow.inspection import partial_dependence
 from hedgerow.inspection.background import Rescorer, read_background
 from hedgerow.inspection.importance import explained_importance
 from hedgerow.kernels.tables.keys import keys_of_floats
@@ -753,22 +752,23 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
 
 
-def test_names_of_outputs_and_labels_of_classes() -> None:
+def test_functions_take_boosters_estimators_and_models() -> None:
     X, y = mixed()
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
-    model = HedgerowClassifier(**PLAIN).fit(X, labels).booster_.model
+    model = HedgerowClassifier(**PLAIN).fit(X, labels)
     for function in (inspection.partial_dependence, inspection.accumulated_effects):
-        found = function(model, X, ["a"], kind="probability", output_names=["x", "y", "z"])
-        assert found.output_names == ("x", "y", "z")
-        for names in (["x", "y"], "xyz"):
-            with pytest.raises(ParameterError, match="a name for each of the 3 outputs"):
-                function(model, X, ["a"], kind="probability", output_names=names)
-    classes = ["high", "low", "middle"]
-    given = [
-        inspection.permutation_importance(model, X, labels, classes=kind(classes), n_repeats=1)
-        for kind in (list, np.array)
-    ]
-    assert np.array_equal(given[0].values, given[1].values)
+        for known in (model, model.booster_):
+            found = function(known, X, ["a"], kind="probability")
+            assert found.output_names == ("high", "low", "middle")
+        assert function(model.booster_.model, X, ["a"]).output_names == ("0", "1", "2")
+        with pytest.raises(DataTypeError, match="must be a Booster, a fitted estimator or a Model"):
+            function(X, X, ["a"])
+    indices = np.searchsorted(model.classes_, labels)
+    one, other = (
+        inspection.permutation_importance(known, X, target, n_repeats=1)
+        for known, target in ((model, labels), (model.booster_.model, indices))
+    )
+    assert np.array_equal(one.values, other.values)
 
 
 def test_estimators_ask_their_models() -> None:
@@ -784,12 +784,6 @@ def test_estimators_ask_their_models() -> None:
     assert model.individual_curves(X[:3], "a").values.shape[0] == 3
     assert model.accumulated_effects(X, "a").names == ("a",)
     assert CARTRegressor().fit(X[["a", "b"]], y).importance("split").values.sum() > 0
-
-
-def test_model_functions_take_models() -> None:
-    case = made("numbers")
-    direct = partial_dependence(case.booster.model, case.X, "x1")
-    assert direct.names == ("x1",)
 
 
 # -- single trees ---------------------------------------------------------------------------

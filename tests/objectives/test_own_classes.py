@@ -119,16 +119,6 @@ def test_train_takes_the_number_of_classes_from_the_function() -> None:
     assert np.array_equal(booster.predict(X, kind="probability"), model.predict_proba(X))
 
 
-def test_same_trees_for_any_number_of_threads() -> None:
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(9000, 9))
-    y = np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 1.0])
-    found = [
-        HedgerowClassifier(objective=own_softmax, **FEW, n_jobs=n).fit(rows, y) for n in (1, 3)
-    ]
-    assert found[0].booster_.to_bytes() == found[1].booster_.to_bytes()
-
-
 @pytest.mark.parametrize(
     ("objective", "words"),
     [

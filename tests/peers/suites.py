@@ -20,7 +20,7 @@ class Suite:
     files : tuple of str
         Below the folder of the tests.
     package : str
-        Installed package that ships the tests, with their folder; empty if none does.
+        Installed package that ships the tests.
     folder : str
         Where the tests lie in a checkout.
     wanted : float
@@ -44,8 +44,6 @@ class Suite:
 
     def _folder(self, source: Path | None) -> Path:
         if source is None:
-            if not self.package:
-                raise SystemExit("this suite needs --source, the folder of a checkout")
             spec = importlib.util.find_spec(self.package)
             if spec is None or spec.origin is None:
                 raise SystemExit(f"{self.package} is not installed")
@@ -69,32 +67,4 @@ SUITES = {
         "sklearn/tree/tests",
         0.85,
     ),
-    "lightgbm-sklearn": Suite(
-        "tests.peers.lightgbm_names",
-        ("test_sklearn.py",),
-        "",
-        "tests/python_package_test",
-        0.80,
-    ),
-    "lightgbm-engine": Suite(
-        "tests.peers.lightgbm_names",
-        ("test_engine.py",),
-        "",
-        "tests/python_package_test",
-        0.75,
-    ),
-    "xgboost": Suite(
-        "tests.peers.xgboost_names",
-        (
-            *("test_basic.py", "test_basic_models.py", "test_callback.py"),
-            *("test_early_stopping.py", "test_eval_metrics.py", "test_interaction_constraints.py"),
-            *("test_monotone_constraints.py", "test_pickling.py", "test_predict.py"),
-            *("test_ranking.py", "test_shap.py", "test_survival.py"),
-            *("test_training_continuation.py", "test_tree_regularization.py"),
-            *("test_updaters.py", "test_with_sklearn.py"),
-        ),
-        "",
-        "tests/python",
-        0.70,
-    ),
-}  # fmt: skip
+}
