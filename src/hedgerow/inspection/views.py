@@ -10,13 +10,12 @@ import numpy as np
 from hedgerow.argument_types import is_one_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.inspection import curves, partial
-from hedgerow.inspection import importance as home
 from hedgerow.inspection.background import Inspected
-from hedgerow.inspection.importance import AnyImportance, Importances
 from hedgerow.metrics import MetricChoice
 
 if TYPE_CHECKING:
     from hedgerow.explain.explanation import Explanation
+    from hedgerow.inspection.importance import AnyImportance, Importances
 
 
 class Inspections(ABC):
@@ -72,7 +71,9 @@ class Inspections(ABC):
         ParameterError
             If ``kind`` is unknown, or X and y are missing, or an argument has no effect.
         """
-        known = get_args(AnyImportance)
+        from hedgerow.inspection import importance as home  # which loads all metrics
+
+        known = get_args(home.AnyImportance)
         if not is_one_of(kind, known):
             raise ParameterError(
                 f"kind must be one of {', '.join(map(repr, known))}; got {brief(kind)}."
