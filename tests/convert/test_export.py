@@ -11,16 +11,15 @@ import pytest
 
 import hedgerow
 from hedgerow import Dataset, ExportError, ParameterError, train
-from hedgerow.convert import exporting
+from hedgerow.convert.writers import json_text
 from tests.helpers.foreign_models import adult, california
 
 PACKAGE = {
     "lightgbm": "lightgbm",
     "xgboost": "xgboost",
     "onnx": "onnxruntime",
-    "treelite": "treelite",
 }
-FORMATS = ["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
+FORMATS = ["lightgbm", "xgboost", "onnx", "python", "json"]
 PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
 
 
@@ -347,7 +346,7 @@ def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
         params = {**PLAIN, "min_data_per_group": 1, "min_samples_leaf": 1}
         params["target_statistics"] = source == "statistics"
         booster = train(params, Dataset(frame, y))
-        targets += ["lightgbm", "xgboost", "treelite"] if source == "codes" else []
+        targets += ["lightgbm", "xgboost"] if source == "codes" else []
     frame.loc[::9, "c"] = "never seen"
     for target in targets:
         exported(booster, tmp_path / "model", target, frame)
@@ -495,7 +494,7 @@ def test_linear_leaves_and_crosses(odd_numbers, target, params, tmp_path) -> Non
         y = np.digitize(y, [-1.0, 1.0])
     booster = train({**PLAIN, "min_samples_leaf": 5, **params}, Dataset(X, y))
     exported(booster, tmp_path / "model", target, X)
-    for refused in ("lightgbm", "xgboost", "treelite"):
+    for refused in ("lightgbm", "xgboost"):
         with pytest.raises(ParameterError, match=r"linear leaves|crosses of columns"):
             booster.export(tmp_path / "refused", refused)
 
@@ -533,7 +532,7 @@ def test_target_statistics(mixed, target, objective, tmp_path) -> None:
     assert len(found.crosses) == (objective == "squared_error")
     exported(booster, tmp_path / "model", target, X.head(300))
     exported(booster, tmp_path / "model", target, odd.head(300))
-    for refused in ("lightgbm", "xgboost", "treelite"):
+    for refused in ("lightgbm", "xgboost"):
         with pytest.raises(ParameterError, match="target statistics"):
             booster.export(tmp_path / "refused", refused)
 
@@ -581,7 +580,7 @@ def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -
 def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
     X, y = california(shared_data("california"), 1500)
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))
-    for target in ("xgboost", "onnx", "treelite"):
+    for target in ("xgboost", "onnx"):
         with pytest.raises(ParameterError, match="zero_as_missing"):
             exported(booster, tmp_path / "model", target)
     for target in ("json", "python"):
@@ -607,19 +606,34 @@ def test_a_wrong_export_is_found(shared_data, tmp_path, monkeypatch) -> None:
     """The check finds a wrong export, and no file is written."""
     X, y = california(shared_data("california"), 500)
     booster = train(PLAIN, Dataset(X, y))
-    good = exporting._TARGETS["json"]
+    good = json_text.write
 
     def bad(plain, approximate, notes):
-        document = json.loads(good.write(plain, approximate, notes))
+        document = json.loads(good(plain, approximate, notes))
         document["base_score"][0] += 0.001
         return json.dumps(document).encode()
 
-    monkeypatch.setitem(
-        exporting._TARGETS, "json", exporting._Target(bad, good.predict, good.rounding)
-    )
+    monkeypatch.setattr(json_text, "write", bad)
     with pytest.raises(ExportError, match="row"):
         booster.export(tmp_path / "m.json", check=X)
     assert not (tmp_path / "m.json").exists()
+
+
+def test_treelite_reads_what_lightgbm_reads(mixed, tmp_path) -> None:
+    treelite = pytest.importorskip("treelite")
+    X, y, odd = mixed
+    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
+    booster.export(tmp_path / "m.txt")
+    model = treelite.frontend.load_lightgbm_model(tmp_path / "m.txt")
+    codes = np.column_stack(
+        [
+            pd.Categorical(odd[c.name], c.levels).codes.astype(float) if c.levels else odd[c.name]
+            for c in booster.model.schema.columns
+        ]
+    )
+    codes[codes == -1.0] = np.nan
+    found = treelite.gtil.predict(model, codes.astype(float))
+    np.testing.assert_allclose(found.ravel(), booster.predict_proba(odd)[:, 1], rtol=1e-12)
 
 
 def test_lightgbm_explains_what_was_exported(shared_data, tmp_path) -> None:

@@ -500,15 +500,6 @@ def test_dot_shows_every_fact(seed: int, max_leaves: int) -> None:
     assert not edges
 
 
-@pytest.mark.parametrize("method", ["to_text", "to_rules", "to_dot", "plot_tree"])
-def test_examples_of_the_booster_run(method: str) -> None:
-    pytest.importorskip("matplotlib")
-    (example,) = doctest.DocTestFinder().find(getattr(Booster, method), method, globs={})
-    assert example.examples
-    assert doctest.DocTestRunner().run(example).failed == 0
-    close_figures()
-
-
 def test_booster_shows_its_trees(pima: Booster) -> None:
     assert pima.to_text(1, max_depth=2) == tree_text(pima.model, 1, max_depth=2)
     assert pima.to_rules(1) == tree_rules(pima.model, 1)
