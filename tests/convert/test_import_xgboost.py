@@ -210,22 +210,6 @@ def test_numbers_as_categories(numbers, tmp_path) -> None:
         hedgerow.train({"n_estimators": 1}, hedgerow.Dataset(X, y), init_model=booster)
 
 
-def test_estimators(numbers) -> None:
-    X, y = numbers
-    labels = pd.qcut(y, 3, labels=False)
-    held_out = np.arange(len(X)) % 4 == 0
-    estimator = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=3, learning_rate=0.5)
-    estimator.fit(
-        X[~held_out], labels[~held_out], eval_set=[(X[held_out], labels[held_out])], verbose=False
-    )
-    booster = hedgerow.from_xgboost(estimator)
-    assert booster.num_rounds == estimator.best_iteration + 1 < 200
-    np.testing.assert_allclose(
-        booster.predict(X, kind="probability"), estimator.predict_proba(X), atol=1e-5
-    )
-    assert (booster.predict(X) == estimator.predict(X)).mean() > 0.999
-
-
 @pytest.mark.parametrize("kind", ["text", "numbers"])
 @pytest.mark.parametrize("settings", [{}, {"booster": "dart", "rate_drop": 0.3}])
 def test_part_of_the_rounds_keeps_the_categories(kind, settings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -11,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -564,35 +561,6 @@ def test_class_weights() -> None:
     np.testing.assert_allclose(balanced.tree_.value[0], 0.2)
     table = table_of(balanced, 0, X, y)
     assert table["score"][0] + table["decrease"][0] == pytest.approx(0.8)
-
-
-def test_labels_come_back() -> None:
-    X, _, y = make_data(n=60)
-    for labels in (
-        np.array(list("vwxyz")),
-        np.array([-5, 0, 7, 8, 9]),
-        np.array([0.0, 1, 2, 3, 9]),
-    ):
-        model = CARTClassifier().fit(X, labels[y])
-        assert model.classes_.dtype == labels.dtype
-        np.testing.assert_array_equal(model.predict(X), labels[y])
-        assert model.score(X, labels[y]) == 1.0
-    with pytest.raises(DataError, match="only one class"):
-        CARTClassifier().fit(X, np.zeros(60))
-
-
-def test_pickle_clone_and_search() -> None:
-    X, signal, y = make_data(n=120)
-    for model, target in ((CARTClassifier(max_depth=4), y), (CARTRegressor(), signal)):
-        model.fit(X, target)
-        again = pickle.loads(pickle.dumps(model))
-        assert same_tree(model.tree_, again.tree_)
-        np.testing.assert_array_equal(model.predict(X), again.predict(X))
-        assert clone(model).get_params() == model.get_params()
-        with pytest.raises(NotFittedError):
-            clone(model).predict(X)
-        search = GridSearchCV(model, {"max_depth": [1, 3], "ccp_alpha": [0.0, 0.01]}, cv=2)
-        assert search.fit(X, target).best_score_ > 0.2
 
 
 def test_frames_by_name() -> None:

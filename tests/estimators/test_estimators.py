@@ -11,7 +11,6 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -267,29 +266,7 @@ def test_stages_end_with_the_whole_model(n_classes) -> None:
         np.testing.assert_array_equal(stages[2], getattr(shorter, name)(X))
 
 
-def test_attributes(classifier) -> None:
-    assert classifier.n_features_in_ == 8
-    assert classifier.n_iter_ == 5
-    assert classifier.best_iteration_ is None
-    assert classifier.evals_result_ == {}
-    importances = classifier.feature_importances_
-    assert importances.shape == (8,)
-    assert importances.sum() == pytest.approx(1.0)
-    assert NAMES[int(importances.argmax())] == "Glucose"
-    assert not hasattr(HedgerowClassifier(), "feature_importances_")
-    stump = HedgerowRegressor(**SHORT).fit(X[:5], np.ones(5))
-    assert stump.feature_importances_.tolist() == [0.0] * 8
-
-
 # -- scikit-learn around it ----------------------------------------------------
-
-
-def test_grid_search_and_pipeline() -> None:
-    pipeline = make_pipeline(StandardScaler(), HedgerowClassifier(**SHORT))
-    grid = {"hedgerowclassifier__max_leaves": [2, 8]}
-    search = GridSearchCV(pipeline, grid, scoring="roc_auc", cv=3).fit(X, Y)
-    assert search.best_score_ > 0.75
-    assert cross_val_score(HedgerowRegressor(**SMALL), X[:, :7], X[:, 7], cv=3).mean() > 0.1
 
 
 def test_validation_rows_are_routed_as_metadata() -> None:
@@ -302,18 +279,6 @@ def test_validation_rows_are_routed_as_metadata() -> None:
         pipeline.fit(X, Y, sample_weight=np.ones(768), X_val=X, y_val=Y)
     by_hand = clone(model).fit(scaler.transform(X), Y, X_val=scaler.transform(X), y_val=Y)
     assert pipeline[-1].evals_result_ == by_hand.evals_result_
-
-
-def test_clone_has_the_parameters_and_nothing_else(classifier) -> None:
-    twin = clone(classifier)
-    assert twin.get_params() == classifier.get_params()
-    assert not [name for name in vars(twin) if name.endswith("_")]
-    with pytest.raises(NotFittedError):
-        twin.predict(X)
-    with pytest.raises(NotFittedError):
-        twin.staged_predict(X)
-    with pytest.raises(NotFittedError):
-        twin.save("nowhere")
 
 
 # -- files ---------------------------------------------------------------------
@@ -587,20 +552,6 @@ def test_bad_data_is_named_and_the_estimator_stays(case) -> None:
     assert vars(model) == before
     with pytest.raises(NotFittedError):
         clone(model).predict(X)
-
-
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (np.where(Y, Y, np.nan), r"Input y contains NaN \(500 of 768 values, the first in row 1\)"),
-        (np.where(Y, Y, np.inf), "Input y contains infinity"),
-        (np.full(768, "a"), "y must hold numbers"),
-        (None, "requires y to be passed"),
-    ],
-)
-def test_bad_target_of_a_regressor_is_named(y, words) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        HedgerowRegressor(**SHORT).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -373,7 +373,9 @@ def test_plots_say_what_they_draw() -> None:
         with pytest.raises(DataTypeError, match="explanation must be the result of explain"):
             plot.plot_beeswarm(wrong)
     for draw in (plot.plot_tree, plot.tree_text, plot.plot_history):
-        with pytest.raises(DataTypeError, match=r"model must be a Booster, a fitted estimator or a"):
+        with pytest.raises(
+            DataTypeError, match=r"model must be a Booster, a fitted estimator or a"
+        ):
             draw(X)
 
 

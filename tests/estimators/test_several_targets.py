@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import clone
-from sklearn.datasets import load_linnerud
 from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
-from sklearn.tree import DecisionTreeRegressor
 
 import hedgerow
 from hedgerow import (
@@ -143,21 +140,6 @@ def test_offsets_have_a_column_for_each_target() -> None:
     np.testing.assert_allclose(booster.predict(X, kind="raw"), 1.0, atol=1e-7)
     with pytest.raises(DataError, match=r"offset must have shape \(900, 3\)"):
         train(None, Dataset(X, Y, offset=Y[:, :2]))
-
-
-def test_files_pickles_and_clones(regressor, classifier, tmp_path) -> None:
-    for model in (regressor, classifier):
-        model.save(tmp_path / "model")
-        read = type(model).load(tmp_path / "model")
-        np.testing.assert_array_equal(read.predict(X), model.predict(X))
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        assert read.get_params() == model.get_params()
-        assert clone(model).get_params()["multi_strategy"] == "auto"
-    np.testing.assert_array_equal(read.classes_, [0, 1, 2])
-    booster = hedgerow.load(tmp_path / "model")
-    np.testing.assert_array_equal(booster.predict(X), classifier.predict(X))
-    np.testing.assert_array_equal(booster.predict(X, "probability"), classifier.predict_proba(X))
 
 
 def test_names_of_targets_are_kept(tmp_path) -> None:
@@ -346,27 +328,10 @@ def test_labels_of_other_forms() -> None:
     assert (HedgerowClassifier(n_estimators=3).fit(X, always).predict(X)[:, 1] == 1).all()
 
 
-def test_losses_of_labels() -> None:
-    for objective in ("exponential", "focal", "hinge"):
-        model = HedgerowClassifier(objective=objective, n_estimators=10).fit(X, L)
-        assert f1_score(L, model.predict(X), average="macro") > 0.8
-
-
 # ------------------------------------------------------------------ classes
 
 
 # ------------------------------------------------------------------ peers
-
-
-def test_beside_a_tree_of_scikit_learn() -> None:
-    """One least-squares tree with all cuts predicts the same, except for tied cuts."""
-    X_real, Y_real = load_linnerud(return_X_y=True)
-    settings = {"max_leaf_nodes": 8, "min_samples_leaf": 3, "random_state": 0}
-    theirs = DecisionTreeRegressor(**settings).fit(X_real, Y_real)
-    ours = HedgerowRegressor(
-        n_estimators=1, learning_rate=1.0, reg_lambda=0.0, max_leaves=8, min_samples_leaf=3
-    ).fit(X_real, Y_real)
-    assert ours.score(X_real, Y_real) == pytest.approx(theirs.score(X_real, Y_real), abs=0.01)
 
 
 # ------------------------------------------------------------------ what cannot be

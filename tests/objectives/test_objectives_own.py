@@ -160,18 +160,6 @@ def test_the_start_of_a_stable_logistic_loss_is_the_log_odds() -> None:
     np.testing.assert_allclose(loss.initial_score(y, None), [math.log(9.0)], rtol=1e-9)
 
 
-def test_constants_of_a_function_are_looked_at_again() -> None:
-    scale = 1.0
-
-    def scaled(y, raw):
-        return scale * (raw - y) ** 2
-
-    first = HedgerowRegressor(objective=scaled, reg_lambda=10.0, **SHORT).fit(X, Y).predict(X)
-    scale = 100.0
-    again = HedgerowRegressor(objective=scaled, reg_lambda=10.0, **SHORT).fit(X, Y).predict(X)
-    assert not np.allclose(first, again)
-
-
 # -- whole fits ------------------------------------------------------------------------------
 
 
