@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -561,22 +559,6 @@ def test_class_weights() -> None:
     np.testing.assert_allclose(balanced.tree_.value[0], 0.2)
     table = table_of(balanced, 0, X, y)
     assert table["score"][0] + table["decrease"][0] == pytest.approx(0.8)
-
-
-def test_frames_by_name() -> None:
-    pandas = pytest.importorskip("pandas")
-    X, signal, _ = make_data(n=80, n_features=3)
-    frame = pandas.DataFrame(X, columns=["c", "a", "b"])
-    model = CARTRegressor().fit(frame, signal)
-    assert model.feature_names_in_.tolist() == ["c", "a", "b"]
-    expected = model.predict(frame)
-    np.testing.assert_array_equal(model.predict(frame[["a", "b", "c"]]), expected)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        np.testing.assert_array_equal(model.predict(X), expected)
-    assert "does not have valid feature names" in str(caught[0].message)
-    assert caught[0].filename == __file__
-    assert "c <= " in model.to_text() + "".join(model.to_rules())
 
 
 def test_forest_is_the_tree() -> None:

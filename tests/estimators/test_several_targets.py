@@ -56,22 +56,6 @@ def classifier():
 # ------------------------------------------------------------------ several numbers
 
 
-def test_one_tree_a_round_predicts_all_targets(regressor) -> None:
-    assert regressor.booster_.num_trees == regressor.n_iter_ == 25
-    prediction = regressor.predict(X)
-    assert prediction.shape == Y.shape
-    assert prediction.dtype == np.float64
-    assert regressor.score(X, Y) == pytest.approx(r2_score(Y, prediction))
-    assert regressor.score(X, Y) > 0.8
-    assert regressor.apply(X).shape == (len(X), 25)
-    assert regressor.feature_importances_.sum() == pytest.approx(1.0)
-    stages = list(regressor.staged_predict(X[:50]))
-    assert len(stages) == 25
-    np.testing.assert_array_equal(stages[-1], regressor.predict(X[:50]))
-    early = regressor.booster_.predict(X[:50], n_rounds=7)
-    np.testing.assert_array_equal(stages[6], early)
-
-
 def test_a_tree_for_each_target_is_a_model_of_each_target() -> None:
     both = HedgerowRegressor(multi_strategy=ONE, **SMALL).fit(X, Y)
     apart = MultiOutputRegressor(HedgerowRegressor(**SMALL)).fit(X, Y)
@@ -263,22 +247,6 @@ def test_many_levels_are_divided_along_what_tells_them_apart() -> None:
                        for mask in range(1, 2**8))
     )  # fmt: skip
     assert ((Z - model.predict(level[:, None])) ** 2).sum() == pytest.approx(best, rel=1e-6)
-
-
-def test_unseen_categories_of_vectors(coloured, tmp_path) -> None:
-    frame, Z = coloured
-    for policy in ("missing", "backoff"):
-        settings = CATEGORIES | {"n_estimators": 8, "unknown_category": policy}
-        model = HedgerowRegressor(**settings)
-        model.fit(frame[500:], Z[500:], X_val=frame[:500], y_val=Z[:500])
-        new = frame[:40].assign(town=999)
-        assert np.isfinite(model.predict(new)).all()
-        *_, last = model.staged_predict(new)
-        np.testing.assert_array_equal(last, model.predict(new))
-        model.save(tmp_path / "model")
-        read = HedgerowRegressor.load(tmp_path / "model")
-        np.testing.assert_array_equal(read.predict(new), model.predict(new))
-        assert "colour" in model.booster_.to_text() or "town" in model.booster_.to_text()
 
 
 # ------------------------------------------------------------------ labels

@@ -20,7 +20,6 @@ from hedgerow import (
     CARTRegressor,
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
     cross_fit,
     train,
@@ -254,18 +253,6 @@ def test_bits_do_not_depend_on_the_memory_of_factors(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(again.explain(table(), background=others).values, cut)
 
 
-def test_deep_trees_of_many_columns() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(4000, 30))
-    y = (X > 0).astype(float) @ rng.normal(size=30) + X[:, 0] * X[:, 1] * X[:, 2]
-    booster = train({"n_estimators": 3, "max_leaves": 400, "min_samples_leaf": 1}, Dataset(X, y))
-    found = booster.explain(X[:50])
-    raw = booster.predict(X[:50], kind="raw")
-    np.testing.assert_allclose(found.values.sum(1) + found.base_values, raw, rtol=0, atol=1e-12)
-    others = booster.explain(X[:50], background=X[50:80])
-    np.testing.assert_allclose(others.values.sum(1) + others.base_values, raw, rtol=0, atol=1e-11)
-
-
 def test_a_chain_of_ninety_columns() -> None:
     """Each leaf of a chain depends on one more column: 45 quadrature points are exact."""
     n = 91
@@ -350,15 +337,6 @@ def test_the_only_output_has_number_0() -> None:
 def test_quantiles_are_named_by_their_levels() -> None:
     levels = HedgerowRegressor(objective="quantile", quantile=[0.1, 0.9], **FAST)
     assert levels.fit(table(), target()).explain(table()).output_names == ("0.1", "0.9")
-
-
-def test_a_ranker_explains_its_scores() -> None:
-    qid = np.repeat(np.arange(N // 20), 20)
-    grades = np.digitize(target(), np.quantile(target(), [0.5, 0.8]))
-    ranker = HedgerowRanker(**FAST).fit(table(), grades, qid=qid)
-    found = ranker.explain(table())
-    scores = ranker.predict(table())
-    np.testing.assert_allclose(found.values.sum(1) + found.base_values, scores, atol=1e-12)
 
 
 @pytest.mark.parametrize("categorical", [None, [2]])
@@ -472,14 +450,6 @@ def test_an_empty_background_is_an_error() -> None:
         model("numbers and sets").explain(table(), background=table().iloc[:0])
 
 
-def test_a_background_may_hold_unknown_categories() -> None:
-    for name in ("numbers and sets", "backoff"):
-        booster = model(name)
-        found = booster.explain(table(), background=strange_rows())
-        raw = booster.predict(table(), kind="raw")
-        np.testing.assert_allclose(found.values.sum(1) + found.base_values, raw, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("interactions", "words"),
     [
@@ -576,13 +546,6 @@ def test_any_tree(seed: int, leaves: int, columns: int) -> None:
 def test_what_is_not_fitted_explains_nothing(kind: type) -> None:
     with pytest.raises(NotFittedError):
         kind().explain(table())
-
-
-def test_a_constant_model() -> None:
-    constant = HedgerowRegressor(n_estimators=3).fit(np.zeros((30, 2)), np.ones(30))
-    found = constant.explain(np.zeros((4, 2)), interactions=True)
-    assert (found.values == 0.0).all()
-    assert found.base_values == 1.0
 
 
 def test_names_that_would_be_equal_need_a_prefix() -> None:

@@ -1,4 +1,4 @@
-"""Shapley values equal those of shap, LightGBM and XGBoost for the same trees."""
+"""Shapley values equal those of LightGBM and XGBoost for the same trees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import hedgerow
 from hedgerow import Dataset, ParameterError, train
 from hedgerow.booster import Booster
-from hedgerow.kernels.tables.keys import floats_of_keys
 from tests.reference.naive_explain import NaiveExplainer
 
 N = 400
@@ -33,68 +32,6 @@ def booster_of(**parameters: Any) -> Booster:
 
 
 # ---- the package shap ------------------------------------------------------------------
-
-
-def shap_trees(booster: Booster) -> dict[str, Any]:
-    """Return the model as ``shap.TreeExplainer`` reads it."""
-    forest, trees = booster.model.forest, []
-    for number in range(forest.n_trees):
-        tree = forest.tree(number)
-        inner = tree.feature >= 0
-        threshold = floats_of_keys(np.where(inner, tree.threshold, 0))
-        value = np.zeros((len(inner), forest.n_outputs))
-        value[:, number % forest.n_outputs] = tree.value
-        trees.append(
-            {
-                "children_left": np.where(inner, tree.left, -1),
-                "children_right": np.where(inner, tree.right, -1),
-                "children_default": np.where(
-                    inner, np.where(tree.missing_left == 1, tree.left, tree.right), -1
-                ),
-                "features": tree.feature,
-                "thresholds": np.where(np.isnan(threshold), -np.inf, threshold),
-                "values": value,
-                "node_sample_weight": tree.count.astype(np.float64),
-            }
-        )
-    return {
-        "trees": trees,
-        "base_offset": forest.base_score if forest.n_outputs > 1 else float(forest.base_score[0]),
-        "tree_output": "raw_value",
-        "objective": "squared_error",
-        "input_dtype": np.float64,
-        "internal_dtype": np.float64,
-    }
-
-
-def test_shap_path_dependent() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), feature_perturbation="tree_path_dependent")
-    expected = explainer.shap_values(X, check_additivity=False)
-    found = booster.explain(X)
-    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.base_values, explainer.expected_value, atol=1e-12)
-
-
-def test_shap_interventional() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), X[:60])
-    expected = explainer.shap_values(X, check_additivity=False)
-    # Weights of shap are float32 here; tests/explain/test_explain.py tests the definition.
-    np.testing.assert_allclose(
-        booster.explain(X, background=X[:60]).values, expected, rtol=0, atol=1e-6
-    )
-
-
-def test_shap_interactions() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), feature_perturbation="tree_path_dependent")
-    expected = explainer.shap_interaction_values(X[:50])
-    found = booster.explain(X[:50], interactions=True).values
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
 def test_shap_draws_what_it_is_given() -> None:

@@ -176,25 +176,6 @@ def test_leaf_step_minimises_the_loss_of_the_leaf(case) -> None:
         assert found <= best.fun + 1e-7 * (1 + abs(best.fun))
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_weights_are_repeated_rows(case) -> None:
-    rng = np.random.default_rng(6)
-    y, raw, times = case.draw(rng, 40), rng.normal(size=(1, 40)), rng.integers(1, 5, 40)
-    objective, many = case.objective, (y.repeat(times), raw.repeat(times, axis=1))
-    assert objective.loss(y, raw, times.astype(float)) == pytest.approx(
-        objective.loss(*many, None), rel=1e-12
-    )
-    np.testing.assert_allclose(
-        objective.initial_score(y, times.astype(float)),
-        objective.initial_score(many[0], None),
-        rtol=1e-12, atol=1e-12,
-    )  # fmt: skip
-    starts = np.array([0, 40])
-    once = objective.leaf_steps(LeafRows(y, raw, times.astype(float), starts), 0)
-    often = LeafRows(*many, np.ones(times.sum()), np.array([0, times.sum()]))
-    np.testing.assert_allclose(once, objective.leaf_steps(often, 0), rtol=1e-9, atol=1e-9)
-
-
 def test_all_targets_are_zero() -> None:
     X = np.arange(60.0).reshape(-1, 1)
     for name in ("poisson", "tweedie"):

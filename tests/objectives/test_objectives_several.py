@@ -101,20 +101,6 @@ def test_one_vs_all_is_a_logistic_model_for_each_class() -> None:
     np.testing.assert_array_equal(model.predict(X), raw.argmax(axis=1))
 
 
-def test_one_vs_all_classifies_labels(tmp_path) -> None:
-    labels = np.array(["high", "low", "mid"])[CLASSES]
-    model = HedgerowClassifier(objective="one_vs_all", n_estimators=20).fit(X, labels)
-    assert model.score(X, labels) > 0.8
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    model.save(tmp_path / "model")
-    again = HedgerowClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    line = HedgerowClassifier(
-        objective="one_vs_all", n_estimators=5, leaf_estimation="line_search"
-    ).fit(X, labels)
-    assert line.score(X, labels) > 0.7
-
-
 def test_one_vs_all_far_probabilities_still_add_up() -> None:
     objective = make_objective("one_vs_all", 3)
     p = objective.predict(np.array([[-900.0, 0.0], [-901.0, 0.0], [-1000.0, 900.0]]))

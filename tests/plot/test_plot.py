@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import doctest
 import functools
 import html
-import importlib
 import itertools
 import re
 import subprocess
@@ -495,15 +493,6 @@ def test_text_needs_neither_pandas_nor_matplotlib() -> None:
         check=True,
     )
     assert result.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("module", ["text", "picture"])
-def test_examples_run(module: str) -> None:
-    pytest.importorskip("matplotlib")
-    result = doctest.testmod(importlib.import_module(f"hedgerow.plot.{module}"))
-    assert result.attempted > 0
-    assert result.failed == 0
-    close_figures()
 
 
 # ------------------------------------------------------------------ pictures
