@@ -206,17 +206,6 @@ def coloured():
 CATEGORIES = {"categorical_features": ["town", "colour"], "n_jobs": 1, "min_data_per_group": 10}
 
 
-def test_equal_targets_split_categories_as_one(coloured) -> None:
-    frame, Z = coloured
-    settings = CATEGORIES | {"n_estimators": 15}
-    one = HedgerowRegressor(**settings).fit(frame, Z[:, 0])
-    same = HedgerowRegressor(**settings).fit(frame, Z[:, [0, 0]])
-    assert same.booster_.num_trees == 15
-    np.testing.assert_array_equal(same.predict(frame)[:, 1], one.predict(frame))
-    sets = [m.booster_.model.forest.categories.sets for m in (one, same)]
-    np.testing.assert_array_equal(*sets)
-
-
 def test_few_levels_are_tried_one_by_one(coloured) -> None:
     frame, Z = coloured
     settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}

@@ -134,7 +134,7 @@ class HistGradientBoosting:
         )
 
     def _table(self, X: Any) -> Any:
-        """Return the text is of numbers outside of categorical columns, where those below 0 are missing."""
+        """Return a table whose text columns are numbers, and whose negative categories are missing."""
         if isinstance(X, pd.DataFrame):
             text = [name for name, kind in X.dtypes.items() if str(kind) in ("object", "str")]
             return X.assign(**{name: pd.to_numeric(X[name]) for name in text})
