@@ -231,20 +231,6 @@ def test_any_memory_layout(classifier, dtype, order) -> None:
 # -- early stopping and stages -------------------------------------------------
 
 
-def test_early_stopping_on_given_rows() -> None:
-    seen = []
-    model = HedgerowClassifier(
-        n_estimators=200, learning_rate=0.3, eval_metric="auc", callbacks=seen.append, n_jobs=1
-    ).fit(X[:600], Y[:600], X_val=X[600:], y_val=Y[600:])
-    curve = model.evals_result_["validation"]["auc"]
-    assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmax(curve)) < 200
-    assert len(curve) == len(seen) == model.n_iter_ + 10
-    from sklearn.metrics import roc_auc_score
-
-    probability = model.predict_proba(X[600:])[:, 1]
-    assert roc_auc_score(Y[600:], probability) == pytest.approx(max(curve), rel=1e-12)
-
-
 def test_class_weight_counts_in_validation_too() -> None:
     weighted = HedgerowClassifier(**SHORT, class_weight={1: 5.0})
     weighted.fit(X, Y, X_val=X, y_val=Y)

@@ -124,11 +124,6 @@ def test_unknown_categories_are_a_matter_of_datasets_and_estimators() -> None:
         hedgerow.train({"handle_unknown": "error"}, DATA)
 
 
-def test_python_code_may_expect_a_type_error() -> None:
-    with pytest.raises(TypeError, match="no parameter 'num_leaves'"):
-        HedgerowRegressor(num_leaves=3)  # type: ignore[call-arg]
-
-
 ESTIMATORS = (HedgerowRegressor, HedgerowClassifier, HedgerowRanker)
 KNOWN = {name for estimator in ESTIMATORS for name in estimator._objectives}
 

@@ -274,19 +274,6 @@ def test_aft_models(name, tmp_path) -> None:
 # -- targets -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["cox", "aft"])
-def test_targets_may_be_given_in_several_ways(objective) -> None:
-    import pandas as pd
-
-    known = HedgerowRegressor(objective=objective, **SHORT).fit(X, SIGNED).predict(X)
-    frame = pd.DataFrame({"died": EVENT, "days": np.abs(SIGNED)})
-    for y in (STRUCTURED, frame):
-        found = HedgerowRegressor(objective=objective, **SHORT).fit(X, y).predict(X)
-        np.testing.assert_array_equal(found, known)
-    booster = train({"objective": objective, **SHORT}, Dataset(X, STRUCTURED))
-    np.testing.assert_array_equal(booster.predict(X), known)
-
-
 @pytest.mark.parametrize(
     ("objective", "y", "fault", "message"),
     [
