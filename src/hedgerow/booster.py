@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
-from hedgerow.boosting.inspect.decided import PredictionForms
 from hedgerow.boosting.inspect.evaluation import Evaluation
-from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
-from hedgerow.boosting.resume.refitting import Refitting
+from hedgerow.boosting.inspect.predictions import PredictionForms
+from hedgerow.boosting.resume.refit import Refitting
 from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.class_weights import true_probabilities, weighted_raw, weights_of
 from hedgerow.boosting.row_data.classes import classes_of_record
@@ -69,7 +68,6 @@ class Booster(
     ExplainedPredictions,
     InspectionPictures,
     MonotoneChecks,
-    SingleRowPredictions,
     StreamedPredictions,
     PredictionForms,
     Refitting,

@@ -293,8 +293,8 @@ class HedgerowEstimator(
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
         """Train on the rows among the arguments of ``fit``."""
         from hedgerow.boosting.automatic.defaults import choose
+        from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
-        from hedgerow.boosting.loop.setup.options import FitOptions
         from hedgerow.io.checkpoint_folder import checkpoint_at
 
         params, stopping = self._params(), self._stopping()
