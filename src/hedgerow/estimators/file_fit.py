@@ -15,8 +15,8 @@ from hedgerow.boosting.external.dataset.class_targets import distinct_targets, r
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.dataset.file_rows import numeric_target
 from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.class_weights import corrected, rescaled

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.params import BoostParams
 
 _SECONDS_A_TREE = 2e-4

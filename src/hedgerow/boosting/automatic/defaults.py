@@ -40,14 +40,14 @@ from hedgerow.boosting.automatic.data_size import DataSize
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, TINY, Values, recipe
 from hedgerow.boosting.automatic.time_recipe import within_time
-from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.loop.setup.slopes import obstacle_to_slopes
-from hedgerow.boosting.loop.setup.strategy import (
+from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,
     asks_for_bundles,
     is_symmetric,
     may_share_trees,
     obstacle_to_levels,
+    obstacle_to_slopes,
+    resolve,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.objectives import Objective, SeveralTargets

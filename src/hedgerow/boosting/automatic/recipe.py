@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from hedgerow.boosting.automatic.budget_schedule import LOWEST_RATE
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, LARGE, MOST_LEVELS
 from hedgerow.boosting.automatic.data_size import DataSize
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.params import BoostParams
 

@@ -27,12 +27,11 @@ from hedgerow.boosting.external.external_sample import (
 from hedgerow.boosting.external.fit_external import fit_external
 from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_rounds_in_chunks
 from hedgerow.boosting.external.sorted_data import sorted_rows
-from hedgerow.boosting.loop.driver import with_out_of_bag
+from hedgerow.boosting.loop.driver import FitOptions, with_out_of_bag
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted_rows
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
-from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.slopes import numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
@@ -199,7 +198,7 @@ def _as_continued(data: FileDataset, loss: LossSpec, start: Start) -> LossSpec:
     """Read the targets in the order of the model to continue; return the loss of these targets.
 
     Targets with offsets keep their order, as in
-    :func:`hedgerow.boosting.resume.continuing.targets_as_continued`.
+    :meth:`hedgerow.boosting.loop.setup.job.Job.continued`.
     """
     roles = data.source.roles
     if roles.offset or not roles.named or start.order_of_targets(roles.targets) is None:

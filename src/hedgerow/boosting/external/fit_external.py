@@ -17,9 +17,9 @@ from hedgerow.boosting.external.external_sample import ExternalSample
 from hedgerow.boosting.external.fingerprint import external_contents
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
+    FitOptions,
     FitPlan,
     PreparedRows,
-    ScoredPart,
     Stops,
     grow_model,
     make_ready,
@@ -27,10 +27,9 @@ from hedgerow.boosting.loop.driver import (
     with_out_of_bag,
 )
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.sample import counted_rows
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows
 from hedgerow.boosting.loop.setup.loss_spec import check_queries_given
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.fingerprint import Fingerprint
@@ -141,7 +140,7 @@ def prepared_chunks(
         train.data(objective, params, ranks.communicator.size == 1),
         tuple(rows.data(objective, params, ranks.others.size == 1) for rows in sets.values()),
         tuple(
-            ScoredPart(name, rows.learned, number)
+            ScoredRows(name, rows.learned, number)
             for number, (name, rows) in enumerate(sets.items())
         ),
         train.inputs,

@@ -28,8 +28,9 @@ from hedgerow.boosting.automatic.repeats import Repeats, counts_of_values, repea
 from hedgerow.boosting.external.dataset.file_dataset import FileDataset
 from hedgerow.boosting.external.external_sample import ExternalSample, StorePlan
 from hedgerow.boosting.external.file_folds import FileFolds, MakeSinks
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, ScoredPart
-from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows
+from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.setup.resolved import outputs_of_tree
 from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs, repeated
 from hedgerow.boosting.validation.budget import Budget
@@ -178,7 +179,7 @@ class StoredFolds:
                 self._stack.callback(store.store.close)
             seen, tested = (store.data(objective, params, alone=True) for store in stores)
             mine, test = weighted_parts(self.sample, fold)
-            part = ScoredPart(ONLY, test, columns=np.searchsorted(in_order.test, fold.test))
+            part = ScoredRows(ONLY, test, columns=np.searchsorted(in_order.test, fold.test))
             learned = repeated(
                 mine, Table(np.empty((stores[0].n_rows, 0)), train.schema), seen.n_copies
             )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.row_data.checks import number_values
 from hedgerow.boosting.row_data.groups import check_groups, rows_of_groups_aside
 from hedgerow.boosting.row_data.positions import check_positions
@@ -31,6 +30,7 @@ from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.loop.sample import Sample
+    from hedgerow.boosting.loop.scored import Ranks
     from hedgerow.boosting.row_data.row_values import RowValues
 
 

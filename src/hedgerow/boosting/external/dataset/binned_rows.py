@@ -8,7 +8,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.dataset.continued import scores_before
 from hedgerow.boosting.external.dataset.encoded import EncodedRows
 from hedgerow.boosting.external.dataset.file_rows import Rows
-from hedgerow.boosting.loop.setup.slopes import numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for
 from hedgerow.boosting.row_data.statistics import share_of_copy
 from hedgerow.data import bin_table
 from hedgerow.data.binning.bins import BinSpec
