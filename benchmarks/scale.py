@@ -43,8 +43,7 @@ import numpy as np
 from hedgerow.boosting.loop.scored import MOST_GATHERED
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.setup import MOST_ROWS
-from hedgerow.growing.chunks.space import builds_for, slots_for
+from hedgerow.growing.chunks.space import MOST_ROWS, builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18

@@ -26,7 +26,7 @@ from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 from hedgerow.growing.chunks.order import Order
-from hedgerow.growing.chunks.setup import greet
+from hedgerow.growing.chunks.space import greet
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, tree_arrays
