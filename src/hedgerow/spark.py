@@ -100,7 +100,7 @@ _CAMEL = {
 }
 _ROW_VALUES = {"weight": "weightCol", "offset": "offset_col", "qid": "qid_col"}
 _TEMPORARY, _OFFSET = "__hedgerow_prediction", "__hedgerow_offset"
-_LEAST_SKEW = 2.0
+_LEAST_SKEW = 1.5
 """A rank with this many times its share of the rows is worth a warning."""
 
 
