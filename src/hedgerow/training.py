@@ -13,7 +13,7 @@ from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
-from hedgerow.boosting.external.external_sample import ValidRows, named_valid, reads_batches
+from hedgerow.boosting.external.chunked_rows import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted
@@ -36,7 +36,7 @@ from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostPara
 from hedgerow.peer_arguments import OF_TRAIN, advised
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -251,7 +251,7 @@ def start_from(init_model: Any) -> Start | None:
 
 def _check_parts(dataset: FileDataset, trees: BoostParams) -> None:
     # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.dataset.file_checks import check_parts
+    from hedgerow.boosting.external.fit_files import check_parts
 
     check_parts(dataset, trees)
 
@@ -264,13 +264,13 @@ def _in_memory(
     objective: object,
 ) -> tuple[Dataset, ValidRows]:
     """Read all batches into memory, because a parameter needs all rows."""
-    from hedgerow.boosting.external.dataset.resident import in_memory
+    from hedgerow.boosting.external.resident import in_memory
 
-    rows = in_memory(dataset, trees, reason, objective)
-    given = reason, objective, dataset.times is not None and dataset.times.has_intervals
+    given = trees, reason, objective
+    rows = in_memory(dataset, *given)
     if isinstance(valid, Mapping):
-        return rows, {name: in_memory(each, trees, *given) for name, each in valid.items()}
-    return rows, None if valid is None else in_memory(valid, trees, *given)
+        return rows, {name: in_memory(each, *given) for name, each in valid.items()}
+    return rows, None if valid is None else in_memory(valid, *given)
 
 
 def _train_stored(
@@ -283,7 +283,7 @@ def _train_stored(
 ) -> Booster:
     """Train on rows read in batches; the model has the same bytes as with a table in memory."""
     # Training on a table in memory does not need this import.
-    from hedgerow.boosting.external.external_data import fit_data
+    from hedgerow.boosting.external.fit_files import fit_data
 
     names = dataset.offset_names
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}

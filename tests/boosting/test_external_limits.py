@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
-from hedgerow.boosting.external import folds
-from hedgerow.boosting.external.dataset import encoded, resident
-from hedgerow.boosting.external.external_sample import StorePlan
+from hedgerow.boosting.external import encoded, folds, resident
+from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.row_data import row_keys, statistics
 from hedgerow.data import read_table

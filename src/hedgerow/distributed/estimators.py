@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
-from hedgerow.boosting.external.dataset.file_checks import check_parts
+from hedgerow.boosting.external.fit_files import check_parts
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.class_weights import corrected
 from hedgerow.boosting.row_data.row_values import given_values

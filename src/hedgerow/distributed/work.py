@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.external.folds import check_folds_in_chunks
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.setup.options import FitOptions

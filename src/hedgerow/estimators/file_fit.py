@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.external.dataset.class_targets import distinct_targets, read_classes
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
-from hedgerow.boosting.external.dataset.file_rows import numeric_target
-from hedgerow.boosting.external.external_data import fit_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import distinct_targets, numeric_target
+from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
@@ -183,7 +182,7 @@ def fit_files(
                 unknown=estimator.unknown_category,
             )
             if classes is not None:
-                read_classes(rows, classes, is_strict=rows is valid, by_class=by_class)
+                rows.read_classes(classes, is_strict=rows is valid, by_class=by_class)
             if has_labels:
                 rows.read_targets_by(read_indicator)
     try:

@@ -13,7 +13,7 @@
     Model
 
 The callers differ in how they prepare rows: :mod:`hedgerow.boosting.loop.fit` encodes and bins a
-table, :mod:`hedgerow.boosting.external.external_data` reads files, and folds
+table, :mod:`hedgerow.boosting.external.fit_files` reads files, and folds
 (:mod:`hedgerow.boosting.validation.cross`) take rows of either.
 """
 

@@ -26,7 +26,7 @@ from hedgerow.errors import DataError
 from hedgerow.peer_arguments import OF_DATASET, advised
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+    from hedgerow.boosting.external.file_dataset import FileDataset
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -188,7 +188,7 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.external.dataset.from_files import from_files
+        from hedgerow.boosting.external.from_files import from_files
         from hedgerow.data.sources.base import make_roles
 
         return from_files(
@@ -253,7 +253,7 @@ cache_dir, memory_limit
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.external.dataset.from_files import from_batches
+        from hedgerow.boosting.external.from_files import from_batches
         from hedgerow.data.sources.base import make_roles
 
         return from_batches(

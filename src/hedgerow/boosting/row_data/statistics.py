@@ -133,7 +133,7 @@ def encode(
         return Encoded(train, _unseen(validation, inputs, n_threads), inputs)
     if isinstance(train.table, MappedTable):
         # Imported here: few trainings use tables on disk.
-        from hedgerow.boosting.external.dataset.encoded import encode_on_disk
+        from hedgerow.boosting.external.encoded import encode_on_disk
 
         given = groups, crosses, objective, params, n_threads
         return encode_on_disk(train, train.table, validation, *given)

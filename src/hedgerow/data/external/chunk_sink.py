@@ -16,7 +16,6 @@ from hedgerow.data.external.block_files import GRANULE, LARGE_PAGE, Block, Block
 from hedgerow.data.external.column_codec import encode_column, find_lz4
 from hedgerow.data.external.disk_store import ChunkRecord, DiskStore, RowBuffer, StoreFiles
 from hedgerow.data.external.memory_plan import RowShape, divide_memory, file_cache_bytes
-from hedgerow.data.external.row_store import RowVectors
 from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.errors import StorageError
 
@@ -25,8 +24,6 @@ Compression = Literal["auto", "none", "always"]
 
 class ChunkSink:
     """Writer that takes binned rows in batches of any size and writes chunks of equal size.
-
-    Their targets, weights and offsets stay in memory.
 
     Parameters
     ----------
@@ -57,16 +54,14 @@ class ChunkSink:
     >>> import tempfile
     >>> import numpy as np
     >>> from hedgerow.data import bin_table, fit_bins, read_table
-    >>> from hedgerow.data.external.row_store import RowVectors
     >>> table = read_table(np.arange(10.0).reshape(-1, 1))
     >>> spec = fit_bins(table, max_bins=255)
     >>> with tempfile.TemporaryDirectory() as folder, ChunkSink(spec, [folder], 2**24) as sink:
     ...     for _ in range(3):
-    ...         sink.append(bin_table(table, spec), RowVectors(np.arange(10.0)))
-    ...     store, rows = sink.finish()
-    ...     with store:
-    ...         [(chunk.n_rows, float(rows.target[chunk.rows].sum())) for chunk in store.chunks()]
-    [(30, 135.0)]
+    ...         sink.append(bin_table(table, spec))
+    ...     with sink.finish() as store:
+    ...         [(chunk.start, chunk.n_rows) for chunk in store.chunks()]
+    [(0, 30)]
     """
 
     def __init__(
@@ -85,7 +80,6 @@ class ChunkSink:
         self._lz4 = None if compression == "none" else find_lz4()
         uncoded = {"auto": file_cache_bytes(), "none": 1 << 62, "always": 0}
         self._left_unencoded = uncoded[compression]
-        self._vectors: list[RowVectors] = []
         self._buffer: RowBuffer | None = None
         self._spent = False
         self._files = StoreFiles([], [], [])
@@ -99,13 +93,8 @@ class ChunkSink:
             self.close()
             raise
 
-    def append(
-        self,
-        matrix: BinnedMatrix,
-        vectors: RowVectors | None = None,
-        numbers: FloatArray | None = None,
-    ) -> None:
-        """Add the next rows; without ``vectors`` the caller has those of all rows."""
+    def append(self, matrix: BinnedMatrix, numbers: FloatArray | None = None) -> None:
+        """Add the next rows."""
         if self._spent:
             raise StorageError("the sink is finished or closed and takes no more rows.")
         assert matrix.spec is self._spec
@@ -117,8 +106,6 @@ class ChunkSink:
             rows = self._plan_rows(len(self._files.blocks))
             self._buffer = RowBuffer(rows, self._spec.n_features, n_numbers)
         assert n_numbers == self._shape.n_numbers
-        if vectors is not None:
-            self._vectors.append(vectors)
         try:
             start = 0
             while start < matrix.n_rows:
@@ -129,8 +116,8 @@ class ChunkSink:
             self.close()
             raise
 
-    def finish(self) -> tuple[DiskStore, RowVectors]:
-        """Write the last chunk; return a store that owns the files, and the rows' vectors."""
+    def finish(self) -> DiskStore:
+        """Write the last chunk; return a store that owns the files."""
         if self._spent:
             raise StorageError("the sink is already finished or closed.")
         try:
@@ -140,9 +127,7 @@ class ChunkSink:
             self.close()
             raise
         self._spent, self._buffer = True, None
-        store = DiskStore(self._files, self._shape, self._spec, self._limit)
-        vectors, self._vectors = RowVectors.joined(self._vectors, store.row_array), []
-        return store, vectors
+        return DiskStore(self._files, self._shape, self._spec, self._limit)
 
     def close(self) -> None:
         """Delete the files, unless the store of :meth:`finish` owns them."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from hedgerow.boosting.external.dataset.file_dataset import FileDataset
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder
@@ -16,17 +16,6 @@ from hedgerow.data.sources.batches import BatchFunction
 from hedgerow.data.sources.opening import open_files, open_function
 from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import ParameterError, StorageError, brief
-
-
-def make_folder(folder: str) -> None:
-    """Create a folder and its parents, unless it exists."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"cache_dir {folder!r} is not a folder and cannot be created: "
-            f"{error.strerror or error}. Name another folder."
-        ) from error
 
 
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:
@@ -43,7 +32,13 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
         if not isinstance(item, (str, os.PathLike)):
             raise ParameterError(f"cache_dir must name folders; got {brief(item)}.")
         folder = str(os.fspath(item))
-        make_folder(folder)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cache_dir {folder!r} is not a folder and cannot be created: "
+                f"{error.strerror or error}. Name another folder."
+            ) from error
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
         folders.append(folder)
