@@ -116,6 +116,18 @@ def _bytes_of_a_row(groups: Sequence[tuple[int, ...]], objective: Objective) -> 
     return _ROW_BYTES + _CODE_BYTES * len(columns_of(groups)) + _CLASS_BYTES * n_means
 
 
+def threads_that_fit(
+    groups: Sequence[tuple[int, ...]],
+    n_rows: int,
+    objective: Objective,
+    n_threads: int,
+    memory_limit: int,
+) -> int:
+    """Return the number of threads whose arrays fit, at most ``n_threads``, at least one."""
+    room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, objective)
+    return max(1, min(n_threads, int(room / _THREAD_BYTES)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedRows:
     """Rows as the trees see them, batch by batch.
@@ -157,8 +169,7 @@ class EncodedRows:
         n_rows, schema = len(rows.target), rows.schema
         n_copies = copies_of(n_rows, params)
         values = empty((n_values(schema, groups, objective), n_copies * n_rows))
-        room = _ROW_SHARE * memory_limit / max(1, n_rows) - _bytes_of_a_row(groups, objective)
-        fitting = max(1, min(n_threads, int(room / _THREAD_BYTES)))
+        fitting = threads_that_fit(groups, n_rows, objective, n_threads, memory_limit)
         found = compute(rows, groups, objective, params.seed, n_copies, values, fitting)
         inputs = Inputs(kept_columns(schema, groups), found, crosses)
         weight = share_of_copy(rows.weight, n_rows, n_copies)
