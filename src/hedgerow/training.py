@@ -22,7 +22,7 @@ from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.boosting.row_data.targets import same_targets

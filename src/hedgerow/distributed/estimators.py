@@ -13,7 +13,7 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.defaults import depends_on_rows
 from hedgerow.boosting.external.fit_files import check_parts
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.row_data.class_weights import corrected
+from hedgerow.boosting.row_data.classes import corrected
 from hedgerow.boosting.row_data.row_values import given_values
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import require_target

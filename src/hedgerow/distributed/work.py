@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.classes import rescaled
 from hedgerow.boosting.row_data.row_values import OF_TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator

@@ -15,7 +15,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.devices import resolve_device
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
 from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.row_data.class_weights import with_class_weights
+from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.boosting.validation.fold_rows import FoldRows

@@ -28,19 +28,17 @@ from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.training_matrix import bins_with_statistics
-from hedgerow.boosting.row_data.ordered_means import (
-    StatisticsRows,
-    compute,
-    n_means_of,
-    n_values,
-)
 from hedgerow.boosting.row_data.statistics import (
     Encoded,
+    StatisticsRows,
     choose_columns,
     columns_of,
+    compute,
     copies_of,
     crosses_of,
     kept_columns,
+    n_means_of,
+    n_values,
     repeated,
     share_of_copy,
 )

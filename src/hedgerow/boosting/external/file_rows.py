@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from hedgerow.boosting.row_data.checks import check_finite, check_offset, check_weight
-from hedgerow.boosting.row_data.class_weights import weights_by_class
+from hedgerow.boosting.row_data.classes import weights_by_class
 from hedgerow.boosting.row_data.row_values import FURTHER, ROW_VALUES, Reading, RowValue, RowValues
 from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn

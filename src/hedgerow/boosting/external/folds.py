@@ -25,7 +25,14 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.automatic.repeats import Repeats, counts_of_values, repeats_of
+from hedgerow.boosting.automatic.repeats import (
+    MOST_CELLS,
+    Repeats,
+    counts_of_values,
+    keys_of_rows,
+    recorded_by_column,
+    repeats_of,
+)
 from hedgerow.boosting.external.binned_rows import BinnedRows, RowBinning
 from hedgerow.boosting.external.bundling import with_layout
 from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan
@@ -35,9 +42,8 @@ from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, ScoredPart
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
-from hedgerow.boosting.row_data.ordered_means import StatisticsRows
-from hedgerow.boosting.row_data.row_keys import MOST_CELLS, keys_of_rows, recorded_by_column
 from hedgerow.boosting.row_data.statistics import (
+    StatisticsRows,
     choose_columns,
     columns_of,
     constraints_of_inputs,

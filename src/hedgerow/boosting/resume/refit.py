@@ -28,7 +28,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve
 from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
-from hedgerow.boosting.row_data.class_weights import (
+from hedgerow.boosting.row_data.classes import (
     corrected,
     uncorrected,
     weights_of,
