@@ -393,6 +393,14 @@ def check_targets(
     faults = [text.decode() for text in others.allgather(fault) if text]
     if faults:
         raise DataError(faults[0])
+    flags = np.zeros((2, 2), dtype=np.int64)
+    if rows.n_rows > 0:
+        flags[0, int(rows.weight is not None)] = flags[1, int(rows.offset is not None)] = 1
+    for name, some in zip(("weight", "offset"), others.allreduce(flags, "max"), strict=True):
+        if some.all():
+            raise DataError(
+                f"some parts of the rows have {name}s and others not: give all or none."
+            )
     if learned:
         own = (rows.target, rows.weight, rows.offset if sample.first is None else None)
         check_differences(objective, [own], others)
@@ -443,8 +451,8 @@ def _contents_of(sample: ChunkedRows, suffix: str) -> dict[str, str]:
     for chunk in store.chunks(uses=Uses(columns=(), numbers=range(n_features))):
         matrix, n_rows = chunk.matrix, chunk.n_rows
         width = matrix.by_row.shape[2]
-        for tile, rows in enumerate(matrix.by_row):
-            add(f"X {tile}", rows[:n_rows, : min(width, n_features - tile * width)])
+        for tile, bins in enumerate(matrix.by_row):
+            add(f"X {tile}", bins[:n_rows, : min(width, n_features - tile * width)])
         if chunk.numbers is not None:
             for column, values in enumerate(chunk.numbers.T):
                 add(f"X value {column}", values)
