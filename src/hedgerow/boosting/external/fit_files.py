@@ -396,7 +396,9 @@ def check_targets(
     flags = np.zeros((2, 2), dtype=np.int64)
     if rows.n_rows > 0:
         flags[0, int(rows.weight is not None)] = flags[1, int(rows.offset is not None)] = 1
-    for name, some in zip(("weight", "offset"), others.allreduce(flags, "max"), strict=True):
+    for name, some in zip(
+        ("weight", "offset"), others.allreduce(flags.ravel(), "max").reshape(2, 2), strict=True
+    ):
         if some.all():
             raise DataError(
                 f"some parts of the rows have {name}s and others not: give all or none."
