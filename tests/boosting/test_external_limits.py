@@ -78,7 +78,6 @@ def test_the_only_row_of_a_class_is_not_tested(division: None) -> None:
 def test_repeated_rows_are_copies_or_observations(
     roles: dict[str, str], division: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folds, "_COLUMN_SHARE", 1e-9)  # a pass for each column
     copies = pd.concat([TABLE[:200]] * 3, ignore_index=True)
     same_bytes(FOLDS, Rows(copies, ROWS.features, roles=roles))
     rng = np.random.default_rng(1)

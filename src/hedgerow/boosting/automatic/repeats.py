@@ -45,11 +45,9 @@ the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +69,16 @@ def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
     """Return the keys of all rows."""
     if values_of(table).size > MOST_CELLS and recorded_by_column(table).sum() > MOST_CELLS:
         return None
-    return keys_of_rows(table, seed)
+    values, zero_missing = values_of(table), table.schema.zero_missing
+    columns = hash_rows(seed, KEY_STREAM, table.n_features)
+    keys = np.zeros(table.n_rows, dtype=np.uint64)
+    if isinstance(table, SparseTable):
+        row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
+        np.add.at(keys, row, _hashes(values, columns[table.column], zero_missing))
+        return keys
+    for column, start in enumerate(columns):
+        keys += _hashes(values[:, column], start, zero_missing)
+    return keys
 
 
 def values_of(table: AnyTable) -> AnyArray:
@@ -89,20 +96,6 @@ def recorded_by_column(table: AnyTable) -> IntArray:
         return np.bincount(table.column[kept], minlength=table.n_features)
     zeros = np.zeros(table.n_features, dtype=np.int64)
     return sum((np.count_nonzero(block, axis=0) for block in blocks), zeros)
-
-
-def keys_of_rows(table: AnyTable, seed: int) -> npt.NDArray[np.uint64]:
-    """Return the keys of all rows, for any number of values."""
-    values, zero_missing = values_of(table), table.schema.zero_missing
-    columns = hash_rows(seed, KEY_STREAM, table.n_features)
-    keys = np.zeros(table.n_rows, dtype=np.uint64)
-    if isinstance(table, SparseTable):
-        row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
-        np.add.at(keys, row, _hashes(values, columns[table.column], zero_missing))
-        return keys
-    for column, start in enumerate(columns):
-        keys += _hashes(values[:, column], start, zero_missing)
-    return keys
 
 
 def _hashes(
@@ -147,10 +140,6 @@ _MOST_DEALT = 4_000_000
 """Largest number of observations; with larger weights, each observation has more weight."""
 
 
-Counts: TypeAlias = "Callable[[IntArray | None], Iterable[IntArray | FloatArray]]"
-"""Function of the times that each row counts (None: once), like :func:`counts_of_values`."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
     """Rows with the same values, and the observations that they stand for.
@@ -171,32 +160,19 @@ class Repeats:
 
 
 def find_repeats(sample: Sample, seed: int, is_classes: bool) -> Repeats | None:
-    """Decide whether rows with the same values are copies or observations."""
-    table = sample.table
-    keys = row_keys(table, seed)
-    if keys is None:
-        return None
-    counts = partial(counts_of_values, table)
-    return repeats_of(keys, sample.target, sample.weight, counts, seed, is_classes)
-
-
-def repeats_of(
-    keys: npt.NDArray[np.uint64],
-    target: FloatArray,
-    weight: FloatArray | None,
-    counts: Counts,
-    seed: int,
-    is_classes: bool,
-) -> Repeats | None:
-    """Decide as :func:`find_repeats`, from the keys of the rows.
+    """Decide whether rows with the same values are copies or observations.
 
     Few columns are looked at, and only if keys and targets do not decide.
     """
-    times, n_different = _times(weight), len(distinct(keys))
+    target, keys = sample.target, row_keys(sample.table, seed)
+    if keys is None:
+        return None
+    times, n_different = _times(sample.weight), len(distinct(keys))
     if n_different < 2 or (times is None and n_different == len(keys)):
         return None
     number = first_seen(keys)
-    if not (_differ(number, target, times, is_classes) or _repeat_by_chance(counts, number, times)):
+    are_observations = _differ(number, target, times, is_classes)
+    if not (are_observations or _repeat_by_chance(sample.table, number, times)):
         return Repeats(number)
     row = np.arange(len(keys))
     if times is not None:
@@ -204,7 +180,7 @@ def repeats_of(
     return Repeats(number, row, _order(number, target, row, seed))
 
 
-def counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
+def _counts_of_values(table: AnyTable, times: IntArray | None) -> Iterator[IntArray | FloatArray]:
     """Yield, for each column, how many rows have each of its values."""
     zero_missing = table.schema.zero_missing
     total = table.n_rows if times is None else times.sum()
@@ -252,7 +228,7 @@ def _differ(number: IntArray, target: FloatArray, times: IntArray | None, is_cla
     return bool(n_times[differs].sum() >= _DIFFERING * repeated > 0.0)
 
 
-def _repeat_by_chance(counts: Counts, number: IntArray, times: IntArray | None) -> bool:
+def _repeat_by_chance(table: AnyTable, number: IntArray, times: IntArray | None) -> bool:
     """Return whether the few values of the columns explain how often rows are repeated."""
     n_times = np.bincount(number, weights=times)
     n_different = len(n_times)
@@ -263,7 +239,7 @@ def _repeat_by_chance(counts: Counts, number: IntArray, times: IntArray | None) 
     n, n_columns = n_times.sum(), 0
     observed = float((n_times * (n_times - 1.0)).sum() / max(n * (n - 1.0), 1.0))
     expected = 1.0
-    for count in counts(times):
+    for count in _counts_of_values(table, times):
         n_columns += len(count) > 1
         # Sorted, so that the sum has the same bits for every kind of table and order of values.
         expected *= float(np.sum((np.sort(count) / n) ** 2))

@@ -28,10 +28,8 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import (
     MOST_CELLS,
     Repeats,
-    counts_of_values,
-    keys_of_rows,
+    find_repeats,
     recorded_by_column,
-    repeats_of,
 )
 from hedgerow.boosting.external.binned_rows import BinnedRows, RowBinning
 from hedgerow.boosting.external.bundling import with_layout
@@ -52,7 +50,7 @@ from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import Weigh, weighted_parts
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.row_sets import ONLY, stack_tables
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, SparseTable, Table
 from hedgerow.data.binning.bins import BinSpec, fit_bins, fit_sample, joined_bins, sampled_rows
@@ -81,10 +79,9 @@ store is in use yet."""
 _STORE_SHARE, _TEST_SHARE = 0.6, 0.25
 """Share of the limit for the stores of all folds, and the part of it for test rows."""
 
-_COLUMN_SHARE = 1 / 16
-_ENTRY_BYTES = 48
-"""Share of the limit for the entries of columns that are compared, and memory of an entry, its
-copies included."""
+_ENTRY_BYTES = 24
+"""Memory of a value of rows that are compared: the value, its column, and copies while they are
+joined."""
 
 
 class Side(NamedTuple):
@@ -157,28 +154,21 @@ class StoredFolds:
 
         None if all are equal, or there are too many values to compare.
         """
-        data, plan, schema = self._data, self._stored, self._train.schema
-        n_values, keys = 0, [np.zeros(0, dtype=np.uint64)]
-        entries = np.zeros(schema.n_features, dtype=np.int64)
-        for table, rows, _ in data.tables(schema, plan):
+        limit, found, n_values = self._data.memory_limit, list[AnyTable](), 0
+        for table, rows, _ in self._data.tables(self._train.schema, self._stored):
             own = rows.of(table)
-            entries += (found := recorded_by_column(own))
-            n_values += int(found.sum())
+            found.append(own if isinstance(own, SparseTable) else sparse_of(own))
+            n_values += int(recorded_by_column(own).sum())
             if n_values > MOST_CELLS:
                 return None
-            keys.append(keys_of_rows(own, seed))
-
-        def counts(times: IntArray | None) -> Iterator[IntArray | FloatArray]:
-            for columns in _ranges(entries, int(_COLUMN_SHARE * data.memory_limit)):
-                batches = data.tables(schema, plan)
-                own = [_entries_of(rows.of(table), columns) for table, rows, _ in batches]
-                some = replace(schema, columns=schema.columns[columns])
-                yield from counts_of_values(_joined(own, some), times)
-
-        sample = self.sample
-        return repeats_of(
-            np.concatenate(keys), sample.target, sample.weight, counts, seed, is_classes
-        )
+            if _ENTRY_BYTES * n_values > limit:
+                raise ParameterError(
+                    f"memory_limit of {shown_bytes(limit)} is too small: early_stopping='cv' "
+                    f"compares rows with each other, which takes {_ENTRY_BYTES} bytes of each of "
+                    f"at least {n_values:,} values that are not 0: raise it, or use "
+                    "early_stopping=True."
+                )
+        return find_repeats(replace(self.sample, table=stack_tables(found)), seed, is_classes)
 
     def make(self, folds: Sequence[Fold]) -> None:
         """Copy the rows of the folds to stores of their own."""
@@ -227,36 +217,6 @@ def _check_memory(n_rows: int, memory_limit: int) -> None:
             f"{DRAW_BYTES} bytes of each of {n_rows:,} rows in memory to draw the folds, and "
             f"needs at least {shown_bytes(least)}; give as much, or use early_stopping=True."
         )
-
-
-def _ranges(entries: IntArray, room: int) -> Iterator[slice]:
-    """Yield ranges of columns whose entries fit into memory."""
-    ends, first = np.cumsum(entries), 0
-    while first < len(entries):
-        before = int(ends[first - 1]) if first > 0 else 0
-        last = before + room // _ENTRY_BYTES
-        stop = max(first + 1, int(np.searchsorted(ends, last, side="right")))
-        yield slice(first, stop)
-        first = stop
-
-
-def _entries_of(table: AnyTable, columns: slice) -> SparseTable:
-    """Return a copy of the entries in a range of columns."""
-    schema = replace(table.schema, columns=table.schema.columns[columns])
-    if isinstance(table, Table):
-        return sparse_of(Table(table.values[:, columns], schema))
-    inside = (table.column >= columns.start) & (table.column < columns.stop)
-    before = np.concatenate(([0], np.cumsum(inside, dtype=np.int64)))
-    column = table.column[inside] - np.int32(columns.start)
-    return SparseTable(before[table.row_start], column, table.value[inside], schema)
-
-
-def _joined(parts: Sequence[SparseTable], schema: Schema) -> SparseTable:
-    """Concatenate rows."""
-    length = np.concatenate([np.diff(part.row_start) for part in parts])
-    column = np.concatenate([part.column for part in parts])
-    value = np.concatenate([part.value for part in parts])
-    return SparseTable(np.concatenate(([0], np.cumsum(length))), column, value, schema)
 
 
 def _rooms(train: ChunkedRows, n_tested: int, data: FileDataset) -> tuple[int, int]:
