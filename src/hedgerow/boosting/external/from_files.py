@@ -1,4 +1,4 @@
-"""Implementation of ``Dataset.from_files`` and ``Dataset.from_batches``."""
+"""Datasets in files or batches from what users say of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from hedgerow.data.categories.columns import CategoricalFeatures, check_unknown
 from hedgerow.data.external.memory import memory_bytes
 from hedgerow.data.external.scratch import temporary_folder
 from hedgerow.data.schema import UnknownCategory, read_names
-from hedgerow.data.sources.base import ReadRequest, Roles
-from hedgerow.data.sources.batches import BatchFunction
-from hedgerow.data.sources.opening import open_files, open_function
-from hedgerow.data.sources.paths import PathLike
+from hedgerow.data.sources.base import ReadRequest
+from hedgerow.data.sources.opening import Source
 from hedgerow.errors import ParameterError, StorageError, brief
 
 
@@ -45,28 +43,8 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def from_files(
-    paths: PathLike | Sequence[PathLike],
-    roles: Roles,
-    *,
-    categorical_features: CategoricalFeatures = "auto",
-    unknown_category: UnknownCategory = "missing",
-    cache_dir: Any = None,
-    memory_limit: Any = None,
-    types_known: bool = False,
-) -> FileDataset:
-    """Implement :meth:`hedgerow.Dataset.from_files`; ``types_known`` as for ``open_files``."""
-    return FileDataset(
-        open_files(paths, roles, types_known=types_known),
-        ReadRequest(roles, categorical_features, check_unknown(unknown_category)),
-        memory_limit=memory_bytes(memory_limit),
-        cache_dir=cache_folders(cache_dir),
-    )
-
-
-def from_batches(
-    batches: BatchFunction,
-    roles: Roles,
+def dataset_of(
+    source: Source,
     *,
     feature_names: Sequence[str] | None = None,
     categorical_features: CategoricalFeatures = "auto",
@@ -74,13 +52,11 @@ def from_batches(
     cache_dir: Any = None,
     memory_limit: Any = None,
 ) -> FileDataset:
-    """Implement :meth:`hedgerow.Dataset.from_batches`."""
-    names = read_names(feature_names)
+    """Return the rows of a source; arguments as for :meth:`hedgerow.Dataset.from_batches`."""
+    unknown, names = check_unknown(unknown_category), read_names(feature_names)
     return FileDataset(
-        open_function(batches, roles),
-        ReadRequest(
-            roles, categorical_features, check_unknown(unknown_category), feature_names=names
-        ),
+        source,
+        ReadRequest(source.roles, categorical_features, unknown, feature_names=names),
         memory_limit=memory_bytes(memory_limit),
         cache_dir=cache_folders(cache_dir),
     )
