@@ -69,7 +69,7 @@ class Rows:
             self.part,
             self.batch,
             places if self.kept is None else self.kept[places],
-            self.target[places],
+            np.asfortranarray(self.target[places]),
             None if self.weight is None else self.weight[places],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, places]),
             {role: values[places] for role, values in self.others.items()},
@@ -135,11 +135,6 @@ class RowReader:
         names = source.parts[0].column_names() if source.parts else None
         if names is not None:
             self._columns, self._first = tuple(names), source.parts[0].name
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """All columns of the first part; None before they are known."""
-        return self._columns
 
     def features(self) -> tuple[str, ...]:
         """Return the names of the features; none for sparse rows."""
@@ -214,10 +209,9 @@ class RowReader:
             raise DataError("some batches have weights and others have none.")
         offset = None
         if roles.offset:
-            columns = [self._column(batch, name, "offset") for name in roles.offset]
             parts = [
-                vector_of(column, name, "offset")
-                for column, name in zip(columns, roles.offset, strict=True)
+                vector_of(self._column(batch, name, "offset"), name, "offset")
+                for name in roles.offset
             ]
             offset = check_offset(np.column_stack(parts), batch.n_rows, len(parts))
         known = {
@@ -230,17 +224,8 @@ class RowReader:
                 numbers = check_weight(numbers, len(numbers), "weight")
         if self.class_weight is not None and (numbers is None or numbers.any()):
             numbers = weights_by_class(numbers, values, self.class_weight)
-        if numbers is None:
-            return Rows(part, batch, None, values, None, offset, known)
-        if (numbers > 0.0).all():
-            return Rows(part, batch, None, values, numbers, offset, known)
-        kept = np.flatnonzero(numbers > 0.0)
-        if offset is not None:
-            offset = np.ascontiguousarray(offset[:, kept])
-        known = {role: found[kept] for role, found in known.items()}
-        return Rows(
-            part, batch, kept, np.asfortranarray(values[kept]), numbers[kept], offset, known
-        )
+        rows = Rows(part, batch, None, values, numbers, offset, known)
+        return rows if numbers is None else rows.where(numbers > 0.0)
 
     def _targets(self, batch: Batch) -> FloatArray:
         """Return the target of each row of a batch, or several as columns in Fortran order."""

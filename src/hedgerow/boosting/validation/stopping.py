@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -221,9 +221,9 @@ class BestRound:
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
 
-    def again(self) -> BestRound:
+    def again(self) -> Self:
         """Return a tracker with the same parameters, before the first round."""
-        return BestRound(self.metric, self.patience, self.min_delta)
+        return replace(self, round=0, score=math.nan, _reference=math.nan, _reference_round=0)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Record the score after ``n_rounds`` rounds; return True if the fit should end."""
