@@ -290,11 +290,13 @@ class FileDataset(Dataset):
     def given_targets(self) -> Any:
         """The targets as users give them to a Dataset in memory, after the survey."""
         target, names = self.rows.target, self.target_names
-        if not self._reader.are_times or names is None:
+        if names is None:
             return target
+        reader = self._reader
+        are_truths = ~reader.no_truths if reader.are_times else [False] * len(names)
         return {
-            name: y if is_number else y.astype(bool)
-            for name, y, is_number in zip(names, target.T, self._reader.no_truths, strict=True)
+            name: y.astype(bool) if is_truth else y
+            for name, y, is_truth in zip(names, target.T, are_truths, strict=True)
         }
 
     def _event_times(self, target: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.external.chunked_rows import StorePlan
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.row_data.dataset import Dataset
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.boosting.validation.row_sets import stack_tables
 from hedgerow.data.external.memory import shown_bytes
 from hedgerow.data.schema import Schema, with_more_levels
@@ -92,21 +91,6 @@ class ResidentRows(Dataset):
             }
             schema = with_more_levels(schema, levels)
         return self._read(schema, is_strict=True)
-
-    def targets(
-        self,
-        n_rows: int,
-        objective: object = None,
-        like: Targets | None = None,
-        name: str = "y",
-    ) -> Targets:
-        """Return the target of each row; see :meth:`hedgerow.Dataset.targets`."""
-        if self.y is None:
-            self.table()
-        found = super().targets(n_rows, objective, like, name)
-        if isinstance(self.y, dict) or not found.several:
-            return found
-        return found._replace(names=self._data.target_names)
 
     def _check_size(self) -> None:
         self._data.survey(self._plan.params, sets_aside=False)
