@@ -26,8 +26,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.stages import building, frontier, gradients, leaves, partition, searching
@@ -55,19 +55,19 @@ class Clock:
 
 def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> None:
     """Run ``growing.core.building.make_histogram`` with a clock."""
-    node, slot, searched = batch.member(job, child)
-    how = job[batch.JOB_HISTOGRAMS]
-    if node < 0 or how == batch.KEPT:
+    node, slot, searched = member(job, child)
+    how = job[layout.JOB_HISTOGRAMS]
+    if node < 0 or how == layout.KEPT:
         return
     columns, lists = (0, s.settings.n_columns), s.options.lists
     size = s.settings.n_columns * s.bins.stride
-    if child == 1 and how == batch.SUBTRACTED:
-        small = job[batch.JOB_SMALL_SLOT] * size
+    if child == 1 and how == layout.SUBTRACTED:
+        small = job[layout.JOB_SMALL_SLOT] * size
         clock.run(
             "subtract", building.subtract_node,
             0, columns, s.bins, s.columns, s.histograms, slot * size, small, lists, s.vectors,
         )  # fmt: skip
-    elif searched == 1 or how == batch.SUBTRACTED:
+    elif searched == 1 or how == layout.SUBTRACTED:
         row = s.tree.table[node]
         place = (row[layout.NODE_START], row[layout.NODE_COUNT])
         clock.rows_visited += int(place[1])
@@ -81,7 +81,7 @@ def search_batch(s: layout.State, clock: Clock) -> None:
     job, size = s.tree.batch[0], s.settings.n_columns * s.bins.stride
     for child in range(2):
         make_histogram(s, clock, job, child)
-        node, slot, searched = batch.member(job, child)
+        node, slot, searched = member(job, child)
         if searched == 1:
             clock.run(
                 "search", searching.search_node,

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
-from hedgerow.boosting.inspect.decided import PredictionForms
 from hedgerow.boosting.inspect.evaluation import Evaluation
-from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
-from hedgerow.boosting.resume.refitting import Refitting
+from hedgerow.boosting.inspect.predictions import PredictionForms
+from hedgerow.boosting.resume.refit import Refitting
 from hedgerow.boosting.row_data.checks import check_offset
 from hedgerow.boosting.row_data.classes import (
     classes_of_record,
@@ -24,7 +23,7 @@ from hedgerow.boosting.row_data.classes import (
 )
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
-from hedgerow.convert.exports import Exports
+from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
@@ -38,7 +37,7 @@ from hedgerow.errors import (
     path_repr,
 )
 from hedgerow.explain.views import ExplainedPredictions
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions
@@ -73,7 +72,6 @@ class Booster(
     ExplainedPredictions,
     InspectionPictures,
     MonotoneChecks,
-    SingleRowPredictions,
     StreamedPredictions,
     PredictionForms,
     Refitting,

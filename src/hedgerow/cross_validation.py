@@ -13,8 +13,7 @@ from hedgerow.arrays import FloatArray, IntArray, distinct
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.chunked_rows import reads_batches
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.devices import resolve_device
-from hedgerow.boosting.loop.setup.resolved import resolved
+from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.row_data.offsets import with_offset_columns

@@ -8,11 +8,10 @@ from typing import Any, NoReturn, Self
 
 from hedgerow.booster import Booster
 from hedgerow.boosting.external.chunked_rows import ValidRows, reads_batches
-from hedgerow.boosting.loop.driver import Ready, make_ready
+from hedgerow.boosting.loop.driver import FitOptions, Ready, make_ready
 from hedgerow.boosting.loop.fit import plan_of, prepare, with_rows_aside
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.setup.job import FitSpec
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.setup.resolved import resolved
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
@@ -103,7 +102,7 @@ class Training:
         self._rates: list[float] = []
         self._state: BoostState | None = None
         self._closed = False
-        self._rounds = rounds(self._ready.rows, ready=self._ready.watch.begin_rounds)
+        self._rounds = rounds(self._ready.state, ready=self._ready.watch.begin_rounds)
 
     def _ready_for(self, settings: Mapping[str, Any]) -> Ready:
         spec = self._spec
@@ -211,7 +210,7 @@ class Training:
         objective, schema = self._spec.known.objective, self._spec.train.table.schema
         changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
-        self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))
+        self._ready.state.set_params(constraints_of_inputs(changed, self._ready.inputs))
 
     def booster(self) -> Booster:
         """Return the model of the completed rounds.

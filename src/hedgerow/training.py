@@ -15,11 +15,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, initial_model
 from hedgerow.boosting.external.chunked_rows import ValidRows, named_valid, reads_batches
 from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import counted
 from hedgerow.boosting.loop.setup.job import FitSpec, Job, KnownTargets
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, count_classes, not_for_several
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled

@@ -25,7 +25,7 @@ import pytest
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop import driver as driver_module
 from hedgerow.boosting.loop import fit as fit_module
-from hedgerow.boosting.loop.fit_rows import FitRows
+from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
@@ -162,20 +162,20 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
     params, data, valid = FITS[name]()
     seen = []
 
-    class Spied(FitRows):
+    class Spied(BoostState):
         def __init__(self, *given, **flags):
             seen.append(given)
             super().__init__(*given, **flags)
 
-    monkeypatch.setattr(driver_module, "FitRows", Spied)
+    monkeypatch.setattr(driver_module, "BoostState", Spied)
     train(params, data, valid)
     rows, objective, trees, held_out, n_threads, *_ = seen[0]
     unseen = held_out[0] if held_out else None
 
     def state_of(state) -> list[bytes]:
-        found = [state.rows.train.raw]
-        found += [scores.raw for scores in state.rows.held_out]
-        found += getattr(state.rows.train, "out_of_bag", tuple)()
+        found = [state.train.raw]
+        found += [scores.raw for scores in state.held_out]
+        found += getattr(state.train, "out_of_bag", tuple)()
         return [array.tobytes() for array in found]
 
     done, scores = [], []
@@ -183,7 +183,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
         for state in states:
             improvement = state.oob_improvement[-1] if state.oob_improvement else np.nan
             done.append(
-                one_round(state.n_rounds - 1, state.newest(), state.base_score, [], improvement)
+                one_round(state.n_rounds - 1, state.mode.newest(), state.base, [], improvement)
             )
             scores.append(state_of(state))
     for n_rounds in (1, 5, len(done)):

@@ -194,10 +194,10 @@ def test_oob_improvement_is_that_of_the_rows_left_out(name, n_classes) -> None:
             outside = np.flatnonzero(np.array(hashes) >= np.uint64(limit))
             losses = [
                 objective.loss(y[outside].astype(float), raw[:, outside], None)
-                for raw in (before, state.rows.train.raw)
+                for raw in (before, state.train.raw)
             ]
             assert state.oob_improvement[number] == pytest.approx(losses[0] - losses[1], abs=1e-12)
-            before = state.rows.train.raw.copy()
+            before = state.train.raw.copy()
     assert state.oob_improvement[0] > 0
     forest = state.freeze()
     in_sample = forest.count[forest.tree_start[:-1]]
@@ -287,7 +287,7 @@ def test_dart_that_stops_early_goes_back_to_the_factors_of_then() -> None:
     run = engine.rounds(TrainingData(engine.binned(X), y.astype(float)), objective, params)
     with contextlib.closing(run):
         for state in run:
-            states.append(state.rows.train.raw.copy())
+            states.append(state.train.raw.copy())
         for n in (1, 5, 11):
             predictor = engine.Predictor(state.freeze(n), ["float"] * 5)
             np.testing.assert_allclose(predictor.raw_scores(X), states[n - 1], rtol=0, atol=1e-12)

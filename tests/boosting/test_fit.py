@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
+from hedgerow.boosting.loop.callbacks import ProgressBar, Round
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.row_data.checks import check_offset, check_vector, check_weight
 from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.boosting.validation.stopping import (
@@ -257,17 +257,6 @@ def test_who_watches_has_no_part_in_the_model() -> None:
     assert model_to_bytes(plain) == model_to_bytes(watched)
 
 
-def test_curve_is_a_sequence_as_it_was() -> None:
-    scores = [1.0, 2.0, 3.0]
-    curve = Curve(scores)
-    scores.append(4.0)
-    assert list(curve) == [1.0, 2.0, 3.0] == curve[:]
-    assert (len(curve), curve[-1], curve[0]) == (3, 3.0, 1.0)
-    assert repr(curve) == "Curve([1.0, 2.0, 3.0])"
-    with pytest.raises(IndexError):
-        curve[3]
-
-
 @pytest.mark.parametrize("wrong", [3, "print", [print, 3]])
 def test_callbacks_must_be_callable(wrong) -> None:
     with pytest.raises(ParameterError, match="callbacks must be"):
@@ -293,7 +282,7 @@ def test_metric_error_names_the_round() -> None:
 
 
 def state(done: int) -> Round:
-    return Round(done, 10, {"validation": {"loss": Curve([0.5] * done)}}, 1.25)
+    return Round(done, 10, {"validation": {"loss": (0.5,) * done}}, 1.25)
 
 
 def test_progress_bar_on_a_terminal() -> None:

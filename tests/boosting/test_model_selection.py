@@ -28,16 +28,14 @@ from hedgerow.boosting.automatic.defaults import choose
 from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.automatic.model_selection import CandidateBest, ModelSelection, of_folds
 from hedgerow.boosting.automatic.recipe import plain_values
-from hedgerow.boosting.loop.driver import FitPlan
+from hedgerow.boosting.loop.driver import FitOptions, FitPlan
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.loop.setup.strategy import resolve_strategy
+from hedgerow.boosting.loop.setup.resolved import resolve, resolve_strategy
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation import cross as cross_module
 from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
-from hedgerow.boosting.validation import fold_rows, recent_scores
+from hedgerow.boosting.validation import fold_rows
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
@@ -147,24 +145,8 @@ def test_scores_of_folds_that_are_not_kept_are_added_up_again(
     """The scores of the best round show whether it is better than chance."""
     params = {"is_cautious": True, "stride": 2.0, "candidates": (LARGER,)}
     plain = fitted(sample, LEVELS, **params)
-    monkeypatch.setattr(recent_scores, "_RECENT_BYTES", room)
+    monkeypatch.setattr(cross_module, "_RECENT_BYTES", room)
     assert model_to_bytes(fitted(sample, LEVELS, **params)) == model_to_bytes(plain)
-
-
-def test_the_latest_scores_are_kept_from_the_best_round_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recent, raw = recent_scores.RecentScores(), np.zeros((1, 10))
-    for _, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
-        raw += 1.0
-        recent.note(raw.copy(), best)
-    assert recent.after(1) is None
-    assert [recent.after(n)[0, 0] for n in (2, 3, 4)] == [2.0, 3.0, 4.0]
-    assert recent.after(5) is None
-    monkeypatch.setattr(recent_scores, "_RECENT_BYTES", 2 * raw.nbytes)
-    recent.note(raw.copy(), 2)
-    assert recent.after(3) is None
-    assert recent.after(5) is not None
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

@@ -86,7 +86,7 @@ def loss_curve(loss, n_outputs, params, n_rows=5000):
     objective = make_objective(loss, n_outputs)
     training = TrainingData(engine.binned(X), y)
     with contextlib.closing(engine.rounds(training, objective, params)) as states:
-        return [objective.loss(y, state.rows.train.raw, None) for state in states]
+        return [objective.loss(y, state.train.raw, None) for state in states]
 
 
 @pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
@@ -152,7 +152,7 @@ def test_helpers_sleep_between_rounds_and_wake_up() -> None:
     ) as states:
         for state in states:
             pause.wait(0.05)
-            last = state.rows.train.raw
+            last = state.train.raw
     np.testing.assert_array_equal(last, engine.boost(X, y, params).train_raw)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.loop import rounds_ahead
 from hedgerow.boosting.loop.rounds_ahead import RoundsAhead, rounds_at_once
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.validation import cross
 from hedgerow.errors import InterruptedFitWarning, LossError
 from hedgerow.growing.core.grower import TreeGrower
@@ -192,15 +193,15 @@ def test_many_rows_have_no_batches() -> None:
 def test_an_interrupt_within_a_batch_keeps_the_rounds_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grow, n_batches = RoundsAhead._grow, []
+    grow, n_batches = TreeGrower.grow_rounds, []
 
-    def interrupted(self: RoundsAhead, first: int, next_end: int) -> None:
+    def interrupted(self: TreeGrower, first: int, n_rounds: int, joiner: Any) -> Any:
         n_batches.append(first)
         if len(n_batches) == 3:
             raise KeyboardInterrupt
-        grow(self, first, next_end)
+        return grow(self, first, n_rounds, joiner)
 
-    monkeypatch.setattr(RoundsAhead, "_grow", interrupted)
+    monkeypatch.setattr(TreeGrower, "grow_rounds", interrupted)
     plain = {"max_leaves": 5, "early_stopping": False, "n_jobs": 1}
     with pytest.warns(InterruptedFitWarning, match="8 of 50 rounds"):
         found = HedgerowRegressor(**plain, n_estimators=50).fit(X, SIGNAL)
@@ -228,13 +229,14 @@ def test_a_score_that_is_nan_is_an_error_of_its_own_round(monkeypatch: pytest.Mo
 def test_a_score_that_is_nan_is_an_error_of_its_own_round_in_folds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grow = RoundsAhead._grow
+    real = ScoredRows.score_rounds
 
-    def spoiled(self: RoundsAhead, first: int, next_end: int) -> None:
-        grow(self, first, next_end)
-        self._scores[0]["loss"][-1] = np.nan  # the last round of the batch
+    def spoiled(self: ScoredRows, *given: Any) -> Any:
+        found = real(self, *given)
+        found["loss"][-1] = np.nan  # the last round of the batch
+        return found
 
-    monkeypatch.setattr(RoundsAhead, "_grow", spoiled)
+    monkeypatch.setattr(ScoredRows, "score_rounds", spoiled)
     with pytest.raises(LossError, match=r"fold 0, round 4: .* is NaN"):
         HedgerowRegressor(n_estimators=60, early_stopping="cv", n_jobs=1).fit(X, SIGNAL)
 
@@ -256,9 +258,9 @@ def test_folds_do_all_ready_rounds_in_a_turn(monkeypatch: pytest.MonkeyPatch) ->
 def test_no_batch_passes_the_round_in_which_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     finish, done = cross._FoldFit.finish, []
 
-    def noted(self: Any, best: Any, *args: Any) -> Any:
-        done.append(len(self.curve) - best.round)
-        return finish(self, best, *args)
+    def noted(self: Any, pool: Any, *args: Any) -> Any:
+        done.append(len(self.curve) - pool.best.round)
+        return finish(self, pool, *args)
 
     monkeypatch.setattr(cross._FoldFit, "finish", noted)
     params = {"n_estimators": 400, "early_stopping": "cv", "patience": 7, "max_leaves": 31}

@@ -27,7 +27,8 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting.loop import fit_rows, training_loop
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop import training_loop
 from hedgerow.boosting.loop.training_loop import INTERRUPTS
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.stopping import StoppingParams
@@ -198,13 +199,13 @@ def test_a_budget_that_is_not_needed_changes_nothing() -> None:
 
 def test_what_comes_before_the_first_round_is_no_round(monkeypatch) -> None:
     fitted()  # compiled
-    real = fit_rows.TreeGrower.__init__
+    real = rounds_module.TreeGrower.__init__
 
     def slow(self, *arguments, **named) -> None:
         real(self, *arguments, **named)
         time.sleep(2.0)
 
-    monkeypatch.setattr(fit_rows.TreeGrower, "__init__", slow)
+    monkeypatch.setattr(rounds_module.TreeGrower, "__init__", slow)
     model = fitted(time_budget=3.8)  # less than twice as long
     assert model.n_iter_ == SMALL["n_estimators"]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.booster import Booster
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.row_data.statistics import (
     MOST_PAIRS,
     choose_columns,

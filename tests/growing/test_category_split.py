@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.booster import Booster
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.categories.recode import drop_unused_levels
 from hedgerow.data.reading.table import Table

@@ -29,7 +29,7 @@ from hedgerow import (
     cv,
     train,
 )
-from hedgerow.boosting.loop.setup import devices
+from hedgerow.boosting.loop.setup import resolved as devices
 from hedgerow.cuda import device
 from hedgerow.errors import DeviceError, ParameterError
 from hedgerow.growing.cuda import grower, memory

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup import resolved as resolved_module
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import Column, Schema

@@ -14,7 +14,6 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.boosting.loop import rounds as loop
-from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing.core import state as layout
@@ -361,7 +360,7 @@ def tree_bytes(trees):
 def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
     """Return the boosting loop of rows in memory."""
     unseen = () if validation is None else (validation,)
-    return loop.rounds(FitRows(data, objective, params, unseen, n_threads), earlier)
+    return loop.rounds(loop.BoostState(data, objective, params, unseen, n_threads), earlier)
 
 
 @dataclass(frozen=True)
@@ -401,9 +400,9 @@ def boost(
     loss = make_objective(objective, n_outputs)
     with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
         *_, last = states
-        held_out = [scores.raw for scores in last.rows.held_out]
+        held_out = [scores.raw for scores in last.held_out]
         unseen = held_out[0] if held_out else None
-        return Boosted(last.freeze(), last.rows.train.raw, unseen, table.schema.kinds)
+        return Boosted(last.freeze(), last.train.raw, unseen, table.schema.kinds)
 
 
 def leaf_rows(tree, matrix):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Booster, HedgerowRegressor, load
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.model.levels import MOST_LEVELS
 from hedgerow.model.predict import Predictor
 

@@ -11,8 +11,8 @@ from typing import Any
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.fit_files import fit_data
 from hedgerow.boosting.external.folds import check_folds_in_chunks
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.classes import rescaled

@@ -33,7 +33,7 @@ from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.estimators.snapshots import snapshot
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
@@ -293,8 +293,8 @@ class HedgerowEstimator(
     def _fit_rows(self, arguments: Mapping[str, Any]) -> Self:
         """Train on the rows among the arguments of ``fit``."""
         from hedgerow.boosting.automatic.defaults import choose
+        from hedgerow.boosting.loop.driver import FitOptions
         from hedgerow.boosting.loop.fit import fit
-        from hedgerow.boosting.loop.setup.options import FitOptions
         from hedgerow.io.checkpoint_folder import checkpoint_at
 
         params, stopping = self._params(), self._stopping()

@@ -12,9 +12,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.devices import resolve_device
 from hedgerow.boosting.loop.setup.job import FitSpec, Job
-from hedgerow.boosting.loop.setup.resolved import resolved
+from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.row_data.classes import with_class_weights
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.boosting.row_data.targets import has_columns

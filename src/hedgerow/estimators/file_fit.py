@@ -14,8 +14,8 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import distinct_targets, numeric_target
 from hedgerow.boosting.external.fit_files import fit_data
+from hedgerow.boosting.loop.driver import FitOptions
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.row_data.classes import corrected, indices_of, rescaled
 from hedgerow.boosting.row_data.offsets import with_offset_columns

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from hedgerow.boosting.automatic.candidates import DataSize
 from hedgerow.boosting.automatic.recipe import HIGHEST_RATE
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS
 from hedgerow.params import BoostParams
 
 _SECONDS_A_TREE = 2e-4

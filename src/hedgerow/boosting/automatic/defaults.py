@@ -39,14 +39,14 @@ from hedgerow.boosting.automatic.cost import allowance_of
 from hedgerow.boosting.automatic.evidence import compares_rows
 from hedgerow.boosting.automatic.recipe import AUTOMATIC, HIGHEST_RATE, TINY, Values, recipe
 from hedgerow.boosting.automatic.time_recipe import within_time
-from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.loop.setup.slopes import obstacle_to_slopes
-from hedgerow.boosting.loop.setup.strategy import (
+from hedgerow.boosting.loop.setup.resolved import (
     ALL_OUTPUTS,
     asks_for_bundles,
     is_symmetric,
     may_share_trees,
     obstacle_to_levels,
+    obstacle_to_slopes,
+    resolve,
 )
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.objectives import Objective, SeveralTargets

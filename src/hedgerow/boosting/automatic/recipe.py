@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any, TypeAlias
 
 from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, LARGE, MOST_LEVELS, DataSize
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.params import BoostParams
 

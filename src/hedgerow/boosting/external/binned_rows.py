@@ -11,8 +11,7 @@ from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan, with
 from hedgerow.boosting.external.encoded import EncodedRows
 from hedgerow.boosting.external.file_rows import Rows
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.loop.setup.slopes import numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for, resolved
 from hedgerow.boosting.loop.setup.training_matrix import of_a_kind
 from hedgerow.boosting.resume.continuing import (
     Start,

@@ -29,7 +29,7 @@ from hedgerow.arrays import BoolArray, FloatArray
 from hedgerow.boosting.loop.driver import NewRows
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
+from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.statistics import repeated

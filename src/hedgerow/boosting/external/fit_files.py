@@ -32,9 +32,9 @@ from hedgerow.boosting.external.folds import check_folds_in_chunks, choose_round
 from hedgerow.boosting.external.sorted_data import sorted_rows
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
+    FitOptions,
     FitPlan,
     PreparedRows,
-    ScoredPart,
     Stops,
     grow_model,
     make_ready,
@@ -43,12 +43,10 @@ from hedgerow.boosting.loop.driver import (
 )
 from hedgerow.boosting.loop.fit import fit
 from hedgerow.boosting.loop.rank_leaves import check_rule
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.loop.sample import counted_rows
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, check_queries_given, needs_all_rows
-from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.resolved import resolved
-from hedgerow.boosting.loop.setup.slopes import numbers_for
+from hedgerow.boosting.loop.setup.resolved import numbers_for, resolved
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import Start, start_scores
 from hedgerow.boosting.resume.fingerprint import Fingerprint, schema_digest
@@ -149,7 +147,7 @@ def _as_continued(data: FileDataset, loss: LossSpec, start: Start) -> LossSpec:
     """Read the targets in the order of the model to continue; return the loss of these targets.
 
     Targets with offsets keep their order, as in
-    :func:`hedgerow.boosting.resume.continuing.targets_as_continued`.
+    :meth:`hedgerow.boosting.loop.setup.job.Job.continued`.
     """
     roles = data.source.roles
     if roles.offset or not roles.named or start.order_of_targets(roles.targets) is None:
@@ -362,7 +360,7 @@ def prepared_chunks(
         train.data(params, ranks.communicator.size == 1),
         tuple(rows.data(params, ranks.others.size == 1) for rows in sets.values()),
         tuple(
-            ScoredPart(name, rows.rows, number) for number, (name, rows) in enumerate(sets.items())
+            ScoredRows(name, rows.rows, number) for number, (name, rows) in enumerate(sets.items())
         ),
         train.inputs,
         train.first,

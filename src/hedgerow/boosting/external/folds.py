@@ -37,9 +37,10 @@ from hedgerow.boosting.external.chunked_rows import ChunkedRows, StorePlan
 from hedgerow.boosting.external.encoded import EncodedRows, mapped_in, read_rows
 from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.boosting.external.file_rows import Rows
-from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, ScoredPart
+from hedgerow.boosting.loop.driver import FitPlan, PreparedRows
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.strategy import outputs_of_tree
+from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.setup.resolved import outputs_of_tree
 from hedgerow.boosting.row_data.statistics import (
     StatisticsRows,
     choose_columns,
@@ -200,7 +201,7 @@ class StoredFolds:
             for store in stores:
                 self._stack.callback(store.store.close)
             seen, tested = stores
-            part = ScoredPart(ONLY, test, columns=np.argsort(place))
+            part = ScoredRows(ONLY, test, columns=np.argsort(place))
             self._made[id(fold)] = PreparedRows(
                 mine, seen.learned, seen.data(params, alone=True),
                 (tested.data(params, alone=True),), (part,), seen.inputs,

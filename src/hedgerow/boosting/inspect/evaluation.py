@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.external.chunked_rows import StorePlan, reads_batches, without_values
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.classes import column_of, indices_of
@@ -17,11 +17,9 @@ from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.data import AnyTable, numbers_of
-from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
 from hedgerow.metrics import MetricChoice
-from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
@@ -30,19 +28,8 @@ if TYPE_CHECKING:
     from hedgerow.boosting.external.file_dataset import FileDataset
 
 
-class Evaluation(ABC):
+class Evaluation(BoosterPart):
     """Base class of boosters: evaluation on rows."""
-
-    model: Model
-    _schema: Schema
-    _objective: Objective
-    _predictor: Predictor
-    _classes: AnyArray | None
-
-    @property
-    @abstractmethod
-    def offset_columns(self) -> tuple[str, ...]:
-        """Columns of a table that are added to the raw scores and are not features."""
 
     @abstractmethod
     def link(self, raw: FloatArray) -> FloatArray:

@@ -32,8 +32,7 @@ import numpy as np
 
 from hedgerow.advanced import flat
 from hedgerow.argument_types import check_mapping
-from hedgerow.boosting.loop.setup.resolved import threads_for
-from hedgerow.boosting.loop.setup.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve_strategy, threads_for
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, sampled_rows
@@ -48,7 +47,7 @@ from hedgerow.growing.sampling.goss import follows_gradients
 from hedgerow.kernels.histograms.vector_histogram import width_of
 from hedgerow.kernels.prediction.slopes import TERMS
 from hedgerow.notebook import Viewed
-from hedgerow.objectives import PARAMETERS, Objective, make_objective
+from hedgerow.objectives import PARAMETERS, make_objective
 from hedgerow.objectives.precomputed import prepared_shape
 from hedgerow.objectives.targets import several_targets
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
@@ -196,12 +195,24 @@ def estimate_memory(
     leaves = most_leaves(trees, n_train)
     # Trees with one output for each leaf may use fewer threads.
     n_threads = threads_for(resolve_threads(n_jobs), n_train, shape.n_features, n_outputs)
-    prepared, outputs = prepared_shape(objective, n_train), _Outputs.of(trees, objective)
-    bins = trees.tree_method == "hist"
+    prepared, bins = prepared_shape(objective, n_train), trees.tree_method == "hist"
+    row_bytes, cell_bytes, node_bytes = _ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs
+    if holds_vectors(trees):
+        width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
+        row_bytes += 8 * n_outputs + 4 * width + 8 * follows_gradients(trees)
+        cell_bytes = 4 * (width + 1)
+        node_bytes = _NODE_BYTES + 16 * n_outputs  # in the tree and in the model
     if bins:
-        sizes = _binned(shape, trees, n_train, n_aside, leaves, n_threads, outputs.cell_bytes)
-    else:
-        sizes = _sorted(shape, n_train, leaves, n_threads)
+        sizes = _binned(shape, trees, n_train, n_aside, leaves, n_threads, cell_bytes)
+    else:  # node offsets in place of histograms
+        entries = ENTRY_BYTES * n_train * shape.n_features
+        at_once = min(COLUMNS_AT_ONCE, -(-shape.n_features // n_threads))
+        sorting = n_threads * n_train * (at_once * shape.item + SORT_BYTES)
+        sizes = {
+            "cuts": entries + sorting,
+            "matrix": 2 * entries + n_threads * ENTRY_BYTES * n_train,
+            "histograms": 16 * leaves * shape.n_features,
+        }
     scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1])
     # Rows of folds are taken from the bins of all rows, or from the table if it is sorted.
     n_copies = shape.copies + (not stopping.by_folds if bins else n_at_once) * sets_aside
@@ -218,37 +229,12 @@ def estimate_memory(
         table=n_copies * n_rows * shape.bytes_of_row,
         cuts=sizes["cuts"],
         matrix=matrix,
-        gradients=outputs.row_bytes * n_train * n_at_once,
+        gradients=row_bytes * n_train * n_at_once,
         scores=scores * n_at_once,
         histograms=sizes["histograms"] * n_at_once,
-        trees=outputs.node_bytes
-        * trees.n_estimators
-        * trees.num_parallel_tree
-        * (2 * leaves - 1)
+        trees=node_bytes * trees.n_estimators * trees.num_parallel_tree * (2 * leaves - 1)
         * n_at_once,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Outputs:
-    """Bytes of a row for gradients, of a bin's sums, and of a node of each round's trees."""
-
-    row_bytes: int
-    cell_bytes: int
-    node_bytes: int
-
-    @classmethod
-    def of(cls, trees: BoostParams, objective: Objective) -> _Outputs:
-        """Return the sizes for one tree for each output, or for one tree with vector leaves."""
-        n_outputs = objective.n_outputs
-        if not holds_vectors(trees):
-            return cls(_ROW_BYTES, CELL_BYTES, _NODE_BYTES * n_outputs)
-        width = width_of(n_outputs, has_constant_hessian(objective, None, trees))
-        return cls(
-            row_bytes=_ROW_BYTES + 8 * n_outputs + 4 * width + 8 * follows_gradients(trees),
-            cell_bytes=4 * (width + 1),
-            node_bytes=_NODE_BYTES + 16 * n_outputs,  # in the tree and in the model
-        )
+    )  # fmt: skip
 
 
 def _binned(
@@ -270,18 +256,6 @@ def _binned(
         "matrix": (n_train + PAD) * (n_tiles * width + shape.n_features)
         + (n_aside + PAD if n_aside else 0) * n_tiles * width,
         "histograms": cell_bytes * cells * (most_slots(leaves, cells, cell_bytes) + 2 + n_threads),
-    }
-
-
-def _sorted(shape: _TableShape, n_train: int, leaves: int, n_threads: int) -> dict[str, int]:
-    """Return the memory of sorting, sorted columns and, in place of histograms, node offsets."""
-    entries = ENTRY_BYTES * n_train * shape.n_features
-    at_once = min(COLUMNS_AT_ONCE, -(-shape.n_features // n_threads))
-    sorting = n_threads * n_train * (at_once * shape.item + SORT_BYTES)
-    return {
-        "cuts": entries + sorting,
-        "matrix": 2 * entries + n_threads * ENTRY_BYTES * n_train,
-        "histograms": 16 * leaves * shape.n_features,
     }
 
 

@@ -44,12 +44,8 @@ def make_forest(
     )
     if spec is None or not spec.is_category.any():
         return forest
-    left_bins = np.concatenate([piece.left_bins for piece in pieces])
-    return with_sets(forest, left_bins, spec)
-
-
-def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) -> Forest:
-    """Store the bin sets of category splits, one row of ``left_bins`` for each node."""
+    left_bins: npt.NDArray[np.uint64] = np.concatenate([piece.left_bins for piece in pieces])
+    # The bin sets of category splits, one row of ``left_bins`` for each node.
     chosen = np.append(spec.is_category, False)[forest.feature]
     sets, n_bins = left_bins[chosen], spec.bin_counts
     for j in np.flatnonzero(spec.is_category).tolist():  # a set keeps only bins of levels

@@ -8,50 +8,23 @@ with a method ``on_folds`` are called, with a :class:`FoldRound`.
 
 from __future__ import annotations
 
+import html
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TextIO, TypeAlias, overload
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 
 from hedgerow.argument_types import is_function, listed, name_of_function
-from hedgerow.boosting.loop.displays import find_display
 from hedgerow.errors import ParameterError, brief
 from hedgerow.model.model import Model
+from hedgerow.terminal import RewrittenLine
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``history["validation"]["auc"][i]`` is the score after round ``i + 1``."""
-
-
-class Curve(Sequence[float]):
-    """Scores of rounds 1, 2, ...: a read-only view of the start of a list."""
-
-    __slots__ = ("_length", "_scores")
-
-    def __init__(self, scores: list[float]) -> None:
-        self._scores = scores
-        self._length = len(scores)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> float: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[float]: ...
-    def __getitem__(self, index: int | slice) -> float | list[float]:
-        places = range(self._length)[index]
-        if isinstance(places, range):
-            return [self._scores[place] for place in places]
-        return self._scores[places]
-
-    def __iter__(self) -> Iterator[float]:
-        return (self._scores[place] for place in range(self._length))
-
-    def __repr__(self) -> str:
-        return f"Curve({list(self)!r})"
 
 
 def _no_model() -> Model:
@@ -134,44 +107,15 @@ _Line: TypeAlias = tuple[int, int, list[str]]
 
 def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
     """Return the history up to now in a form that callbacks cannot change."""
-    return MappingProxyType(
-        {
-            rows: MappingProxyType({name: Curve(scores) for name, scores in curves.items()})
-            for rows, curves in history.items()
-        }
-    )
+    found = {
+        rows: MappingProxyType({name: tuple(scores) for name, scores in curves.items()})
+        for rows, curves in history.items()
+    }
+    return MappingProxyType(found)
 
 
 _LIBRARIES = ("lightgbm", "xgboost", "catboost")
 """Libraries whose callbacks users may bring along."""
-
-
-def check_callbacks(
-    callbacks: Callback | Sequence[Callback] | None,
-) -> tuple[Callback, ...]:
-    """Return ``callbacks`` as a tuple.
-
-    Raise ``ParameterError`` if ``callbacks`` is neither a callable nor a sequence of
-    callables, or if one belongs to another library.
-    """
-    if callbacks is None:
-        return ()
-    given = [callbacks] if callable(callbacks) else listed(callbacks)
-    for item in (callbacks,) if given is None else given:
-        library = type(item).__module__.partition(".")[0]
-        if library in _LIBRARIES:
-            raise ParameterError(
-                f"callbacks has a {type(item).__name__} of {library}, which does not take a Round: "
-                "early stopping is the parameter patience, and evals_result holds the scores of "
-                "all rounds."
-            )
-    if given is None or not all(map(is_function, given)):
-        raise ParameterError(
-            "callbacks must be None, a callable or a sequence of callables "
-            f"(each takes one hedgerow.boosting.loop.callbacks.Round); got {brief(callbacks)}. "
-            "Callbacks of scikit-learn are for estimators."
-        )
-    return tuple(given)
 
 
 def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
@@ -207,6 +151,68 @@ def report_folds(callbacks: Sequence[Callback], state: FoldRound) -> None:
             )
 
 
+CELLS = 24
+
+
+class TerminalLine:
+    """One line of a terminal, which is overwritten.
+
+    ::
+
+        [##########..............] 42/100  validation loss 0.3127  1.8 s
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._line = RewrittenLine(stream)
+
+    def show(self, done: int, total: int, words: Sequence[str]) -> None:
+        filled = CELLS * done // total
+        bar = f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{total}"
+        self._line.show("  ".join([bar, *words]))
+
+    def close(self) -> None:
+        self._line.end()
+
+
+class NotebookBar:
+    """An output of a notebook cell, which is replaced by ``IPython.display.display``."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._handle: Any = None
+
+    def show(self, done: int, total: int, words: Sequence[str]) -> None:
+        plain = "  ".join([f"{done}/{total}", *words])
+        shown = {
+            "text/plain": plain,
+            "text/html": f'<progress value="{done}" max="{total}"></progress> {html.escape(plain)}',
+        }
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def close(self) -> None:
+        """Keep the last state."""
+
+
+def find_display(stream: TextIO | None = None) -> TerminalLine | NotebookBar | None:
+    """Return the display of this process, or None if nobody would see it: a file, a pipe, a log.
+
+    In a notebook, IPython runs the program and is loaded already; nothing here loads it.
+    """
+    if stream is None:
+        loaded = sys.modules.get("IPython")
+        shell = None if loaded is None else getattr(loaded, "get_ipython", lambda: None)()
+        if getattr(shell, "kernel", None) is not None:  # IPython in a terminal has no kernel
+            from IPython.display import display
+
+            return NotebookBar(display)
+        stream = sys.stderr
+    # Standard error is None in a process without a console.
+    return TerminalLine(stream) if stream is not None and stream.isatty() else None
+
+
 _REASONS = {
     "early_stopping": "stopped early",
     "callback": "stopped by a callback",
@@ -217,7 +223,7 @@ _REASONS = {
 
 
 class ProgressBar:
-    """A callback that draws the progress of a fit (:mod:`hedgerow.boosting.loop.displays`).
+    """A callback that draws the progress of a fit.
 
     Parameters
     ----------
@@ -296,8 +302,22 @@ def with_bar(
     callbacks: Callback | Sequence[Callback] | None, progress: bool
 ) -> tuple[tuple[Callback, ...], ProgressBar | None]:
     """Return checked callbacks with a progress bar, if there is to be one, and the bar."""
-    checked = check_callbacks(callbacks)
+    given = [callbacks] if callable(callbacks) else listed(() if callbacks is None else callbacks)
+    for item in (callbacks,) if given is None else given:
+        library = type(item).__module__.partition(".")[0]
+        if library in _LIBRARIES:
+            raise ParameterError(
+                f"callbacks has a {type(item).__name__} of {library}, which does not take a Round: "
+                "early stopping is the parameter patience, and evals_result holds the scores of "
+                "all rounds."
+            )
+    if given is None or not all(map(is_function, given)):
+        raise ParameterError(
+            "callbacks must be None, a callable or a sequence of callables "
+            f"(each takes one hedgerow.boosting.loop.callbacks.Round); got {brief(callbacks)}. "
+            "Callbacks of scikit-learn are for estimators."
+        )
     if not progress:
-        return checked, None
+        return tuple(given), None
     bar = ProgressBar()
-    return (*checked, bar), bar
+    return (*given, bar), bar

@@ -19,25 +19,25 @@ table, :mod:`hedgerow.boosting.external.fit_files` reads files, and folds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.argument_types import check_bool
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.callbacks import Callback, ProgressBar
-from hedgerow.boosting.loop.fit_rows import FitRows
-from hedgerow.boosting.loop.ranks import Ranks
+from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.scored import ScoredRows, Tally
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.training_loop import grow_forest
 from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
-from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
 from hedgerow.boosting.row_data.metric_groups import bound_metrics
 from hedgerow.boosting.row_data.queries import (
     bias_record,
@@ -47,13 +47,13 @@ from hedgerow.boosting.row_data.queries import (
 )
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget, budget_of
-from hedgerow.boosting.validation.row_sets import TRAINING, parts_of
+from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.metrics import Metric
+from hedgerow.metrics import Metric, MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
@@ -69,21 +69,36 @@ Stops: TypeAlias = tuple[int, float] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FitOptions:
+    """Options of a fit other than its rows, its loss and the parameters of its trees.
+
+    stopping   without validation rows, only held-out rows, folds or ``"oob"`` can stop a fit early
+    callbacks  called on every rank
+    progress   draw a progress bar on standard error if that is a terminal; on rank 0
+    n_jobs     threads of this rank
+    start      a model to continue; the rows are read with its columns
+    """
+
+    stopping: StoppingParams = field(default_factory=StoppingParams)
+    eval_metric: MetricChoice = None
+    callbacks: Callback | Sequence[Callback] | None = None
+    progress: bool = False
+    n_jobs: int | None = None
+    start: Start | None = None
+
+    def __post_init__(self) -> None:
+        check_bool(self.progress, "progress")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FitPlan:
     """The resolved arguments of a fit, except for its rows.
 
-    Attributes
-    ----------
-    params : BoostParams
-        With column positions instead of names.
-    metrics : tuple of Metric
-        For the validation rows, or for the training rows if there are none.
-    of_train : tuple of Metric
-        For the training rows, if they are scored in addition to validation rows.
-    is_scored : bool
-        Whether training rows are scored if there are no validation rows.
-    bar : ProgressBar or None
-        The one among the callbacks.
+    params     with column positions instead of names
+    metrics    for the validation rows, or for the training rows if there are none
+    of_train   for the training rows, if they are scored in addition to validation rows
+    is_scored  whether training rows are scored if there are no validation rows
+    bar        the one among the callbacks
     """
 
     objective: Objective
@@ -99,11 +114,6 @@ class FitPlan:
     finish: Callable[[Model], Model] = lambda model: model
 
     @property
-    def has_nothing_to_add(self) -> bool:
-        """Whether the model to continue already has all requested rounds."""
-        return self.start is not None and self.start.rounds_to_add(self.params.n_estimators) == 0
-
-    @property
     def n_first(self) -> int:
         """Number of rounds of the model to continue."""
         return 0 if self.start is None else self.start.forest.n_rounds
@@ -113,53 +123,34 @@ class FitPlan:
     ) -> Fingerprint:
         """Return what identifies the fit on rows with these digests, for its checkpoint."""
         named = self.metrics if self.is_scored else ()
-        found = fingerprint(
-            contents, n_rows, self.objective, self.params, self.stopping, named, sets
-        )
+        settings = settings_of(self.objective, self.params, self.stopping, named)
+        settings["rows"] = str(n_rows)
+        if sets:
+            settings["validation_sets"] = text_of(list(sets))
+        found = Fingerprint(settings, contents)
         return found if self.start is None else self.start.identified(found, self.params)
-
-
-class ScoredPart(NamedTuple):
-    """Validation rows that are scored together.
-
-    name     in the history
-    number   of the rows in ``PreparedRows.unseen``
-    columns  places of these rows in their raw scores
-    """
-
-    name: str
-    rows: Sample
-    number: int = 0
-    columns: slice | IntArray = slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedRows:
     """The rows of a fit in the form for trees, wherever they are.
 
-    Attributes
-    ----------
-    train : Sample
-        Each training row once, with the user's columns; without values if only bins are there.
-    learned : Sample
-        The training rows on which trees are grown: copies of ``train`` if there are statistics.
-    seen, unseen : TrainingData
-        The latter are validation rows.
-    parts : tuple of ScoredPart
-        The validation rows by name.
-    inputs : Inputs or None
-        Inputs of the trees, if they differ from the columns of the table.
-    first : Forest or None
-        Trees of the model to continue.
-    read_again : callable or None
-        Yields the rows of ``train`` as trees see new rows, if the table has no values.
+    train         each training row once, with the user's columns; without values if only bins are
+                  there
+    learned       the training rows on which trees are grown: copies of ``train`` if there are
+                  statistics
+    seen, unseen  the latter are validation rows
+    parts         the validation rows by name
+    inputs        inputs of the trees, if they differ from the columns of the table
+    first         trees of the model to continue
+    read_again    yields the rows of ``train`` as trees see new rows, if the table has no values
     """
 
     train: Sample
     learned: Sample
     seen: TrainingData
     unseen: tuple[TrainingData, ...] = ()
-    parts: tuple[ScoredPart, ...] = ()
+    parts: Sequence[ScoredRows] = ()
     inputs: Inputs | None = None
     first: Forest | None = None
     ranks: Ranks = field(default_factory=Ranks)
@@ -170,30 +161,17 @@ NewRows: TypeAlias = Iterator[tuple[AnyArray | SparseTable, FloatArray | None]]
 """Values and offset of each block of rows, as trees see rows that they were not grown on."""
 
 
-def parts_in(validation: Sample | None) -> tuple[ScoredPart, ...]:
-    """Return the sets of validation rows in one sample."""
-    found = [] if validation is None else parts_of(validation)
-    return tuple(ScoredPart(name, part, 0, place) for name, place, part in found)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
     """A fit before its first round.
 
-    Attributes
-    ----------
-    rows : FitRows
-        Training and validation rows, with parameters for the columns that trees split.
-    chosen : ChosenRounds or None
-        Result of early stopping by folds.
-    assemble : callable
-        Makes a model from a forest.
-    inputs : Inputs or None
-        Inputs of the trees, if they differ from the columns of the table.
+    chosen    result of early stopping by folds
+    assemble  makes a model from a forest
+    inputs    inputs of the trees, if they differ from the columns of the table
     """
 
     plan: FitPlan
-    rows: FitRows
+    state: BoostState
     watch: Watch
     chosen: ChosenRounds | None
     assemble: Callable[[Forest], Model]
@@ -220,34 +198,25 @@ def watched_rows(
     budget: Budget | None = None,
     may_run_ahead: bool = False,
     spaces: Spaces | None = None,
-) -> tuple[FitRows, Watch]:
-    """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs.
-
-    ``may_run_ahead``: whether nothing but early stopping follows each round.
-    """
+) -> tuple[BoostState, Watch]:
+    """Bind the loss and the metrics to the rows; ``plan.params`` are those of the inputs."""
     others, params, n_threads = rows.ranks.others, plan.params, plan.n_threads
     positions = positions_of_all(rows.learned.position, others)
     objective = with_positions(plan.objective, positions, params, plan.start)
     objective = with_queries(objective, rows.learned, params.seed, n_threads, rows.ranks)
-    is_scored = bool(plan.is_scored or plan.stopping.train_scores or rows.parts)
     wanted = [(part, plan.metrics) for part in rows.parts]
     of_train = plan.of_train if rows.parts else plan.metrics
-    if of_train and is_scored:
+    if of_train and (plan.is_scored or plan.stopping.train_scores or rows.parts):
         every = slice(0, rows.train.n_rows)  # the first of its copies
-        wanted.append((ScoredPart(TRAINING, rows.train, columns=every), of_train))
+        wanted.append((ScoredRows(TRAINING, rows.train, columns=every), of_train))
     scored = []
     for part, metrics in wanted:
-        name, own, names = part.name, part.rows, part.rows.row_names
-        bound = bound_metrics(metrics, own, objective, others)
+        bound = bound_metrics(metrics, part.rows, objective, others)
         tally = None
         if others.size > 1:
-            tally = Tally(bound, objective, rows.ranks.rows(own.target, own.weight))
-        scored.append(
-            ScoredRows(
-                name, bound, own.target, own.weight, part.columns, name == TRAINING, names,
-                part.number, tally,
-            )
-        )  # fmt: skip
+            own = rows.ranks.rows(part.rows.target, part.rows.weight)
+            tally = Tally(bound, objective, own)
+        scored.append(replace(part, metrics=bound, tally=tally))
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},
@@ -261,12 +230,11 @@ def watched_rows(
         started=plan.stopping.began,
         budget=budget,
     )
-    found = FitRows(
+    state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead=may_run_ahead and not plan.callbacks, ranks=rows.ranks, spaces=spaces,
+        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train.row_names,
     )  # fmt: skip
-    found.names = rows.train.row_names
-    return found, watch
+    return state, watch
 
 
 def make_ready(
@@ -282,14 +250,14 @@ def make_ready(
     own = constraints_of_inputs(plan.params, inputs)
     if chosen is not None:
         own = own.with_rounds(chosen.n_rounds)
-    fit_rows, watch = watched_rows(replace(plan, params=own), rows, stops, budget, may_run_ahead)
+    state, watch = watched_rows(replace(plan, params=own), rows, stops, budget, may_run_ahead)
     if chosen is not None:
         watch.history = {"cv": chosen.curves}
     if plan.start is not None:
-        watch.note_start(fit_rows.scores())
+        watch.note_start(state.scores())
 
     def assemble(forest: Forest) -> Model:
-        record = record_of(fit_rows.n_rows, plan.params, watch)
+        record = record_of(state.n_rows, plan.params, watch)
         if plan.start is not None:
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
@@ -302,14 +270,14 @@ def make_ready(
             assembled(forest, schema, watch.objective, record, inputs, n_copies, watch.seconds)
         )
 
-    return Ready(plan, fit_rows, watch, chosen, assemble, inputs)
+    return Ready(plan, state, watch, chosen, assemble, inputs)
 
 
 def grow_model(ready: Ready, recorder: Recorder | None) -> Model:
     """Run the rounds of a fit; return its model."""
     plan, watch, chosen = ready.plan, ready.watch, ready.chosen
     with watch.assembling(ready.assemble):
-        forest = grow_forest(ready.rows, watch, recorder)
+        forest = grow_forest(ready.state, watch, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
     model = ready.assemble(forest)

@@ -21,15 +21,14 @@ rf     every tree is grown at the start scores on its own sample; the model is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.loop.leaf_steps import cut_off
+from hedgerow.arrays import RowArray
 from hedgerow.boosting.loop.scores import AddedScores
-from hedgerow.boosting.loop.setup.strategy import trees_of_round
+from hedgerow.boosting.loop.setup.resolved import trees_of_round
 from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.growing.core.setup import newton_limit
 from hedgerow.growing.core.tree import GrownTree
@@ -51,34 +50,12 @@ def finished_tree(
     """
     least = getattr(getattr(objective, "single", objective), "least_by_step", None)
     if params.boosting != "rf" or params.leaf_estimation != "newton" or least is None:
-        of_round = rate * params.num_parallel_tree
-        return _within(tree, rate * newton_limit(params, objective, of_round), params)
-    return _ordered(tree, tree.with_values_of_lines(least(tree.values_of_lines)), params, least)
-
-
-def _within(tree: GrownTree, longest: float, params: BoostParams) -> GrownTree:
-    """Return the tree without values beyond ``longest``; ordered leaves stay in order."""
-    cut = cut_off(tree, longest) if longest < math.inf else tree
-    if cut is tree:
-        return cut
-
-    def least(values: FloatArray) -> FloatArray:
-        return np.clip(values, -longest, longest)
-
-    return _ordered(tree, cut, params, least)
-
-
-def _ordered(
-    tree: GrownTree,
-    found: GrownTree,
-    params: BoostParams,
-    least: Callable[[FloatArray], FloatArray],
-) -> GrownTree:
-    """Return the tree ``found`` with bounds of its lines that keep the order of leaves of ``tree``.
-
-    The values of ``found`` are ``least`` of those of ``tree``.  ``least`` keeps the order of sums
-    of value and terms, but changes the distances between them.
-    """
+        longest = rate * newton_limit(params, objective, rate * params.num_parallel_tree)
+        if longest == math.inf or not (np.abs(tree.values_of_lines) > longest).any():
+            return tree
+        least = partial(np.clip, a_min=-longest, a_max=longest)
+    # The order of leaves: ``least`` keeps that of sums of value and terms, but not their distances.
+    found = tree.with_values_of_lines(least(tree.values_of_lines))
     slopes = tree.slopes
     if slopes is None or params.monotone_constraints is None:
         return found
@@ -89,27 +66,8 @@ def _ordered(
     return found.with_slopes(slopes._replace(low=np.minimum(low, 0.0), high=np.maximum(high, 0.0)))
 
 
-class Mode(Protocol):
-    """Protocol of the ways to combine the trees of a fit."""
-
-    def start_round(self, number: int, params: BoostParams) -> None:
-        """Set the scores at which round ``number`` computes its gradients."""
-
-    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
-        """Add a new tree; ``rows`` are training rows whose scores lack it, None for all."""
-
-    def end_round(self) -> None:
-        """Update the scores with the trees of the round."""
-
-    def trees(self, n_rounds: int) -> list[GrownTree]:
-        """Return the trees as scaled in the model of ``n_rounds`` rounds."""
-
-    def newest(self) -> list[GrownTree]:
-        """Return the trees of the last round as they were added."""
-
-
 class Additive:
-    """Gradient boosting."""
+    """Gradient boosting: trees join the sum of the earlier ones."""
 
     def __init__(
         self,
@@ -118,21 +76,23 @@ class Additive:
         params: BoostParams,
         n_outputs: int,
     ) -> None:
-        self._train, self._validation = train, validation
+        self._train, self._validation, self._params = train, validation, params
         self._trees: list[GrownTree] = []
         self._n_outputs = n_outputs
         self._per_round = trees_of_round(params, n_outputs)
         self._waits = params.num_parallel_tree > 1
 
     def start_round(self, number: int, params: BoostParams) -> None:
-        """Do nothing: gradients are computed at the current scores."""
+        """Set the scores at which round ``number`` computes its gradients: the current ones."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        """Add a new tree; ``rows`` are training rows whose scores lack it, None for all."""
         if not self._waits:
             self._join(tree, output, rows)
         self._trees.append(tree)
 
     def end_round(self) -> None:
+        """Update the scores with the trees of the round."""
         if self._waits:
             for place, tree in enumerate(self.newest()):
                 self._join(tree, place % self._n_outputs, None)
@@ -146,9 +106,11 @@ class Additive:
             scores.add(tree, output)
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
+        """Return the trees as scaled in the model of ``n_rounds`` rounds."""
         return self._trees[: n_rounds * self._per_round]
 
     def newest(self) -> list[GrownTree]:
+        """Return the trees of the last round as they were grown, outputs in turn."""
         return self._trees[-self._per_round :]
 
 
@@ -159,7 +121,7 @@ class Average(Additive):
         return [tree.scaled(1.0 / n_rounds) for tree in super().trees(n_rounds)]
 
 
-class Dropout:
+class Dropout(Additive):
     """DART."""
 
     def __init__(
@@ -169,11 +131,8 @@ class Dropout:
         params: BoostParams,
         n_outputs: int,
     ) -> None:
+        super().__init__(train, validation, params, n_outputs)
         self._sets = [train, *validation]
-        self._params = params
-        self._n_outputs = n_outputs
-        self._per_round = trees_of_round(params, n_outputs)
-        self._trees: list[GrownTree] = []
         self._factor = np.zeros(0)  # one for each round
         # Change of the factors by each round, for the model of an earlier round.
         self._steps: list[tuple[np.ndarray, float]] = []
@@ -208,11 +167,8 @@ class Dropout:
             factor[dropped] *= len(dropped) / share
             factor[number] = 1.0 / share
         factors = np.repeat(factor, self._per_round)
-        kept = self._trees[: n_rounds * self._per_round]
+        kept = super().trees(n_rounds)
         return [tree.scaled(factor) for tree, factor in zip(kept, factors.tolist(), strict=True)]
-
-    def newest(self) -> list[GrownTree]:
-        return self._trees[-self._per_round :]
 
     def _share(self, n_dropped: int) -> float:
         """Return the divisor of the values of the new tree and the dropped trees."""
@@ -240,9 +196,7 @@ class Dropout:
 
 def make_mode(
     train: AddedScores, validation: Sequence[AddedScores], params: BoostParams, n_outputs: int
-) -> Mode:
+) -> Additive:
     """Return the ensemble of ``params.boosting`` for these scores."""
-    if params.boosting == "dart":
-        return Dropout(train, validation, params, n_outputs)
-    kind = Average if params.boosting == "rf" else Additive
+    kind = {"dart": Dropout, "rf": Average}.get(params.boosting, Additive)
     return kind(train, validation, params, n_outputs)

@@ -24,19 +24,17 @@ from hedgerow.boosting.automatic.magnitudes import check_differences
 from hedgerow.boosting.automatic.model_selection import of_folds, with_resolved
 from hedgerow.boosting.loop.callbacks import with_bar
 from hedgerow.boosting.loop.driver import (
+    FitOptions,
     FitPlan,
     PreparedRows,
     Stops,
     grow_model,
     make_ready,
-    parts_in,
     running,
     with_out_of_bag,
 )
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
-from hedgerow.boosting.loop.setup.devices import resolve_device
-from hedgerow.boosting.loop.setup.options import FitOptions
-from hedgerow.boosting.loop.setup.resolved import resolved
+from hedgerow.boosting.loop.setup.resolved import resolve_device, resolved
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.resume.checkpoint import Checkpoint
 from hedgerow.boosting.resume.continuing import with_known_levels
@@ -46,6 +44,7 @@ from hedgerow.boosting.row_data.queries import check_values, split_sample
 from hedgerow.boosting.row_data.statistics import Encoded, constraints_of_inputs, encode
 from hedgerow.boosting.validation.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.row_sets import parts_of
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
@@ -76,19 +75,7 @@ def fit(
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
 ) -> Model:
-    """Train a model.
-
-    Scores are computed after each round on the validation rows.  Without validation rows
-    they are computed on the training rows if ``eval_metric`` is given; with ``train_scores``
-    on both.  With early stopping the model ends at the round with the best first score on the
-    validation rows, or on the first of several sets
-    (:mod:`hedgerow.boosting.validation.row_sets`).
-    Callbacks and the progress bar do not affect the model unless a callback ends the fit.
-
-    Raise ``DataError``, ``ParameterError`` or ``LossError`` for invalid input; exceptions
-    of callbacks propagate. Raise ``StorageError`` if the checkpoint cannot be read, or
-    cannot be written when the fit begins.
-    """
+    """Train a model."""
     plan, given = plan_of(
         train, objective, params, options or FitOptions(),
         validation=validation, finish=finish, choose=choose,
@@ -102,7 +89,7 @@ def fit(
         return plan.fingerprint(contents, rows.n_rows, sets)
 
     with running(plan, checkpoint, describe) as (budget, recorder):
-        if plan.start is not None and plan.has_nothing_to_add:
+        if plan.start is not None and plan.start.rounds_to_add(plan.params.n_estimators) == 0:
             return plan.finish(plan.start.model)
         own, rows, stops = with_rows_aside(plan, given)
         chosen, prepared = None, None
@@ -129,13 +116,7 @@ def plan_of(
     finish: Callable[[Model], Model] = lambda model: model,
     choose: Choose | None = None,
 ) -> tuple[FitPlan, GivenRows]:
-    """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`.
-
-    Groups of metrics are those of the given rows.  Everything else is decided after rows of
-    weight 0 are gone.
-
-    Raise ``ParameterError`` or ``DataError`` for options that conflict.
-    """
+    """Return the resolved plan of a fit and its rows; arguments as for :func:`fit`."""
     start, stopping = options.start, options.stopping
     requested = make_metrics(options.eval_metric, objective)
     metrics = read_groups(requested, validation or train)
@@ -198,6 +179,6 @@ def prepare(plan: FitPlan, given: GivenRows) -> PreparedRows:
     before = None if plan.start is None else plan.start.model
     seen, unseen, first = prepare_rows(encoded, own, n_threads, None, before)
     return PreparedRows(
-        train, encoded.train, seen, () if unseen is None else (unseen,), parts_in(validation),
-        encoded.inputs, first,
+        train, encoded.train, seen, () if unseen is None else (unseen,),
+        () if validation is None else parts_of(validation), encoded.inputs, first,
     )  # fmt: skip

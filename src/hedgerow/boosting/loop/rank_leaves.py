@@ -233,10 +233,7 @@ class _Quantiles:
         return share_of(together[0], together[1])
 
     def _digits(self, prefix: AnyArray, left: int, step: int) -> IntArray:
-        """Return, for each leaf's rows with its prefix, the weight up to each next digit.
-
-        ``left`` bits of the keys are still unknown; ``step`` of these form the digit.
-        """
+        """Return, for each leaf's rows with its prefix, the weight up to each next digit."""
         n_cells = len(prefix) << step
         leaf, masses, ordered = self.leaf, self.masses, self.keys.view(np.uint64) ^ _SIGN
         if left < 64:

@@ -1,72 +1,330 @@
 """Boosting rounds as a generator: one state after each round.
 
 A round grows ``num_parallel_tree`` trees (default 1) per output on the gradients at the scores
-before the round (outputs of a distribution: one after the other).  The ensemble mode combines them.
-This module does not depend on where the rows are (:mod:`hedgerow.boosting.loop.fit_rows`)::
+before the round (outputs of a distribution: one after the other), and the ensemble mode adds them::
 
     round         start         the mode subtracts dropped trees from the scores
                   grow          a tree on the gradients, with the leaf values of its loss
                   add           the mode adds it to the scores of training and validation rows
                   end           record the change of the out-of-bag loss
 
-A state is live: it shows the fit as it is until the next round begins.
+The arrays of the rows are in memory; their bins are in memory or in chunks on disk, and the rows
+are all rows or those of one of several ranks.  The grower adds a tree to the raw scores of the rows
+it was grown on, leaf by leaf.  Rows outside the sample of a tree (row sampling) and validation rows
+get their scores by tree traversal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from hedgerow.arrays import FloatArray
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
-from hedgerow.boosting.loop.ensemble import Additive, Mode, finished_tree, make_mode
-from hedgerow.boosting.loop.fit_rows import FitRows
-from hedgerow.boosting.loop.setup.strategy import trees_of_round
+from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
+from hedgerow.boosting.loop.sample import RowNames
+from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
+from hedgerow.boosting.loop.scores import (
+    AddedScores,
+    MeanScores,
+    Scores,
+    TrainingData,
+    make_scores,
+    rows_left_out,
+)
+from hedgerow.boosting.loop.setup import resolved as kinds
 from hedgerow.boosting.resume.checkpoint import Rounds
+from hedgerow.boosting.validation.row_sets import TRAINING
+from hedgerow.comm.base import count_rows
+from hedgerow.data import BinnedMatrix
+from hedgerow.data.binning.bins import BinSpec
+from hedgerow.data.external.blocks import ColumnBlocks
+from hedgerow.data.external.row_store import ChunkStore
+from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError
-from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.core.compiled_grower import CompiledGrower
+from hedgerow.growing.core.grower import TreeGrower, rows_without_copies
+from hedgerow.growing.core.setup import Fit
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.exact.grower import ExactGrower
+from hedgerow.growing.limits.isotonic import order_leaves, split_signs
+from hedgerow.growing.vectors.grower import VectorGrower
+from hedgerow.kernels.primitives.exact_sum import exact_sum
+from hedgerow.metrics import Metric, evaluate, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.other_forests import joined_forests
+from hedgerow.objectives import Objective
+from hedgerow.objectives.base import LossRows
+from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.once import once
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
 
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.space import Spaces
+
 
 class BoostState:
-    """The fit after a round.
+    """A fit of this process: its rows with their raw scores, and its trees so far.
 
-    Attributes
-    ----------
-    rows : FitRows
-        The next round changes their raw scores in place.
-    n_first : int
-        Number of rounds of the model being continued.
-    n_rounds : int
-        Number of rounds done, including ``n_first``.
-    oob_improvement : list of float
-        Decrease of the out-of-bag loss in each round, over the rows on which
-        the round was not grown; empty without ``oob_score``.
+    A state is live: it shows the fit as it is until the next round begins.
+
+    unseen                 validation rows
+    n_threads              upper limit; small data use fewer.  The trees do not depend on it.
+    first                  trees of the model to continue; their scores are in ``start`` of the data
+    scored                 rows that are scored after each round
+    may_run_ahead          whether trees may grow some rounds before :meth:`grow` is called for
+                           them: nobody reads the training scores, or replays earlier rounds
+    ranks                  those that have the other rows; by default there are none
+    spaces                 memory for histograms of rows in chunks, that other fits use in turn
+    names                  the user's names of the training rows
+    objective              bound to the rows
+    params                 resolved parameters of the next rounds
+    n_rows                 training rows of all ranks, without copies
+    n_features, n_columns  columns that trees may split, and columns of bins; 0 if trees are not
+                           grown on bins
+    base                   float64 (n_outputs,): raw score before the first tree
+    train                  raw scores of the training rows
+    held_out               raw scores of each set of validation rows
+    all_rows               targets and weights of the training rows
+    n_first, n_rounds      number of rounds of the model being continued, and of all rounds done,
+                           including these
+    oob_improvement        decrease of the out-of-bag loss in each round, over the rows on which the
+                           round was not grown; empty without ``oob_score``
+    next_end               the next round that may end the fit: trees of later rounds do not grow
+                           ahead
     """
 
-    def __init__(self, rows: FitRows) -> None:
-        self.rows = rows
-        self._n_parallel = rows.params.num_parallel_tree
-        self.mode: Mode = make_mode(rows.train, rows.validation, rows.params, len(rows.base))
-        self.n_first = 0 if rows.first is None else rows.first.n_rounds
-        self.n_rounds = self.n_first
+    def __init__(
+        self,
+        data: TrainingData,
+        objective: Objective,
+        params: BoostParams,
+        unseen: Sequence[TrainingData] = (),
+        n_threads: int = 1,
+        first: Forest | None = None,
+        scored: Sequence[ScoredRows] = (),
+        may_run_ahead: bool = False,
+        ranks: Ranks | None = None,
+        spaces: Spaces | None = None,
+        names: RowNames | None = None,
+    ) -> None:
+        self.params = params = kinds.resolved(params, objective, _schema_of(data))
+        self.data, self.first, self.scored = data, first, scored
+        self.ranks, self._spaces, self.names = ranks or Ranks(), spaces, names or RowNames()
+        matrix = data.matrix
+        self.n_rows = count_rows(matrix.n_rows // data.n_copies, self.ranks.others)[1]
+        self.n_features = matrix.n_features
+        self.spec: BinSpec | None = None
+        self.n_columns = 0
+        if isinstance(matrix, BinnedMatrix | ChunkStore):
+            self.spec, self.n_columns = matrix.spec, matrix.n_columns
+        self._n_vectors = objective.n_outputs if kinds.holds_vectors(params) else 1
+        self._n_threads = kinds.threads_for(
+            n_threads, matrix.n_rows, matrix.n_features, self._n_vectors
+        )
+        self.all_rows = self.ranks.rows(data.target, data.weight)
+        if first is not None:
+            self.base = first.base_score
+        else:
+            self.base = objective.start(replace(self.all_rows, offset=data.offset))
+        self._scores = make_scores(data, self.base, self._n_threads)
+        self._grown_at = self._scores.raw
+        self.train: Scores | MeanScores = self._scores
+        self.held_out: list[Scores | MeanScores] = [
+            make_scores(rows, self.base, self._n_threads, self.spec) for rows in unseen
+        ]
+        if params.boosting == "rf":
+            self.train = MeanScores(self._scores)
+            self.held_out = [MeanScores(scores) for scores in self.held_out]  # type: ignore[arg-type]
+        self.objective = objective.limited_for(self.all_rows)
+        self.n_first = self.n_rounds = 0 if first is None else first.n_rounds
         self.oob_improvement: list[float] = []
+        self._grower: CompiledGrower | None = None
+        self._may_run_ahead = may_run_ahead
+        self.next_end = NOT_KNOWN
+        self._ahead: RoundsAhead | None = None
+        self._outside: RowArray = NO_ROWS
+        self._searched_at, self._loss_before = self._grown_at, 0.0
+
+    # -- the grower ------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Create the grower, before the first round."""
+        self._grower = self._make_grower()
+        updated: Sequence[AddedScores] = self.held_out
+        if self._may_run_ahead and kinds.adds_scores(self.params, self.objective):
+            assert isinstance(self.train, Scores)
+            self._ahead = RoundsAhead.of(
+                self._grower, self.train, self.held_out, self.scored, self.objective, self.params,
+                range(self.n_first, self.n_first + self.params.n_estimators),
+            )  # fmt: skip
+            if self._ahead is not None:
+                updated = ()  # batches add their trees to all scores
+        self.mode = make_mode(self.train, updated, self.params, len(self.base))
+
+    def _make_grower(self) -> CompiledGrower:
+        data, matrix = self.data, self.data.matrix
+        params = for_copies(self.params, data.n_copies)
+        raw, n_threads = self._grown_at, self._n_threads
+        fit = Fit(data.target, data.weight, raw, self.objective, params, n_threads)
+        shared = fit, self._grower_adds_scores
+        if isinstance(matrix, BinnedMatrix):
+            kind = _kind_of_grower(params)
+            sums = data.sums if kind.shares_histograms else None
+            return kind(matrix, *shared, data.n_copies, data.numbers, sums)
+        if isinstance(matrix, ColumnBlocks):
+            return ExactGrower(matrix, *shared)
+        assert isinstance(matrix, ChunkStore)
+        from hedgerow.growing.chunks.grower import ChunkGrower
+        from hedgerow.growing.chunks.levels import SymmetricChunkGrower
+
+        ranks, symmetric = self.ranks, kinds.is_symmetric(params)
+        return (SymmetricChunkGrower if symmetric else ChunkGrower)(
+            matrix, *shared, data.n_copies, self._n_vectors, ranks.communicator, ranks.mode,
+            ranks.first_row, self._spaces,
+        )  # fmt: skip
 
     @property
-    def base_score(self) -> FloatArray:
-        """Raw score before the first tree."""
-        return self.rows.base
+    def _grower_adds_scores(self) -> bool:
+        # Linear leaves read numbers, which chunks on disk hold.
+        waits = self.params.linear_leaves and isinstance(self.data.matrix, ChunkStore)
+        return kinds.adds_scores(self.params, self.objective) and not waits
+
+    def set_params(self, params: BoostParams) -> None:
+        """Use other (resolved) parameters for the next rounds."""
+        self.params = params
+        if self._grower is not None:
+            self._grower.close()
+            self._grower = self._make_grower()
+
+    def close(self) -> None:
+        """End the worker threads."""
+        if self._grower is not None:
+            try:
+                self._grower.close()
+            finally:  # again, if an interrupt came before the helpers were told
+                self._grower.close()
+            self._grower = self._ahead = None
+
+    # -- rounds ----------------------------------------------------------------------------
+
+    @property
+    def n_ready(self) -> int:
+        """Number of rounds whose trees have grown ahead."""
+        return 0 if self._ahead is None else self._ahead.n_ready
+
+    def take_ready(self) -> RestOfBatch | None:
+        """Take all rounds that are ready; None if they have to be taken one after the other."""
+        rest = None if self._ahead is None else self._ahead.rest()
+        if rest is not None:
+            for place, tree in enumerate(rest.trees):
+                self.mode.add(tree, place % len(self.base), NO_ROWS)
+            self.n_rounds += len(rest.raw)
+        return rest
+
+    def begin_round(self) -> BoostParams:
+        """Set the scores and the rate of the next round's trees; return its parameters."""
+        assert self._grower is not None
+        number, params = self.n_rounds, self.params
+        self.mode.start_round(number, params)
+        if is_number(params.learning_rate) and params.num_parallel_tree == 1:
+            self._rate = float(params.learning_rate)
+            return params
+        if params.leaf_estimation == "line_search":
+            params = params.of_trees_at(number, self.n_first)
+            self._rate = params.learning_rate
+        else:  # checking new parameters would take a tenth of a short round
+            self._rate = params.rate_of_trees(number, self.n_first)
+        self._grower.set_rate(self._rate)
+        return params
+
+    def grow(self, turn: int, n_trees: int, params: BoostParams) -> None:
+        """Grow the next of the ``n_trees`` of the round, and add it to the fit."""
+        tree, n_outputs = self.n_rounds * n_trees + turn, len(self.base)
+        # A tree with vectors is for all outputs, and is grown with output 0.
+        output = turn % (n_trees // params.num_parallel_tree)
+        if self._ahead is not None:
+            found = self._ahead.tree(tree, n_outputs, self.next_end)
+        else:
+            found = self._grow_now(tree, output, params)
+        found = finished_tree(found, self.objective, params, self._rate)
+        self.mode.add(found, output, self._outside if self._grower_adds_scores else None)
+
+    def _grow_now(self, tree: int, output: int, params: BoostParams) -> GrownTree:
+        assert self._grower is not None
+        if self.train is self._scores:  # trees of a forest grow at its start
+            self._scores.update()
+        found = self._grower.grow(tree, output)
+        if self.data.n_copies > 1 and isinstance(self.data.matrix, ColumnBlocks):
+            found = found.with_counts(rows_without_copies(found.count, self.data.n_copies))
+        self._outside = self._grower.rows_outside()
+        if params.oob_score:
+            if isinstance(self.train, MeanScores):
+                self.train.outside = self._outside
+            elif output == 0:
+                self._loss_before = self._loss_outside()
+        return self._searched(found, output, params)
+
+    def end_round(self) -> None:
+        """Update the scores with the trees of the round, and count it."""
+        self.mode.end_round()
+        if self._ahead is not None:
+            self._ahead.end_round()
+        if self.params.oob_score and self.params.boosting == "gbdt":
+            self.oob_improvement.append(self._loss_before - self._loss_outside())
+        self.n_rounds += 1
+
+    def replay(self, earlier: Rounds) -> None:
+        """Add trees of an earlier run as if they had just been grown.
+
+        Each row gets the same additions in the same order as then.  With sampling, the grower
+        added to the rows of the sample; here all rows get them by tree traversal.
+        """
+        earlier.check(self.base, self.n_features, self.n_columns)
+        params = self.params
+        for place in range(earlier.n_rounds):
+            number = self.n_first + place
+            self.mode.start_round(number, params)
+            self._scores.update()
+            self._relearn(number)
+            if params.oob_score and isinstance(self.train, MeanScores):
+                n_rows, first_row = self.data.matrix.n_rows, self.ranks.first_row
+                self.train.outside = rows_left_out(
+                    params.seed, number, params.subsample, n_rows, first_row
+                )
+            for turn, tree in enumerate(earlier.of_round(place)):
+                self.mode.add(tree, turn % earlier.n_outputs, None)
+            self.mode.end_round()
+        if params.oob_score and params.boosting == "gbdt":
+            self.oob_improvement += earlier.improvement.tolist()
+        self.n_rounds += earlier.n_rounds
+
+    def _relearn(self, number: int) -> None:
+        """Recompute what the loss learns beside the trees in a round: biases of positions."""
+        if getattr(self.objective, "positions", None) is not None:
+            target, weight = self.data.target, self.data.weight
+            g, h = np.empty((2, len(target)))
+            self._bound.derivatives(LossRows(target, self._grown_at, weight, number), 0, g, h)
+
+    @once
+    def _bound(self) -> Objective:
+        return self.objective.bound_to(self.data.target, self.data.weight)
+
+    # -- the result ------------------------------------------------------------------------
 
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """Return the forest of the first ``n_rounds`` rounds (default: all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        rows, first = self.rows, self.rows.first
+        first = self.first
         if first is not None and kept < self.n_first:
             return first.first_rounds(kept)
-        trees = self.trees(kept)
-        forest = make_forest(trees, rows.base, rows.n_features, rows.spec, self._n_parallel)
+        n_parallel = self.params.num_parallel_tree
+        forest = make_forest(self.trees(kept), self.base, self.n_features, self.spec, n_parallel)
         return forest if first is None else joined_forests([first, forest], first.base_score)
 
     @property
@@ -78,94 +336,182 @@ class BoostState:
         """Return the new trees as scaled in the model of ``n_rounds`` rounds."""
         return self.mode.trees(n_rounds - self.n_first)
 
-    def newest(self) -> list[GrownTree]:
-        """Return the trees of the last round, outputs in turn, as they were grown."""
-        return self.mode.newest()
-
     def scores(self) -> Mapping[str, Mapping[str, float]]:
         """Return scores after the last round, by name of the rows and metric."""
-        return self.rows.scores()
+        if self._ahead is not None:
+            return self._ahead.scores()
+        found = {}
+        for part in self.scored:
+            scores = self.train if part.name == TRAINING else self.held_out[part.number]
+            scores.update()
+            found[part.name] = part.score(self.objective, scores.raw)
+        return found
+
+    def out_of_bag(self, metrics: Sequence[Metric]) -> Mapping[str, float]:
+        """Return scores of rows by the trees not grown on them; empty if there are no such rows."""
+        assert isinstance(self.train, MeanScores)  # of a random forest with ``oob_score``
+        rows, raw = self.train.out_of_bag()
+        return self._scores_of(metrics, rows, raw)
+
+    def _scores_of(
+        self, metrics: Sequence[Metric], rows: RowArray, raw: FloatArray
+    ) -> Mapping[str, float]:
+        """Return the scores of some training rows of each rank; empty if no rank has some."""
+        weight = None if self.data.weight is None else self.data.weight[rows]
+        target = self.data.target[rows]
+        if self.ranks.others.size == 1:
+            return evaluate(metrics, self.objective, target, raw, weight) if len(rows) > 0 else {}
+        tally = Tally(metrics, self.objective, self.ranks.rows(target, weight))
+        return tally.scores(raw) if tally.n_rows > 0 else {}
+
+    def _loss_outside(self) -> float:
+        """Return the loss of the rows outside the sample; 0 if there are none."""
+        self._scores.update()
+        rows = self._outside
+        if self.ranks.others.size == 1 and len(rows) > 0:
+            return self.objective.loss(*self.data.take(rows, self._grown_at))
+        (metric,) = make_metrics(None, self.objective)
+        return self._scores_of((metric,), rows, self._grown_at[:, rows]).get(metric.name, 0.0)
+
+    # -- line search -----------------------------------------------------------------------
+
+    def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+        """Return the tree with leaf values from a line search, if they are to be searched.
+
+        The trees of a round search their leaves in turn, each at scores that include the
+        previous ones; if these trees do not join at once, scores are updated in a copy.
+        """
+        if params.leaf_estimation != "line_search":
+            return tree
+        n_parallel = params.num_parallel_tree
+        joins = params.boosting == "gbdt" and n_parallel == 1
+        self._scores.update()
+        if output == 0:
+            self._searched_at = self._grown_at if joins else self._grown_at.copy()
+        if tree.vectors is not None:
+            columns = [
+                self._search_leaves(tree.with_values(np.ascontiguousarray(values)), k, params).value
+                for k, values in enumerate(tree.vectors.T)
+            ]
+            return tree.with_vectors(np.column_stack(columns))
+        found = self._search_leaves(tree, output, params)
+        if not joins:
+            # Parallel trees share one step, but each search takes the full step.
+            self._scores.add_to(self._searched_at, found, output, factor=float(n_parallel))
+        return found
+
+    def _search_leaves(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+        """Return the tree with leaf values that minimise the loss of their rows."""
+        grower, data = self._grower, self.data
+        assert grower is not None
+        rows, leaves, starts = grower.leaf_segments()
+        others = self.ranks.others
+        if count_rows(len(rows), others)[1] == 0:  # a small sample may be empty
+            return tree
+        target, at, weight = data.take(rows, self._searched_at)
+        mass = np.ones(len(rows)) if weight is None else weight
+        sampled = grower.row_weights(rows)
+        if sampled is not None:
+            mass = mass * sampled
+        leaf_rows = LeafRows(target, at, mass, starts)
+        if others.size == 1:
+            unit = unit_of(len(data.target) if data.weight is None else exact_sum(data.weight))
+            steps = self.objective.leaf_steps(replace(leaf_rows, unit=unit), output)
+        else:
+            from hedgerow.boosting.loop.rank_leaves import steps_on_ranks, unit_on_ranks
+
+            unit = unit_on_ranks(data.weight, len(data.target), others)
+            steps = steps_on_ranks(self.objective, output, replace(leaf_rows, unit=unit), others)
+        return _with_steps(tree, leaves, steps, params, _schema_of(data))
 
 
 def rounds(
-    rows: FitRows, earlier: Rounds | None = None, ready: Callable[[], None] = lambda: None
+    state: BoostState, earlier: Rounds | None = None, ready: Callable[[], None] = lambda: None
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``n_estimators`` rounds.
 
-    The rows may hold threads: close the generator (``contextlib.closing``) unless it is
+    The state may hold threads: close the generator (``contextlib.closing``) unless it is
     exhausted.
-
-    Raise ``StorageError`` if ``earlier`` belongs to other data.
     """
     try:
-        with rows.names.reported():
-            rows.begin()
-        state = BoostState(rows)
+        with state.names.reported():
+            state.begin()
         if earlier is not None:
-            earlier.check(rows.base, rows.n_features, rows.n_columns)
-            _replay(earlier, state)
+            state.replay(earlier)
             yield state
         ready()
-        last = state.n_first + rows.params.n_estimators
+        last = state.n_first + state.params.n_estimators
         while state.n_rounds < last:
             try:
-                with rows.names.reported():
-                    _grow_round(state.n_rounds, state)
+                with state.names.reported():
+                    params = state.begin_round()
+                    n_trees = kinds.trees_of_round(params, len(state.base))
+                    for turn in range(n_trees):
+                        state.grow(turn, n_trees, params)
+                    state.end_round()
             except LossError as error:
                 raise LossError(f"round {state.n_rounds + 1}: {error}") from error.__cause__
-            state.n_rounds += 1
             yield state
     finally:
-        rows.close()
+        state.close()
 
 
-def _grow_round(number: int, state: BoostState) -> None:
-    """Grow the trees of a round, and add them to the scores as the mode requires."""
-    rows, mode, n_outputs = state.rows, state.mode, len(state.base_score)
-    params, rate = _at_round(number, state)
-    mode.start_round(number, rows.params)
-    n_trees = trees_of_round(params, n_outputs)
-    for turn in range(n_trees):
-        # A tree with vectors is for all outputs, and is grown with output 0.
-        output = turn % (n_trees // params.num_parallel_tree)
-        tree = rows.grow(number * n_trees + turn, output, params)
-        tree = finished_tree(tree, rows.objective, params, rate)
-        mode.add(tree, output, rows.rows_without_tree())
-    mode.end_round()
-    improvement = rows.end_round()
-    if improvement is not None:
-        state.oob_improvement.append(improvement)
+def _with_steps(
+    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
+) -> GrownTree:
+    """Return the tree whose ``leaves`` take the given steps, within the limits of ``params``."""
+    longest = params.max_delta_step or np.inf
+    value = tree.value.copy()
+    value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+    if params.monotone_constraints is not None:
+        signs = split_signs(tree, params.monotone_constraints, schema)
+        value = order_leaves(tree, value, signs)
+    return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
 
-def _at_round(number: int, state: BoostState) -> tuple[BoostParams, float]:
-    """Set and return the rate of a round's trees; return parameters with it for line search."""
-    rows, params = state.rows, state.rows.params
-    if is_number(params.learning_rate) and params.num_parallel_tree == 1:
-        return params, float(params.learning_rate)
-    if params.leaf_estimation == "line_search":
-        now = params.of_trees_at(number, state.n_first)
-        rows.set_rate(now.learning_rate)
-        return now, now.learning_rate
-    # Checking new parameters would take a tenth of a short round.
-    rate = params.rate_of_trees(number, state.n_first)
-    rows.set_rate(rate)
-    return params, rate
+def means_of_leaves(
+    left: AnyArray, right: AnyArray, cover: FloatArray, value: FloatArray
+) -> FloatArray:
+    """Return values whose inner nodes have the mean of their leaves: for rows that stop there."""
+    means, mass, one, other = value.tolist(), cover.tolist(), left.tolist(), right.tolist()
+    for node in reversed(range(len(means))):  # children come after their parents
+        a, b = one[node], other[node]
+        if a > 0:
+            total = mass[a] + mass[b]
+            share = mass[a] / total if total > 0.0 else 0.5
+            means[node] = share * means[a] + (1.0 - share) * means[b]
+    return np.array(means)
 
 
-def _replay(earlier: Rounds, state: BoostState) -> None:
-    """Add trees of an earlier run as if they had just been grown.
+def _kind_of_grower(params: BoostParams) -> type[TreeGrower]:
+    """Return the grower of trees from bins; few fits need the modules that are imported here."""
+    symmetric, vectors = kinds.is_symmetric(params), kinds.holds_vectors(params)
+    if kinds.on_gpu(params):
+        from hedgerow.growing.cuda.grower import kind_on_gpu
 
-    Each row gets the same additions in the same order as then.  With sampling, the grower
-    added to the rows of the sample; here all rows get them by tree traversal.
-    """
-    rows, mode = state.rows, state.mode
-    for place in range(earlier.n_rounds):
-        number = state.n_first + place
-        mode.start_round(number, rows.params)
-        rows.replay(number)
-        for turn, tree in enumerate(earlier.of_round(place)):
-            mode.add(tree, turn % earlier.n_outputs, None)
-        mode.end_round()
-    if rows.params.oob_score and rows.params.boosting == "gbdt":
-        state.oob_improvement += earlier.improvement.tolist()
-    state.n_rounds += earlier.n_rounds
+        return kind_on_gpu(symmetric, vectors)
+    if symmetric:
+        from hedgerow.growing.symmetric.grower import SymmetricGrower, SymmetricVectorGrower
+
+        return SymmetricVectorGrower if vectors else SymmetricGrower
+    return VectorGrower if vectors else TreeGrower
+
+
+def for_copies(params: BoostParams, n_copies: int) -> BoostParams:
+    """Scale limits in rows by ``n_copies``, for a grower that counts copies as rows."""
+    if n_copies == 1:
+        return params
+    most = 2**31 - 1
+    return replace(
+        params,
+        min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
+        min_data_per_group=min(most, n_copies * params.min_data_per_group),
+        path_smooth=n_copies * params.path_smooth,
+    )
+
+
+def _schema_of(data: TrainingData) -> Schema:
+    matrix = data.matrix
+    if isinstance(matrix, BinnedMatrix | ChunkStore):
+        return matrix.spec.schema
+    return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema

@@ -18,24 +18,22 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.scored import ScoredRows
+from hedgerow.boosting.loop.scores import MeanScores, Scores
+from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
-from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.metrics import not_nan
 from hedgerow.objectives import Objective
 from hedgerow.objectives.derivatives import PRECOMPUTED
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
-
-if TYPE_CHECKING:
-    from hedgerow.boosting.loop.rounds import BoostState
-    from hedgerow.boosting.loop.scored import ScoredRows
-    from hedgerow.boosting.loop.scores import Scores
 
 _MOST_ROUNDS = 16
 _FEWEST_ROUNDS, _SHARE = 4, 6
@@ -58,24 +56,7 @@ _MOST_SCORES = 125_000
 
 
 def rounds_at_once(n_cells: int, n_scores: int, n_nodes: int) -> int:
-    """Return the number of rounds of a batch.
-
-    Parameters
-    ----------
-    n_cells : int
-        Bins (rows x features x outputs).
-    n_scores : int
-        Raw scores of validation rows.
-    n_nodes : int
-        Most nodes of the trees of a round.
-
-    Examples
-    --------
-    >>> rounds_at_once(n_cells=4_000, n_scores=100, n_nodes=8)
-    16
-    >>> rounds_at_once(n_cells=2_000_000, n_scores=100_000, n_nodes=500)
-    0
-    """
+    """Return the number of rounds of a batch."""
     return min(
         _MOST_ROUNDS,
         _MOST_CELLS // max(1, n_cells),
@@ -100,19 +81,10 @@ class RestOfBatch(NamedTuple):
 class RoundsAhead:
     """The rounds of a batch.
 
-    Parameters
-    ----------
-    grower : TreeGrower
-    joiner : TreeJoiner
-    most : int
-        Most rounds of a batch.
-    rounds : range
-        Numbers of the rounds of the fit; they follow those of the model to continue.
-    unseen : Scores or None
-        Validation rows; their raw scores become those after the last round taken.
-    scored : sequence of ScoredRows
-        Parts of the validation rows.
-    objective : Objective
+    most    most rounds of a batch
+    rounds  numbers of the rounds of the fit; they follow those of the model to continue
+    unseen  validation rows; their raw scores become those after the last round taken
+    scored  parts of the validation rows
     """
 
     def __init__(
@@ -127,7 +99,7 @@ class RoundsAhead:
     ) -> None:
         self._grower, self._joiner, self._most, self._rounds = grower, joiner, most, rounds
         self._unseen, self._scored, self._objective = unseen, scored, objective
-        self._targets = [np.tile(part.target, most) for part in scored]
+        self._targets = [np.tile(part.rows.target, most) for part in scored]
         self._trees: list[GrownTree] = []
         self._scores: list[dict[str, list[float]] | None] = []
         self._first, self._stop, self._n_taken = 0, 0, 0
@@ -137,7 +109,7 @@ class RoundsAhead:
         cls,
         grower: object,
         train: Scores,
-        unseen: Scores | None,
+        held_out: Sequence[Scores | MeanScores],
         scored: Sequence[ScoredRows],
         objective: Objective,
         params: BoostParams,
@@ -153,10 +125,12 @@ class RoundsAhead:
             objective.kernel_id == PRECOMPUTED
             or params.oob_score
             or not is_number(params.learning_rate)
-            or any(part.of_training for part in scored)
+            or any(part.name == TRAINING for part in scored)
         )
         if between or not isinstance(grower, TreeGrower):
             return None
+        unseen = held_out[0] if held_out else None
+        assert not isinstance(unseen, MeanScores)
         n_outputs, n_rows = train.raw.shape
         n_unseen = 0 if unseen is None else unseen.raw.size
         n_cells = n_rows * train.data.matrix.n_features * n_outputs
@@ -170,26 +144,21 @@ class RoundsAhead:
         return cls(grower, joiner, most, rounds, unseen, scored, objective)
 
     def tree(self, number: int, n_outputs: int, next_end: int = NOT_KNOWN) -> GrownTree:
-        """Return tree ``number`` of the fit; grow the next batch if the last one has ended.
-
-        ``next_end`` is the next round that may end the fit.
-        """
+        """Return tree ``number`` of the fit; grow the next batch if the last one has ended."""
         first = number // n_outputs
         if not self._first <= first < self._stop:
-            self._grow(first, next_end)
+            # Folds may end soon after they begin.
+            wanted = max(_FEWEST_ROUNDS, (first - self._rounds.start) // _SHARE)
+            last = min(self._rounds.stop, next_end)
+            n_rounds = max(1, min(wanted, self._most, last - first))
+            self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
+            self._first, self._stop, self._n_taken = first, first + n_rounds, 0
+            after = self._joiner.after
+            self._scores = [
+                part.score_rounds(after, targets)
+                for part, targets in zip(self._scored, self._targets, strict=True)
+            ]
         return self._trees[number - self._first * n_outputs]
-
-    def _grow(self, first: int, next_end: int) -> None:
-        # Folds may end soon after they begin.
-        wanted = max(_FEWEST_ROUNDS, (first - self._rounds.start) // _SHARE)
-        n_rounds = max(1, min(wanted, self._most, min(self._rounds.stop, next_end) - first))
-        self._trees = self._grower.grow_rounds(first, n_rounds, self._joiner)
-        self._first, self._stop, self._n_taken = first, first + n_rounds, 0
-        after = self._joiner.after
-        self._scores = [
-            part.score_rounds(after, targets)
-            for part, targets in zip(self._scored, self._targets, strict=True)
-        ]
 
     @property
     def n_ready(self) -> int:
@@ -231,11 +200,3 @@ class RoundsAhead:
                 own = {name: rounds[self._n_taken - 1] for name, rounds in scores.items()}
                 found[part.name] = {name: not_nan(name, score) for name, score in own.items()}
         return found
-
-
-def take_rounds(trees: Sequence[GrownTree], state: BoostState) -> None:
-    """Add the trees of whole rounds of gradient boosting, which all scores include."""
-    n_outputs = len(state.base_score)
-    for place, tree in enumerate(trees):
-        state.mode.add(tree, place % n_outputs, NO_ROWS)
-    state.n_rounds += len(trees) // n_outputs

@@ -18,12 +18,8 @@ from hedgerow.errors import DataError, HedgerowError
 class RowSets:
     """Sets of rows that are scored separately (:mod:`hedgerow.boosting.validation.row_sets`).
 
-    Attributes
-    ----------
-    codes : int64 (n_rows,)
-        Index of each row's set, ascending.
-    starts : tuple of int
-        Index in the input of the first row of each set.
+    codes   int64 (n_rows,): index of each row's set, ascending
+    starts  index in the input of the first row of each set
     """
 
     codes: IntArray
@@ -39,10 +35,7 @@ class RowSets:
 class RowNames:
     """The user's names of rows of which some are left out, for messages.
 
-    Attributes
-    ----------
-    origin : int64 (n_rows,), or None
-        As in :class:`Sample`.
+    origin  int64 (n_rows,): as in :class:`Sample`
     """
 
     origin: IntArray | None = None
@@ -86,15 +79,9 @@ def counted_rows(are_weighted: bool) -> Iterator[None]:
 class Sample(RowValues):
     """A table with target and the values of its rows.
 
-    Attributes
-    ----------
-    table : Table or SparseTable
-    target : float64, shape (n_rows,)
-        Class indices for classification.
-    origin : int64, shape (n_rows,), or None
-        Index of each row in the input table; None: all rows, in order.
-    sets : RowSets, or None
-        For validation rows: the sets that are scored separately.
+    target  float64, shape (n_rows,): class indices for classification
+    origin  int64, shape (n_rows,): index of each row in the input table; None: all rows, in order
+    sets    for validation rows: the sets that are scored separately
     """
 
     table: AnyTable
@@ -138,10 +125,7 @@ class Sample(RowValues):
         return RowNames(self.origin, self.sets)
 
     def without_zero_weights(self) -> Sample:
-        """Drop rows of weight 0, so that they have no influence at all.
-
-        Weights that are all 1 become None.
-        """
+        """Drop rows of weight 0, so that they have no influence at all."""
         if self.weight is None:
             return self
         kept = self.weight > 0.0

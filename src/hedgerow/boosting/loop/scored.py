@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.loop.ranks import gather_scores
-from hedgerow.boosting.loop.sample import RowNames
-from hedgerow.comm.base import count_rows
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.primitives.exact_sum import ExactSum
 from hedgerow.metrics import Metric, evaluate, evaluate_rounds, not_nan
@@ -24,22 +24,42 @@ from hedgerow.metrics.scores import Center
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.global_sums import AllRows, merged
 
+if TYPE_CHECKING:
+    from hedgerow.growing.chunks.exchange import GrowMode
+
 MOST_GATHERED = 20_000_000
 """Largest count of numbers (targets, weights and raw scores) on each rank for metrics that need
 all rows at once: 160 MB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """The ranks that train a model together.
+
+    communicator  by default this process trains alone
+    mode          {"data", "features"}: what is divided between ranks: rows, or histograms of rows
+                  that all ranks have
+    first_row     number of training rows of lower ranks
+    """
+
+    communicator: Communicator = field(default_factory=Alone)
+    mode: GrowMode = "data"
+    first_row: int = 0
+
+    @property
+    def others(self) -> Communicator:
+        """The ranks that have other rows."""
+        return self.communicator if self.mode == "data" else Alone()
+
+    def rows(self, target: FloatArray, weight: FloatArray | None) -> AllRows:
+        """Return the rows of all ranks."""
+        return AllRows(target, weight, communicator=self.others)
 
 
 class Tally:
     """Metrics of the rows of all ranks.
 
     Raise ``ParameterError`` if a metric needs all rows at once and there are too many.
-
-    Parameters
-    ----------
-    metrics : sequence of Metric
-    objective : Objective
-    rows : AllRows
-        The scored rows.
     """
 
     def __init__(self, metrics: Sequence[Metric], objective: Objective, rows: AllRows) -> None:
@@ -59,7 +79,12 @@ class Tally:
                 f"'loss', {', '.join(map(repr, summed))}."
             )
         centered = any(metric.sums is not None and metric.sums.uses_center for metric in metrics)
-        self._center = _center_of(rows, objective) if centered else 0.0
+        self._center: Center = 0.0
+        if centered and isinstance(objective, SeveralTargets):
+            each = range(objective.n_outputs)
+            self._center = np.array([rows.of_target(k).center() for k in each])
+        elif centered:
+            self._center = rows.center()
 
     def scores(self, raw: FloatArray) -> dict[str, float]:
         """Return the score of each metric; ``raw`` are those of this rank's rows."""
@@ -84,48 +109,30 @@ class Tally:
             if self._known is None:  # targets and weights do not change
                 self._known = self._rows.gathered()
             target, weight = self._known
-            everyone = gather_scores(raw, others)
+            everyone = raw
+            if others.size > 1:  # the scores of a row are adjacent, so that parts can be joined
+                flat = gather_numbers(np.ascontiguousarray(raw.T).reshape(-1), others)
+                everyone = np.ascontiguousarray(flat.reshape(-1, len(raw)).T)
             found |= evaluate(gathered, self._objective, target, everyone, weight)
         return {metric.name: found[metric.name] for metric in self._metrics}
 
 
-def _center_of(rows: AllRows, objective: Objective) -> Center:
-    """Return the mean of all targets, or of each of several targets."""
-    if not isinstance(objective, SeveralTargets):
-        return rows.center()
-    return np.array([rows.of_target(k).center() for k in range(objective.n_outputs)])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredRows:
-    """Rows that are scored after each round.
+    """Rows that are scored together after each round.
 
-    Attributes
-    ----------
-    name : str
-        Name of the rows in the history.
-    metrics : tuple of Metric
-        Metrics bound to these rows.
-    target, weight
-        Targets and weights of the rows.
-    columns : slice or int64 array
-        Their places in the raw scores.
-    of_training : bool
-        Whether the raw scores are those of the training rows.
-    number : int
-        Else, the number of the validation rows.
-    tally : Tally or None
-        Computes the metrics of rows of several ranks.
+    name     in the history
+    number   of the validation rows whose raw scores include these
+    columns  their places in these raw scores
+    metrics  bound to these rows
+    tally    computes the metrics of rows of several ranks
     """
 
     name: str
-    metrics: tuple[Metric, ...]
-    target: FloatArray
-    weight: FloatArray | None = None
-    columns: slice | IntArray = field(default_factory=lambda: slice(None))
-    of_training: bool = False
-    names: RowNames = field(default_factory=RowNames)
+    rows: Sample
     number: int = 0
+    columns: slice | IntArray = field(default_factory=lambda: slice(None))
+    metrics: tuple[Metric, ...] = ()
     tally: Tally | None = None
 
     def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
@@ -133,11 +140,11 @@ class ScoredRows:
         own = np.ascontiguousarray(raw[:, self.columns])
         if self.tally is not None:
             return self.tally.scores(own)
-        with self.names.reported():
-            return evaluate(self.metrics, objective, self.target, own, self.weight)
+        with self.rows.row_names.reported():
+            return evaluate(self.metrics, objective, self.rows.target, own, self.rows.weight)
 
     def score_rounds(self, raw: FloatArray, targets: FloatArray) -> dict[str, list[float]] | None:
         """Return the scores of several rounds; see :func:`hedgerow.metrics.evaluate_rounds`."""
         own = np.ascontiguousarray(raw[:, :, self.columns])
-        with self.names.reported():
-            return evaluate_rounds(self.metrics, targets, own, self.weight)
+        with self.rows.row_names.reported():
+            return evaluate_rounds(self.metrics, targets, own, self.rows.weight)

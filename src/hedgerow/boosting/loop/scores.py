@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hedgerow.boosting.validation.stopping import hash_rows
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
-from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
+from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.core.sums_pool import SumsPool
 from hedgerow.growing.core.tree import (
@@ -32,27 +32,18 @@ from hedgerow.model.predict import Predictor
 class TrainingData:
     """Rows in the form for the grower, with the inputs of the loss.
 
-    Attributes
-    ----------
-    matrix : BinnedMatrix, ChunkStore, ColumnBlocks, Table or SparseTable
-        Bins for histograms (with both layouts for training rows; validation
-        rows need only rows), bins in chunks, sorted columns for exact and approximate search,
-        or the table itself for rows that are only scored.
-    target : float64 (n_rows,)
-        A class index for classification.
-    weight : float64 (n_rows,), optional
-        Positive.
-    offset : float64 (n_outputs, n_rows), optional
-        Added to the base score of each row.
-    n_copies : int, default=1
-        Number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
-        limits and counts of rows refer to input rows.
-    start : float64 (n_outputs, n_rows), optional
-        Initial raw scores, in place of base score and offset.
-    numbers : float64 (n_rows, n_features), column by column, optional
-        Values of binned rows, for linear leaves.
-    sums : SumsPool, optional
-        Memory for histograms, shared with other fits on the same bins that grow trees in turn.
+    matrix    bins for histograms (with both layouts for training rows; validation rows need only
+              rows), bins in chunks, sorted columns for exact and approximate search, or the table
+              itself for rows that are only scored
+    target    float64 (n_rows,): A class index for classification
+    weight    float64 (n_rows,): positive
+    offset    float64 (n_outputs, n_rows): added to the base score of each row
+    n_copies  number of copies of each input row (:mod:`hedgerow.boosting.row_data.statistics`);
+              limits and counts of rows refer to input rows
+    start     float64 (n_outputs, n_rows): initial raw scores, in place of base score and offset
+    numbers   float64 (n_rows, n_features), column by column: values of binned rows, for linear
+              leaves
+    sums      memory for histograms, shared with other fits on the same bins that grow trees in turn
     """
 
     matrix: BinnedMatrix | ChunkStore | ColumnBlocks | AnyTable
@@ -70,27 +61,13 @@ class TrainingData:
         return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
 
 
-class AddedScores(Protocol):
-    """Protocol of raw scores to which trees are added, wherever the rows are."""
-
-    def add(
-        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
-    ) -> None:
-        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
-
-
 class Scores:
     """Raw scores of one set of rows, updated with each tree.
 
-    Attributes
-    ----------
-    data : TrainingData
-    raw : float64 (n_outputs, n_rows)
-        Changed in place.
-    walked : WalkedRows or None
-        For trees on bins, if no byte holds two columns.
-
     ``spec``: the bins on which trees are grown; None if trees are grown on values.
+
+    raw     float64 (n_outputs, n_rows): changed in place
+    walked  for trees on bins, if no byte holds two columns
     """
 
     def __init__(
@@ -123,10 +100,7 @@ class Scores:
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty.
-
-        A tree with vectors is added to all outputs.
-        """
+        """Add ``factor`` times the tree to the scores of ``rows``; of all if ``rows`` is empty."""
         if (
             self.walked is not None
             and isinstance(tree, TreeOfTable)
@@ -190,26 +164,20 @@ class ChunkScores(Scores):
         assert isinstance(store, ChunkStore)
         columns = columns_of_lines(tree for _, tree, _, _ in self._waiting)
         for chunk in store.chunks(uses=Uses(columns=(), numbers=columns)):
+            place, binned = chunk.rows, (chunk.matrix, chunk.numbers)
             for raw, tree, output, rows in self._waiting:
-                self._add_in(chunk, raw, tree, output, rows)
+                first, last = np.searchsorted(rows, (place.start, place.stop))
+                if len(rows) > 0 and first == last:
+                    continue
+                some = rows[first:last] - np.uint32(place.start)
+                if tree.vectors is None:
+                    own = raw[output : output + 1, place]
+                    add_tree(tree, binned, some, own, 0, self._n_threads)
+                else:
+                    own = np.ascontiguousarray(raw[:, place])
+                    add_tree(tree, binned, some, own, 0, self._n_threads)
+                    raw[:, place] = own
         self._waiting.clear()
-
-    def _add_in(
-        self, chunk: Chunk, raw: FloatArray, tree: GrownTree, output: int, rows: RowArray
-    ) -> None:
-        """Add a tree to the scores of the rows of a chunk."""
-        place = chunk.rows
-        first, last = np.searchsorted(rows, (place.start, place.stop))
-        if len(rows) > 0 and first == last:
-            return
-        some = rows[first:last] - np.uint32(place.start)
-        binned = chunk.matrix, chunk.numbers
-        if tree.vectors is None:
-            add_tree(tree, binned, some, raw[output : output + 1, place], 0, self._n_threads)
-            return
-        own = np.ascontiguousarray(raw[:, place])
-        add_tree(tree, binned, some, own, 0, self._n_threads)
-        raw[:, place] = own
 
 
 def make_scores(
@@ -223,17 +191,10 @@ def make_scores(
 class MeanScores:
     """Raw scores of a random forest: the mean of its trees.
 
-    Attributes
-    ----------
-    start : float64 (n_outputs, n_rows)
-        Raw scores before the first tree, at which all trees are grown.
-    outside : uint32 array
-        Rows on which the next added trees were not grown.
-
-    Parameters
-    ----------
-    scores : Scores
-        Scores before the first tree; they are not changed.
+    start    float64 (n_outputs, n_rows): raw scores before the first tree, at which all trees are
+             grown
+    outside  uint32 array: rows on which the next added trees were not grown
+    scores   scores before the first tree; they are not changed
     """
 
     def __init__(self, scores: Scores) -> None:
@@ -275,6 +236,10 @@ class MeanScores:
         rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
         mean = self._unseen[:, rows] / self._n_unseen[rows]
         return rows, self.start[:, rows] + mean
+
+
+AddedScores: TypeAlias = Scores | MeanScores
+"""Raw scores to which trees are added."""
 
 
 def rows_left_out(

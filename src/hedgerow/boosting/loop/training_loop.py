@@ -28,7 +28,6 @@ from contextlib import closing
 import numpy as np
 
 from hedgerow.boosting.automatic.magnitudes import warn_of_no_split, warn_of_short_steps
-from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
 from hedgerow.boosting.loop.watch import StoppedBy, Watch
 from hedgerow.boosting.resume.checkpoint import Recorder
@@ -51,29 +50,28 @@ class _Interrupts:
 INTERRUPTS = _Interrupts()
 
 
-def grow_forest(rows: FitRows, watch: Watch, recorder: Recorder | None = None) -> Forest:
+def grow_forest(state: BoostState, watch: Watch, recorder: Recorder | None = None) -> Forest:
     """Run the rounds of a fit; return the forest up to the best round."""
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
-        earlier = earlier.head(rows.params.n_estimators)
-    together = rows.ranks.communicator
+        earlier = earlier.head(state.params.n_estimators)
+    together = state.ranks.communicator
 
     def agree(place: int) -> int:
         # A callback or the clock may have ended the fit on only one rank.
         return int(together.allreduce(np.array([place], dtype=np.int64), "max")[0])
 
-    states = rounds(rows, earlier, watch.begin_rounds)
+    states = rounds(state, earlier, watch.begin_rounds)
     with closing(states):
-        if rows.n_rows < 2 * rows.params.min_samples_leaf:  # no split
-            state = next(states)
-            return state.freeze(state.n_first)
-        state = follow(states, watch, recorder, agree if together.size > 1 else None)
+        if state.n_rows < 2 * state.params.min_samples_leaf:  # no split
+            return next(states).freeze(state.n_first)
+        follow(states, watch, recorder, agree if together.size > 1 else None)
         if watch.stopped_by != "interrupt":
             watch.note_forest(state)
         forest = state.freeze(watch.n_kept)
-    if rows.first is None:
-        warn_of_no_split(forest, rows.objective, rows.params, rows.all_rows)
-        warn_of_short_steps(forest, rows.objective, rows.params, rows.all_rows)
+    if state.first is None:
+        warn_of_no_split(forest, state.objective, state.params, state.all_rows)
+        warn_of_short_steps(forest, state.objective, state.params, state.all_rows)
     return forest
 
 

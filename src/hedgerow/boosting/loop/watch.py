@@ -16,13 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from hedgerow.boosting.loop.callbacks import (
-    Callback,
-    History,
-    Round,
-    call_all,
-    read_only,
-)
+from hedgerow.boosting.loop.callbacks import Callback, History, Round, call_all, read_only
 from hedgerow.boosting.loop.rounds import BoostState
 from hedgerow.boosting.resume.checkpoint import Rounds, one_round
 from hedgerow.boosting.validation.budget import Budget
@@ -42,9 +36,6 @@ from hedgerow.schedules import rate_record
 
 StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_budget", "interrupt"]
 
-ScoresOfRounds: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
-"""Scores after each of several rounds, by name of the rows and metric."""
-
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
 
@@ -55,31 +46,19 @@ class Watch:
     Round numbers include the ``n_first`` rounds of a continued model; scores and seconds
     cover only the new rounds.
 
-    Attributes
-    ----------
-    scored : mapping from str to tuple of Metric
-        Metrics of all scored rows, by name of the rows in the history.  Early stopping uses
-        the first metric of the first rows; the others are recorded only.
-    callbacks : tuple of callable
-    n_rounds : int
-        Number of rounds that the model is to have.
-    by_out_of_bag : bool
-        Whether early stopping uses the out-of-bag loss.
-    started : float
-        Start time of the fit, as :func:`time.monotonic`.
-    assemble : callable or None
-        Makes a model from a forest; set before the first round.
-    n_first : int
-        Number of rounds of the model being continued.
-    history, out_of_bag : dict
-        Scores, in the form of the record.
-    start_scores : mapping
-        Scores of the model being continued, on the same rows.
-    seconds : list of float
-        Time from the start of the fit to the end of each round; NaN for rounds of an
-        earlier run.
-    stopped_by : str
-        Reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`.
+    scored               metrics of all scored rows, by name of the rows in the history.  Early
+                         stopping uses the first metric of the first rows; the others are recorded
+                         only.
+    n_rounds             number of rounds that the model is to have
+    by_out_of_bag        whether early stopping uses the out-of-bag loss
+    started              start time of the fit, as :func:`time.monotonic`
+    assemble             makes a model from a forest; set before the first round
+    n_first              number of rounds of the model being continued
+    history, out_of_bag  scores, in the form of the record
+    start_scores         scores of the model being continued, on the same rows
+    seconds              time from the start of the fit to the end of each round; NaN for rounds of
+                         an earlier run
+    stopped_by           reason why the fit ended; see :mod:`hedgerow.boosting.loop.training_loop`
     """
 
     objective: Objective
@@ -116,31 +95,24 @@ class Watch:
     def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
         """Record the scores of the model being continued: it may stay the best."""
         self.start_scores = scores
-        self._observe_start()
-
-    def _observe_start(self) -> None:
-        """Let early stopping compare new rounds with the model being continued."""
-        if self.best is None or self.n_first == 0:
-            return
-        if self.by_out_of_bag:
-            self.best.observe(self.n_first, 0.0)  # its improvement on itself is 0
-        elif self.start_scores:
-            self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
+        self._observe_again(0)
 
     def after_round(self, state: BoostState) -> bool:
         """Record the scores, call the callbacks; return True if the fit should end."""
-        stop = False
         if self.scored:
-            found = _scores_of(state)
+            try:
+                found = state.scores()
+            except LossError as error:
+                raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
             for rows, scores in found.items():
                 curves = self.history.setdefault(rows, {name: [] for name in scores})
                 for name, score in scores.items():
                     curves[name].append(score)
-            if self.best is not None and not self.by_out_of_bag:
-                stop = self.best.observe(state.n_rounds, found[self.rows][self.metrics[0].name])
         if state.oob_improvement:
-            stop = self._note_out_of_bag(state) or stop
+            curves = self.history.setdefault("out_of_bag", {"improvement": []})
+            curves["improvement"].append(state.oob_improvement[-1])
         elapsed = time.monotonic() - self.started
+        stop = self._observe(len(self.seconds))
         self.seconds.append(elapsed)
         if stop:
             self.stopped_by = "early_stopping"
@@ -161,7 +133,9 @@ class Watch:
                 self.stopped_by = "time_budget"
         return stop
 
-    def note_scores(self, found: ScoresOfRounds, n_rounds: int) -> None:
+    def note_scores(
+        self, found: Mapping[str, Mapping[str, Sequence[float]]], n_rounds: int
+    ) -> None:
         """Record the scores of several rounds, none of which may end the fit."""
         for rows, scores in found.items():
             curves = self.history.setdefault(rows, {name: [] for name in scores})
@@ -223,7 +197,6 @@ class Watch:
                 del scores[n_complete:]
         if self.best is not None:
             self.best = self.best.again()
-            self._observe_start()
             self._observe_again(n_complete)
         self.stopped_by = "interrupt"
         return n_complete > 0
@@ -249,15 +222,22 @@ class Watch:
 
     def _observe_again(self, n_rounds: int) -> bool:
         """Find the best round in the history; return True if patience is exhausted."""
-        stop = False
-        for number in range(n_rounds if self.best is not None else 0):
+        if self.best is not None and self.n_first > 0:  # the model being continued
             if self.by_out_of_bag:
-                score = math.fsum(self.history["out_of_bag"]["improvement"][: number + 1])
-            else:
-                score = self.history[self.rows][self.metrics[0].name][number]
-            assert self.best is not None
-            stop = self.best.observe(self.n_first + number + 1, score)
-        return stop
+                self.best.observe(self.n_first, 0.0)  # its improvement on itself is 0
+            elif self.start_scores:
+                self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
+        return any([self._observe(number) for number in range(n_rounds)][-1:])
+
+    def _observe(self, number: int) -> bool:
+        """Let early stopping see a new round of the history; return True if patience is over."""
+        if self.best is None:
+            return False
+        if self.by_out_of_bag:
+            score = math.fsum(self.history["out_of_bag"]["improvement"][: number + 1])
+        else:
+            score = self.history[self.rows][self.metrics[0].name][number]
+        return self.best.observe(self.n_first + number + 1, score)
 
     def last_round(self, state: BoostState) -> Rounds:
         """Return the last round with its scores, for the checkpoint."""
@@ -269,38 +249,23 @@ class Watch:
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
             state.n_rounds - self.n_first - 1,
-            state.newest(),
-            state.base_score,
+            state.mode.newest(),
+            state.base,
             scores,
             improvement,
             ended,
         )
 
-    def _note_out_of_bag(self, state: BoostState) -> bool:
-        """Record the change of the out-of-bag loss in the round."""
-        curves = self.history.setdefault("out_of_bag", {"improvement": []})
-        curves["improvement"].append(state.oob_improvement[-1])
-        if self.best is None or not self.by_out_of_bag:
-            return False
-        return self.best.observe(state.n_rounds, math.fsum(state.oob_improvement))
-
     def note_forest(self, state: BoostState) -> None:
         """Score a random forest on each row by the trees that were not grown on it."""
-        params = state.rows.params
+        params = state.params
         if params.boosting != "rf" or not params.oob_score:
             return
         if self.best is not None and self.best.round != state.n_rounds:
             return  # the model keeps fewer trees, whose score is unknown
         name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
-        self.out_of_bag = dict(state.rows.out_of_bag(metrics))
-
-
-def _scores_of(state: BoostState) -> Mapping[str, Mapping[str, float]]:
-    try:
-        return state.scores()
-    except LossError as error:
-        raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+        self.out_of_bag = dict(state.out_of_bag(metrics))
 
 
 def best_round_of(

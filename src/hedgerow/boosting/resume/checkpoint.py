@@ -54,21 +54,16 @@ _SECONDS_AFTER_FAILURE = 10.0
 class Rounds:
     """Successive rounds of a fit.
 
-    Attributes
-    ----------
-    first : int
-        Number of rounds before these.
-    trees : tuple of GrownTree
-        Round by round, each with ``num_parallel_tree`` trees for each output, as
-        they were grown, before a mode scales them.
-    base_score : float64 (n_outputs,)
-        Raw score before the first tree.
-    scores : float64 (n_rounds, n_metrics)
-        Score of each metric after each round; no columns without metrics.
-    improvement : float64 (n_rounds,)
-        See :class:`hedgerow.boosting.loop.rounds.BoostState`; NaN if not recorded.
-    ended : bool, default=False
-        Whether the fit ended with the last of these rounds, by early stopping or a callback.
+    first        number of rounds before these
+    trees        round by round, each with ``num_parallel_tree`` trees for each output, as they were
+                 grown, before a mode scales them
+    base_score   float64 (n_outputs,): raw score before the first tree
+    scores       float64 (n_rounds, n_metrics): score of each metric after each round; no columns
+                 without metrics
+    improvement  float64 (n_rounds,): see :class:`hedgerow.boosting.loop.rounds.BoostState`; NaN if
+                 not recorded
+    ended        whether the fit ended with the last of these rounds, by early stopping or a
+                 callback
     """
 
     first: int
@@ -159,10 +154,7 @@ class CheckpointStore(Protocol):
     """Protocol of locations that keep the parts of one fit."""
 
     def open(self) -> None:
-        """Claim the store before its fit is known; a second call does nothing.
-
-        Raise ``StorageError`` if it cannot be read or written, or if another process uses it.
-        """
+        """Claim the store before its fit is known; a second call does nothing."""
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Claim the store for this fit; return all its rounds, from number 0, or None.
@@ -186,10 +178,7 @@ class CheckpointStore(Protocol):
 class Checkpoint:
     """Store and interval for recording a fit.
 
-    Attributes
-    ----------
-    every : float, default=10.0
-        Least number of seconds between writes; 0: write after every round.
+    every  least number of seconds between writes; 0: write after every round
     """
 
     store: CheckpointStore
@@ -203,17 +192,8 @@ class Recorder:
     must not fail because it cannot be recorded.  Writes are at least ``every``
     seconds apart and take at most about 5% of the time, unless ``every`` is 0.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    fit : Fingerprint
-    clock : callable, optional
-        Returns seconds from any starting point.
-
-    Attributes
-    ----------
-    earlier : Rounds or None
-        Rounds of an earlier run.
+    clock    returns seconds from any starting point
+    earlier  rounds of an earlier run
     """
 
     def __init__(
@@ -275,11 +255,7 @@ def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
 def recording(
     checkpoint: Checkpoint | None, describe: Callable[[], Fingerprint]
 ) -> Iterator[Recorder | None]:
-    """Yield a recorder during a fit; None without a checkpoint.
-
-    At the end, also after an exception or an interrupt, unwritten rounds are written and
-    the store is released.
-    """
+    """Yield a recorder during a fit; None without a checkpoint."""
     if checkpoint is None:
         yield None
         return

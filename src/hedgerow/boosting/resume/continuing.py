@@ -37,9 +37,8 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray, distinct
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.loop.setup.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.loop.setup.resolved import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
-from hedgerow.boosting.row_data.targets import Targets
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.binning.bins import SMALLEST_STRIDE, BinSpec
 from hedgerow.data.binning.cut_sample import MOST_CATEGORY_BINS
@@ -58,14 +57,9 @@ from hedgerow.schedules import rate_text
 class Start:
     """A model to continue.
 
-    Attributes
-    ----------
-    model : Model
-        With raw scores as they were when its trees were grown.
-    total : bool, default=False
-        Whether ``n_estimators`` includes the rounds of the model.
-    name : str, default="init_model"
-        The user's name of the argument, for messages.
+    model  with raw scores as they were when its trees were grown
+    total  whether ``n_estimators`` includes the rounds of the model
+    name   the user's name of the argument, for messages
     """
 
     model: Model
@@ -77,10 +71,7 @@ class Start:
         return self.model.forest
 
     def rounds_to_add(self, n_estimators: int) -> int:
-        """Return the number of rounds to add.
-
-        Raise ``ParameterError`` if the model has more than ``n_estimators`` rounds.
-        """
+        """Return the number of rounds to add."""
         if not self.total:
             return n_estimators
         done = self.forest.n_rounds
@@ -93,13 +84,7 @@ class Start:
         return n_estimators - done
 
     def with_strategy(self, params: BoostParams, objective: Objective) -> BoostParams:
-        """Return parameters whose trees can follow the trees of the model.
-
-        With ``multi_strategy="auto"`` new trees have the strategy of the model's trees, if the
-        other settings allow it.
-
-        Raise ``ParameterError`` if vector leaves are requested after trees of one output each.
-        """
+        """Return parameters whose trees can follow the trees of the model."""
         if objective.n_outputs == 1 or self.forest.n_trees == 0:
             return params
         if self.forest.vectors is not None:
@@ -125,11 +110,7 @@ class Start:
         return replace(params, n_estimators=n_rounds, learning_rate=kept)
 
     def rates_and(self, added: Any, n_rounds: int) -> Any:
-        """Return the learning rates of all ``n_rounds`` rounds, for the record.
-
-        ``added`` is the record's value for the added rounds alone: a number, or one number
-        for each round.
-        """
+        """Return the learning rates of all ``n_rounds`` rounds, for the record."""
         before = self.model.training.get("parameters", {}).get("learning_rate", added)
         n_first = self.forest.n_rounds
         if n_first == 0 or (before == added and not isinstance(added, list)):
@@ -142,10 +123,7 @@ class Start:
         ]
 
     def complete(self, record: dict[str, Any], n_rounds: int) -> None:
-        """Put what the model knows into the record of the added rounds, of ``n_rounds`` in all.
-
-        These are the learning rates of its rounds, and the names of its targets.
-        """
+        """Put what the model knows into the record of the added rounds, of ``n_rounds`` in all."""
         parameters = record["parameters"]
         parameters["learning_rate"] = self.rates_and(parameters["learning_rate"], n_rounds)
         targets = self.model.training.get("targets")
@@ -153,10 +131,7 @@ class Start:
             record["targets"] = targets
 
     def order_of_targets(self, names: Sequence[str] | None) -> list[int] | None:
-        """Return the positions among ``names`` of the model's targets, in their order.
-
-        None if the order is the same, or if both do not have the same names.
-        """
+        """Return the positions among ``names`` of the model's targets, in their order."""
         record = self.model.training.get("targets")
         if names is None or record is None or not record["named"]:
             return None
@@ -216,10 +191,7 @@ class Start:
         assert schema.names == model.schema.names
 
     def _check_loss(self, objective: Objective) -> None:
-        """Raise ``ParameterError`` unless the losses are equal, with the same targets in order.
-
-        Targets without names are those of the model.
-        """
+        """Raise ``ParameterError`` unless the losses are equal, with the same targets in order."""
         model, requested = self.model, loss_record(objective)
         kept = {key: model.training.get(key) for key in requested}
         named = [bool((record.get("targets") or {}).get("named")) for record in (requested, kept)]
@@ -264,19 +236,6 @@ class Start:
             settings["learning_rate"] = rate_text(params.learning_rate, most)
         contents = {**fit.contents, self.name: digest.hexdigest()}
         return replace(fit, settings=settings, contents=contents)
-
-
-def targets_as_continued(found: Targets, start: Start | None, has_offset: bool) -> Targets:
-    """Return targets in the order of the model to continue, if both have the same names.
-
-    Offsets have the order of the targets that are given with them, so these keep their order.
-    """
-    order = None if start is None or has_offset else start.order_of_targets(found.names)
-    if order is None:
-        return found
-    assert found.names is not None
-    names = tuple(found.names[k] for k in order)
-    return Targets(np.asfortranarray(found.values[:, order]), names)
 
 
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:

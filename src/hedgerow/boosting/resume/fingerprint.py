@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,7 @@ _SOURCES = (
 class Fingerprint:
     """Settings and contents that identify a fit.
 
-    Attributes
-    ----------
-    settings, contents : mapping from str to str
-        By the user's name for them.
+    settings, contents  by the user's name for them
     """
 
     settings: Mapping[str, str]
@@ -99,25 +96,11 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [*one, *(name for name in other if name not in one)]
 
 
-def fingerprint(
-    contents: Mapping[str, str],
-    n_rows: int,
-    objective: Objective,
-    params: BoostParams,
-    stopping: StoppingParams,
-    metrics: Sequence[Metric],
-    sets: Sequence[str] = (),
-) -> Fingerprint:
-    """Return the fingerprint of a fit."""
-    rows = {"rows": str(n_rows)} | ({"validation_sets": _text(list(sets))} if sets else {})
-    return Fingerprint(settings_of(objective, params, stopping, metrics) | rows, contents)
-
-
 def contents_of(
     train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
 ) -> dict[str, str]:
     """Return digests of rows of positive weight in memory, before rows are held out."""
-    contents = _contents_of(train, "", n_threads)
+    contents = {"columns": schema_digest(train.table.schema)} | _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)
     for metric in metrics:
@@ -137,44 +120,40 @@ def settings_of(
     # A fit may continue on another device.
     requested = {n: value for n, value in plain.items() if n not in ("n_estimators", "device")}
     named = {"random_state" if name == "seed" else name: value for name, value in requested.items()}
+    if isinstance(objective, Linked):  # a loss of the user
+        loss = {"loss": f"{objective.label!r} ({objective.link})"}
+    else:
+        loss = {name: text_of(value) for name, value in parameters_of(objective).items()}
     texts = {
         "Hedgerow": f"{__version__} ({_digest_of_sources()})",
         "NumPy": np.__version__,
         "processor": platform.machine(),
         "objective": objective.name,
         "n_outputs": str(objective.n_outputs),
-        **_loss_texts(objective),
+        **loss,
         "eval_metric": ", ".join(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
             for metric in metrics
         ),
         **{
-            field.name: _text(getattr(stopping, field.name))
+            field.name: text_of(getattr(stopping, field.name))
             for field in fields(stopping)
             if field.name not in CLOCK_FIELDS
         },
-        **{name: _text(value) for name, value in named.items()},
+        **{name: text_of(value) for name, value in named.items()},
         "learning_rate": rate_text(params.learning_rate, params.n_estimators),
     }
-    return {name: text if len(text) <= _LONGEST else _short(text) for name, text in texts.items()}
+    for name, text in texts.items():
+        if len(text) > _LONGEST:
+            digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+            texts[name] = f"{text[: _LONGEST // 2]}... ({digest})"
+    return texts
 
 
-def _loss_texts(objective: Objective) -> dict[str, str]:
-    """Return the parameters of the loss, or the name of a user-defined loss."""
-    if isinstance(objective, Linked):
-        return {"loss": f"{objective.label!r} ({objective.link})"}
-    return {name: _text(value) for name, value in parameters_of(objective).items()}
-
-
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """Return the same text for a NumPy number and a Python number."""
     item: Callable[[], Any] | None = getattr(value, "item", None)
     return repr(value if item is None else item())
-
-
-def _short(text: str) -> str:
-    digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"{text[: _LONGEST // 2]}... ({digest})"
 
 
 @functools.cache
@@ -191,7 +170,7 @@ def _digest_of_sources() -> str:
 
 def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
     table = sample.table
-    values: Iterable[AnyArray] = (
+    values: list[AnyArray] = (
         [table.values] if isinstance(table, Table) else [table.row_start, table.column, table.value]
     )
     arrays = {
@@ -200,12 +179,11 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         **{name: [array] for name, array in sample.digested().items()},
         "sets": [] if sample.sets is None else [sample.sets.codes],
     }
-    found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
-    for name, given in arrays.items():
-        parts = [array_digest(array, n_threads) for array in given]
-        if parts:
-            found[f"{name}{suffix}"] = " ".join(parts)
-    return found
+    return {
+        f"{name}{suffix}": " ".join(array_digest(array, n_threads) for array in given)
+        for name, given in arrays.items()
+        if given
+    }
 
 
 def schema_digest(schema: Schema) -> str:
@@ -220,16 +198,7 @@ def schema_digest(schema: Schema) -> str:
 
 
 def array_digest(array: AnyArray, n_threads: int = 1) -> str:
-    """Return a digest of type, shape and elements, independent of strides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hedgerow.boosting.resume.fingerprint import array_digest
-    >>> table = np.arange(6.0).reshape(2, 3)
-    >>> array_digest(table) == array_digest(np.asfortranarray(table), n_threads=2)
-    True
-    """
+    """Return a digest of type, shape and elements, independent of strides."""
     length = max(1, len(array))
     n_rows = max(1, _BLOCK_BYTES // max(1, array.nbytes // length))
     n_blocks = -(-length // n_rows)

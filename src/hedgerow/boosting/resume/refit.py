@@ -5,7 +5,7 @@
     for each tree, in order
         g, h of all rows at the current raw scores
         new value of a leaf   the step of the loss on its rows, times the learning rate
-        slopes of a leaf      likewise (:mod:`hedgerow.boosting.resume.refit_slopes`)
+        slopes of a leaf      likewise
         value                 decay * old + (1 - decay) * new
         raw scores            plus these values
 
@@ -19,29 +19,53 @@ keeps its value.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.rounds import means_of_leaves
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.setup.resolved import resolve
-from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
 from hedgerow.boosting.row_data.classes import (
+    column_of,
     corrected,
+    indices_of,
     uncorrected,
     weights_of,
     with_class_weights,
 )
-from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import offset_of_rows
+from hedgerow.boosting.row_data.queries import queries_without_effect, with_queries
+from hedgerow.boosting.row_data.targets import in_order
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.reading.columns import floats_of
 from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.growing.core.setup import newton_limit
-from hedgerow.kernels.prediction.slopes import Slopes
+from hedgerow.kernels.prediction.slope_fit import (
+    ROWS_A_TERM,
+    SlopeRules,
+    empty_terms,
+    fit_space,
+    fit_terms,
+)
+from hedgerow.kernels.prediction.slope_fit import (
+    LeafRows as SlopeRows,
+)
+from hedgerow.kernels.prediction.slopes import (
+    TERMS,
+    Slopes,
+    lines_at,
+    part_of_slopes,
+    writable_slopes,
+)
 from hedgerow.kernels.primitives.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
+from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
@@ -57,11 +81,7 @@ _DECAY = Interval(0.0, 1.0)
 def refit(
     model: Model, objective: Objective, sample: Sample, decay: float, n_threads: int
 ) -> Model:
-    """Return the model with leaf values moved towards the values for other rows.
-
-    Raise ``ParameterError`` if the trees were not simply added up, or the loss is
-    user-defined. Raise ``DataError`` if targets are outside the domain of the loss.
-    """
+    """Return the model with leaf values moved towards the values for other rows."""
     if decay not in _DECAY:
         raise ParameterError(f"decay must be {_DECAY}; got {brief(decay)}.")
     params = _params_of(model, objective)
@@ -104,7 +124,13 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
     kept = dict(model.training.get("parameters", {}))
     kept["num_parallel_tree"] = model.forest.n_parallel
     if isinstance(kept.get("learning_rate"), list):
-        kept |= _rates_of(model, kept["learning_rate"])
+        rates = kept["learning_rate"]  # of each round
+        if len(rates) != model.forest.n_rounds:
+            raise ParameterError(
+                f"the model has {model.forest.n_rounds} rounds, but its record has learning rates "
+                f"of {len(rates)}: refit needs those of all rounds. Train a new model instead."
+            )
+        kept |= {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
     params = resolve(boost_params(kept), objective)
     if params.boosting != "gbdt":
         raise ParameterError(
@@ -124,16 +150,6 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
     return params
 
 
-def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
-    """Return parameters with a learning rate for each round."""
-    if len(rates) != model.forest.n_rounds:
-        raise ParameterError(
-            f"the model has {model.forest.n_rounds} rounds, but its record has learning rates of "
-            f"{len(rates)}: refit needs those of all rounds. Train a new model instead."
-        )
-    return {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
-
-
 def _values(
     model: Model,
     objective: Objective,
@@ -143,10 +159,7 @@ def _values(
     base: FloatArray,
     n_threads: int,
 ) -> tuple[FloatArray, Slopes | None, FloatArray]:
-    """Return values and slopes of all nodes, and the resulting raw scores of the rows.
-
-    Values have shape (n_nodes, 1), or (n_nodes, n_outputs) if leaves hold vectors.
-    """
+    """Return values and slopes of all nodes, and the resulting raw scores of the rows."""
     forest, n_lines = model.forest, model.forest.lines_of_node
     value = (forest.value[:, None] if forest.vectors is None else forest.vectors).copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
@@ -181,12 +194,14 @@ def _values(
             gradients_at(bound, sample.target, sample.weight, start, output, round_)
             for output in outputs
         ]
+        if params.leaf_estimation in FIRST_ORDER:  # steps along the gradient
+            gradients = [(g, _mass_of(sample)) for g, _ in gradients]
         # All outputs of a tree are refitted at the same scores.
         if params.leaf_estimation == "line_search":
             given = tree, leaf, objective, sample, searched_at
             found = [_searched(*given, output, now) for output in outputs]
         else:
-            found = [_stepped(tree, leaf, both, objective, sample, now) for both in gradients]
+            found = [_stepped(tree, leaf, *both, objective, now) for both in gradients]
         for k, (output, (new, reached)) in enumerate(zip(outputs, found, strict=True)):
             own = value[nodes, k]
             own[reached] = (decay * own + (1.0 - decay) * new)[reached]
@@ -194,43 +209,40 @@ def _values(
             if searched_at is not raw:
                 searched_at[output] += forest.n_parallel * own[leaf]
             if refitted is not None:
-                g, h = gradients[k][0], _hessians(gradients[k][1], sample, now)
                 lines = slice(n_lines * nodes.start, n_lines * nodes.stop)
-                raw[output] += refitted.of_tree(lines, n_lines * leaf + k, g, h, now)
+                raw[output] += refitted.of_tree(lines, n_lines * leaf + k, *gradients[k], now)
     return value, None if refitted is None else refitted.slopes, raw
+
+
+def _mass_of(sample: Sample) -> FloatArray:
+    return np.ones(sample.n_rows) if sample.weight is None else sample.weight
 
 
 def _stepped(
     tree: Forest,
     leaf: IntArray,
-    gradients: tuple[FloatArray, FloatArray],
+    g: FloatArray,
+    h: FloatArray,
     objective: Objective,
-    sample: Sample,
     params: BoostParams,
 ) -> tuple[FloatArray, AnyArray]:
     """Return learning rate times Newton (or gradient) step of every node, and which have rows."""
-    g, h = gradients[0], _hessians(gradients[1], sample, params)
-    sums = [_sums(tree, leaf, part) for part in (g, h, np.ones(len(g)))]
-    top, below = sums[0], sums[1] + params.reg_lambda
+    top, below, count = (
+        _through(tree, np.bincount(leaf, part, len(tree.feature)).astype(np.float64))
+        for part in (g, h, np.ones(len(g)))
+    )
+    below += params.reg_lambda
     shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
     step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
     rate = params.learning_rate * params.num_parallel_tree
     longest = params.max_delta_step or newton_limit(params, objective, rate)
     if longest < np.inf:
         step = np.clip(step, -longest, longest)
-    return params.learning_rate * step, sums[2] > 0.0
+    return params.learning_rate * step, count > 0.0
 
 
-def _hessians(h: FloatArray, sample: Sample, params: BoostParams) -> FloatArray:
-    """Return the hessians of the steps: the weights, for steps along the gradient."""
-    if params.leaf_estimation not in FIRST_ORDER:
-        return h
-    return np.ones(len(h)) if sample.weight is None else sample.weight
-
-
-def _sums(tree: Forest, leaf: IntArray, part: FloatArray) -> FloatArray:
-    """Return the sum over the rows that pass through each node."""
-    sums: FloatArray = np.bincount(leaf, part, len(tree.feature)).astype(np.float64)
+def _through(tree: Forest, sums: FloatArray) -> FloatArray:
+    """Turn sums over the rows of leaves into those over the rows that pass through each node."""
     for node in np.flatnonzero(tree.feature >= 0)[::-1]:  # children come after their parents
         sums[node] += sums[tree.left[node]] + sums[tree.right[node]]
     return sums
@@ -245,27 +257,137 @@ def _searched(
     output: int,
     params: BoostParams,
 ) -> tuple[FloatArray, AnyArray]:
-    """Return learning rate times the best step of each leaf; inner nodes get means of leaves."""
+    """Return learning rate times the best step of each leaf, and which nodes have rows."""
     order = np.argsort(leaf, kind="stable")
     reached, starts = np.unique(leaf[order], return_index=True)
-    mass = np.ones(sample.n_rows) if sample.weight is None else sample.weight
+    mass = _mass_of(sample)[order]
     unit = unit_of(exact_sum(sample.weight) if sample.weight is not None else sample.n_rows)
-    rows = LeafRows(
-        sample.target[order],
-        np.ascontiguousarray(raw[:, order]),
-        mass[order],
-        np.append(starts, len(order)).astype(np.int64),
-        unit,
-    )
-    steps = objective.leaf_steps(rows, output)
+    ends = np.append(starts, len(order)).astype(np.int64)
+    scores = np.ascontiguousarray(raw[:, order])
+    steps = objective.leaf_steps(LeafRows(sample.target[order], scores, mass, ends, unit), output)
     longest = params.max_delta_step or np.inf
     value, cover = np.zeros(len(tree.feature)), np.zeros(len(tree.feature))
     value[reached] = params.learning_rate * np.clip(steps, -longest, longest)
-    cover[reached] = np.add.reduceat(mass[order], starts)
-    for node in np.flatnonzero(tree.feature >= 0)[::-1]:
-        a, b = tree.left[node], tree.right[node]
-        total = cover[a] + cover[b]
-        share = cover[a] / total if total > 0.0 else 0.5
-        value[node] += share * value[a] + (1.0 - share) * value[b]
-        cover[node] += total
-    return value, cover > 0.0
+    cover[reached] = np.add.reduceat(mass, starts)
+    cover = _through(tree, cover)
+    return means_of_leaves(tree.left, tree.right, cover, value), cover > 0.0
+
+
+class RefittedSlopes:
+    """Slopes of a model that are refitted tree by tree.
+
+    The columns of a leaf do not change; slopes, centers and bounds become
+    ``decay * old + (1 - decay) * new``, as values do.  A leaf with fewer than two rows for
+    each term plus two more keeps the old ones.  ``numbers`` are the values of the new rows in
+    Fortran order, ``longest`` is the largest contribution of the terms of a leaf, before the
+    learning rate.
+    """
+
+    def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float, longest: float) -> None:
+        self.slopes = writable_slopes(slopes)
+        self._numbers, self._decay, self._longest = numbers, decay, (longest, math.inf)
+        self._space = np.empty((2 + TERMS, len(numbers)))
+
+    def of_tree(
+        self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
+    ) -> FloatArray:
+        """Refit the tree of ``nodes``; return the contribution of its terms to each row."""
+        part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
+        assert part is not None
+        order = np.argsort(leaf, kind="stable")
+        count = np.bincount(leaf, minlength=len(part.low))
+        start = np.cumsum(count) - count
+        fixed = np.column_stack((g, h)).reshape(-1)
+        data = SlopeRows(
+            order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers, self._space
+        )
+        n_terms, none = np.diff(part.start), np.zeros(0)
+        terms = empty_terms(len(n_terms))
+        terms.column[np.arange(TERMS) < n_terms[:, None]] = part.column
+        terms.count[:] = np.where(count >= ROWS_A_TERM * (n_terms + 1), n_terms, 0)
+        free = np.zeros((2, 0))  # leaves of models with monotone constraints are not refitted
+        rate, penalty = float(params.learning_rate), float(params.linear_lambda)
+        rules = SlopeRules(penalty, rate, self._longest, none, free)
+        fit_terms(data, terms, rules, 0, len(count), *fit_space(), none)
+        fitted = np.flatnonzero(terms.count > 0)
+        places = np.arange(TERMS) < terms.count[fitted, None]
+        at = (part.start[fitted, None] + np.arange(TERMS))[places]
+        old, new = self._decay, 1.0 - self._decay
+        for mixed, found in ((part.slope, terms.slope), (part.center, terms.center)):
+            mixed[at] = old * mixed[at] + new * found[fitted][places]
+        for mixed, bound in ((part.low, terms.bounds[0]), (part.high, terms.bounds[1])):
+            mixed[fitted] = old * mixed[fitted] + new * bound[fitted]
+        return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
+
+
+class Refitting(BoosterPart):
+    """Base class of boosters whose leaves may be refitted."""
+
+    def refit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        decay: float = 0.9,
+        *,
+        offset: Any = None,
+        qid: Any = None,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Return a model with the same trees and leaf values moved towards those of new rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            As for :class:`Dataset`; class labels if the booster knows ``classes``,
+            else class indices.
+        sample_weight : array-like of shape (n_rows,), optional
+            Non-negative.
+        decay : float in [0, 1], default=0.9
+            Weight of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
+            Same as ``decay_rate`` of LightGBM's ``refit``.
+        offset : array-like, optional
+            As for :meth:`predict`.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, for rankings.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        Booster
+            A new booster with the same columns, cuts, gains and covers;
+            leaves without new rows keep their values.  See docs/continue.md.
+
+        Raises
+        ------
+        ParameterError
+            For random forests, DART, monotone constraints, and user-defined losses; for ``qid``
+            if the model is not for rankings.
+        DataError, DataTypeError
+            If X or y does not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
+        >>> params |= {"learning_rate": 1.0, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.refit([[1.0], [5.0]], [10.0, 20.0], decay=0.0).predict([[1.0], [5.0]])
+        array([10., 20.])
+        """
+        from hedgerow.boosting.loop.setup.job import called_in_fit  # imports this module's
+
+        if self._classes is not None:
+            y = indices_of(column_of(y, "y"), self._classes, "y", "the model")
+        given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
+        if self.offset_columns and offset is not None:
+            offset_of_rows(self.model, X, offset)  # raises an error that explains why
+        table = given.table(self._schema)
+        target = in_order(self._objective, given.targets(table.n_rows, self.model.objective))
+        called, n_outputs = partial(called_in_fit, rows=None), self._objective.n_outputs
+        sample = given.sample(table, target, n_outputs, called)
+        if sample.query is not None and scored_as(self._objective) != "ranking":
+            raise queries_without_effect(self._objective)
+        threads = self._threads(table.n_rows, n_jobs)
+        return type(self)(refit(self.model, self._objective, sample, decay, threads), self._classes)

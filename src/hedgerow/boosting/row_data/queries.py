@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, BoolArray, FloatArray, IntArray, distinct, real_numbers
-from hedgerow.boosting.loop.ranks import Ranks
 from hedgerow.boosting.row_data.checks import (
     check_length,
     number_values,
@@ -40,6 +39,7 @@ from hedgerow.schedules import rate_at
 
 if TYPE_CHECKING:
     from hedgerow.boosting.loop.sample import Sample
+    from hedgerow.boosting.loop.scored import Ranks
     from hedgerow.boosting.resume.continuing import Start
     from hedgerow.boosting.row_data.row_values import RowValues
     from hedgerow.objectives.ranking.positions import PositionBias

@@ -36,15 +36,9 @@ _TRIAL_FACTOR = 4
 class Budget:
     """Time that a fit may take.
 
-    Parameters
-    ----------
-    seconds : float
-    began : float
-        Start time of the fit, as ``clock``.
-    compiled : callable
-        Returns the seconds spent on compiling kernels so far.
-    clock : callable, optional
-        Returns seconds from any starting point.
+    began     start time of the fit, as ``clock``
+    compiled  returns the seconds spent on compiling kernels so far
+    clock     returns seconds from any starting point
     """
 
     def __init__(
@@ -86,10 +80,7 @@ class Budget:
         return lambda: self._clock() >= until
 
     def short_of_a_step(self, share: float, at_once: int) -> Callable[[], bool]:
-        """Return a function that tells, after each step of several fits, if time is too short.
-
-        The time is a share of the remaining time; ``at_once`` steps run at the same time.
-        """
+        """Return a function that tells, after each step of several fits, if time is too short."""
         until = self._clock() + share * (self._end - self._clock())
         steps: deque[float] = deque(maxlen=_LAST * at_once)
         self.begin_rounds()

@@ -23,29 +23,26 @@ Each fold is a separate fit; the number of folds grown at the same time changes 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.automatic.repeats import Repeats
 from hedgerow.boosting.loop.driver import FitPlan, PreparedRows, watched_rows
-from hedgerow.boosting.loop.fit_rows import FitRows
 from hedgerow.boosting.loop.rounds import BoostState, rounds
-from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, take_rounds
+from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.watch import Watch
 from hedgerow.boosting.row_data.statistics import constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget
 from hedgerow.boosting.validation.fold_rows import Weigh
 from hedgerow.boosting.validation.folds import Fold
-from hedgerow.boosting.validation.recent_scores import RecentScores
 from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data.inputs import Inputs
 from hedgerow.errors import LossError
-from hedgerow.growing.chunks.space import Spaces
 from hedgerow.growing.core.tree import GrownTree, joined
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import query_rows, query_weights
@@ -53,6 +50,13 @@ from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.folds import StoredFolds
+    from hedgerow.boosting.validation.fold_rows import FoldRows
+
+RowsOfFolds: TypeAlias = "FoldRows | StoredFolds"
+"""All rows, in memory or in files, from which folds take theirs."""
 
 _CELLS_SIDE_BY_SIDE = 25_000
 """Smallest table, in values, whose folds two threads grow faster than one.
@@ -62,6 +66,10 @@ Speed-up of two threads, on generated tables: 0.8 to 1.0 with 10,000 values or f
 with 16,000, 1.25 and 1.3 with 30,000, 1.3 and 1.5 with 80,000.
 """
 
+_RECENT_BYTES = 32_000_000
+"""Largest memory for recent scores of a fold; with many test rows, scores of the best round may
+have to be recomputed."""
+
 _SHARE_OF_ROUNDS = 0.95
 """Share of a time budget for rounds; assembly of models and predictions take the rest."""
 
@@ -70,24 +78,15 @@ _SHARE_OF_ROUNDS = 0.95
 class FoldStopping:
     """Stopping rule of the folds.
 
-    Attributes
-    ----------
-    limits : tuple of patience and min_delta, or None
-        None: all rounds are done.
-    pooled : bool
-        Whether all folds keep the same number of rounds, chosen by the pooled score.
-    best : BestRound or None
-        Tracker of the best round; None: one made from ``limits``.
-    by_out_of_bag : bool
-        Whether each fold stops by its out-of-bag loss.
-    is_late : callable
-        Tells, after each round of a fold, whether time is over.  Without early stopping, and
-        with a pooled score, all folds then keep the same number of rounds.
-    may_end : callable
-        Tells, at an interrupt after one round of all folds, whether it ends folds with a
-        pooled score in the same way as time.
-    after_rounds : callable
-        Receives the number of rounds that all folds completed, and their pooled score.
+    limits         None: all rounds are done
+    pooled         whether all folds keep the same number of rounds, chosen by the pooled score
+    best           tracker of the best round; None: one made from ``limits``
+    by_out_of_bag  whether each fold stops by its out-of-bag loss
+    is_late        tells, after each round of a fold, whether time is over.  Without early stopping,
+                   and with a pooled score, all folds then keep the same number of rounds.
+    may_end        tells, at an interrupt after one round of all folds, whether it ends folds with a
+                   pooled score in the same way as time
+    after_rounds   receives the number of rounds that all folds completed, and their pooled score
     """
 
     limits: tuple[int, float] | None = None
@@ -113,26 +112,14 @@ def in_time(
 class GrownFold:
     """A fold after its last round.
 
-    Attributes
-    ----------
-    forest : Forest
-        Up to the best round.
-    inputs : Inputs or None
-        Inputs of the trees, including statistics that no tree uses.
-    raw : float64 (n_outputs, n_test)
-        Raw scores of the test rows, from the forest.
-    watch : Watch
-        With the scores after each round.
-    n_rows : int
-        Number of rows on which the trees were grown.
-    mass : float
-        Mass of the test rows.
-    scores : dict from str to float
-        Scores of the test rows, from the forest, by name of the metric.
-    trees : list of GrownTree
-        Up to the best round, as in the model.
-    n_inputs : int
-        Number of inputs of the trees.
+    forest  up to the best round
+    inputs  inputs of the trees, including statistics that no tree uses
+    raw     float64 (n_outputs, n_test): raw scores of the test rows, from the forest
+    watch   with the scores after each round
+    n_rows  number of rows on which the trees were grown
+    mass    mass of the test rows
+    scores  scores of the test rows, from the forest, by name of the metric
+    trees   up to the best round, as in the model
     """
 
     forest: Forest
@@ -161,16 +148,10 @@ class GrownFold:
 class GrownFolds:
     """All folds after their last round.
 
-    Attributes
-    ----------
-    best : BestRound or None
-        The best round by the pooled score, if that decides.
-    curves : dict from str to list of float
-        Pooled score of each metric after each round that all folds completed.
-    interrupted : bool
-        Whether an interrupt ended the folds.
-    late : bool
-        Whether the time limit ended the folds.
+    best         the best round by the pooled score, if that decides
+    curves       pooled score of each metric after each round that all folds completed
+    interrupted  whether an interrupt ended the folds
+    late         whether the time limit ended the folds
     """
 
     folds: list[GrownFold]
@@ -180,49 +161,17 @@ class GrownFolds:
     late: bool = False
 
 
-class RowsOfFolds(Protocol):
-    """All rows, in memory or in files, from which folds take theirs."""
-
-    @property
-    def sample(self) -> Sample:
-        """Each row once; without values if the rows are in files."""
-
-    @property
-    def spaces(self) -> Spaces | None:
-        """Memory that folds of rows in files use in turn; None: they may grow at the same time."""
-
-    def for_trees(self, params: BoostParams) -> RowsOfFolds:
-        """Return the rows in the form that other parameters need."""
-
-    def make(self, folds: Sequence[Fold]) -> None:
-        """Make what all folds need before one of them grows."""
-
-    def fold(self, fold: Fold, weigh: Weigh | None, n_threads: int) -> PreparedRows:
-        """Return the rows of one fold."""
-
-    def repeats(self, seed: int, is_classes: bool) -> Repeats | None:
-        """Decide whether rows with the same values are copies or observations."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldPlan:
     """Plan of the folds, which they share.
 
-    Attributes
-    ----------
-    params : BoostParams
-        Resolved.
-    metrics : sequence of Metric
-        The first one decides.
-    n_threads : int
-        Largest number of folds grown at the same time; spare threads are shared among them.
-        Small folds are grown one after another, by one thread.
-    weigh : callable, optional
-        Changes the weights of a fold's rows.
-    keep_trees : bool, default=True
-        False: forests keep no trees, only the base score.
-    of_train : sequence of Metric, optional
-        Metrics for the training rows of each fold, in addition to its test rows.
+    params      resolved
+    metrics     the first one decides
+    n_threads   largest number of folds grown at the same time; spare threads are shared among them.
+                Small folds are grown one after another, by one thread.
+    weigh       changes the weights of a fold's rows
+    keep_trees  False: forests keep no trees, only the base score
+    of_train    metrics for the training rows of each fold, in addition to its test rows
     """
 
     rows: RowsOfFolds
@@ -235,21 +184,9 @@ class FoldPlan:
     keep_trees: bool = True
     of_train: Sequence[Metric] = ()
 
-    def of_fold(self, inputs: Inputs | None) -> FitPlan:
-        """Return the plan of the fit of a fold, whose trees have these inputs."""
-        requested = StoppingParams("oob") if self.stopping.by_out_of_bag else StoppingParams()
-        params = constraints_of_inputs(self.params, inputs)
-        metrics, of_train = tuple(self.metrics), tuple(self.of_train)
-        return FitPlan(
-            self.objective, params, requested, metrics, of_train, n_threads=self.n_threads
-        )
-
 
 def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
-    """Grow the trees of all folds, each with training and test rows.
-
-    Raise ``LossError`` with the number of the fold.
-    """
+    """Grow the trees of all folds, each with training and test rows."""
     sample, stopping, n_threads = plan.rows.sample, plan.stopping, plan.n_threads
     if sample.n_rows * sample.table.schema.n_features < _CELLS_SIDE_BY_SIDE:
         n_threads = 1
@@ -266,7 +203,7 @@ def grow_folds(plan: FoldPlan, folds: Sequence[Fold]) -> GrownFolds:
             if twice or not pool.end_complete_rounds() or not stopping.may_end():
                 raise
             interrupted = True
-        grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
+        grown = [fit.finish(pool, interrupted) for fit in fits]
     finally:
         for fit in fits:
             fit.close()
@@ -290,14 +227,9 @@ def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
 class _Pool:
     """The rounds that all folds have completed, and the best one of them.
 
-    Attributes
-    ----------
-    best : BestRound or None
-        The best round by the pooled score, if that decides.
-    n_rounds : int
-        Number of rounds that all folds completed.
-    late : bool
-        Whether the time limit ended the folds.
+    best      the best round by the pooled score, if that decides
+    n_rounds  number of rounds that all folds completed
+    late      whether the time limit ended the folds
     """
 
     def __init__(self, fits: Sequence[_FoldFit], metric: Metric, stopping: FoldStopping) -> None:
@@ -321,26 +253,23 @@ class _Pool:
         return ended
 
     def _note_rounds(self) -> bool:
-        """Record the rounds that all folds have completed; return True if all should end."""
-        if self.best is None:
-            self.n_rounds = min(len(fit.curve) for fit in self._fits)
-        elif self._observe(self.best):
-            return True
+        """Observe newly completed rounds of all folds; return True if all should end."""
+        fits, best = self._fits, self.best
+        if best is None:
+            self.n_rounds = min(len(fit.curve) for fit in fits)
+        else:
+            ended, masses = False, [fit.mass for fit in fits]
+            while not ended and all(len(fit.curve) > self.n_rounds for fit in fits):
+                self._latest = pooled([fit.curve[self.n_rounds] for fit in fits], masses)
+                self.n_rounds += 1
+                ended = best.observe(self.n_rounds, self._latest)
+            next_end = best.next_end(self.n_rounds)
+            for fit in fits:
+                fit.best_round, fit.next_end = best.round, next_end
+            if ended:
+                return True
         self.late = self._stopping.is_late() and self.n_rounds > 0
         return self.late
-
-    def _observe(self, best: BestRound) -> bool:
-        """Observe newly completed rounds of all folds; return True if patience is exhausted."""
-        ended, masses = False, [fit.mass for fit in self._fits]
-        while not ended and all(len(fit.curve) > self.n_rounds for fit in self._fits):
-            scores = [fit.curve[self.n_rounds] for fit in self._fits]
-            self.n_rounds += 1
-            self._latest = pooled(scores, masses)
-            ended = best.observe(self.n_rounds, self._latest)
-        next_end = best.next_end(self.n_rounds)
-        for fit in self._fits:
-            fit.best_round, fit.next_end = best.round, next_end
-        return ended
 
     def end_complete_rounds(self) -> bool:
         """Observe all rounds that all folds completed again; return False if there are none.
@@ -360,46 +289,46 @@ class _FoldFit:
     The pool sets ``best_round``, the best round of all folds so far, and ``next_end``, the next
     round that may end them.  ``curve`` has the score of the test rows after each round by the
     first metric, ``mass`` is the mass of these rows.
+
+    Folds continue for a while after their best round.  Recomputing the raw scores of that round
+    from the trees took a sixteenth of the time of the fits of small tables, so they are kept.
     """
 
     def __init__(self, shared: FoldPlan, number: int, fold: Fold) -> None:
         self._shared, self._number, self._fold = shared, number, fold
-        self._recent, self.best_round = RecentScores(), 0
-        self.next_end = NOT_KNOWN
+        self.best_round, self.next_end, self.mass = 0, NOT_KNOWN, 0.0
+        self.curve: list[float] = []
+        self._recent, self._n_noted = deque[FloatArray](), 0  # raw scores after the latest rounds
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
         self._prepared: PreparedRows | None = None
-        self._rows: FitRows | None = None
-        self.curve: list[float] = []
-        self.mass = 0.0
 
     def advance(self) -> bool:
         """Run a round, and others that are ready; return True if the last one was among them."""
         if self._states is None:
             self._begin()
-        rows, last = self._rows, self._shared.params.n_estimators
-        assert rows is not None
+        state, watch, last = self._state, self._watch, self._shared.params.n_estimators
+        assert state is not None
         assert self._states is not None
-        rows.next_end = self.next_end
+        state.next_end = self.next_end
+        name = watch.metrics[0].name
         while True:
             try:
-                state = self._state = next(self._states)
-                ended = self._watch.after_round(state) or state.n_rounds == last
+                next(self._states)
+                ended = watch.after_round(state) or state.n_rounds == last
             except LossError as error:
                 raise LossError(f"fold {self._number}, {error}") from error.__cause__
-            name, watch = self._watch.metrics[0].name, self._watch
             self.curve.append(watch.history[watch.rows][name][-1])
+            best = self.best_round if watch.best is None else watch.best.round
             if state.adds_up:
-                best = self.best_round if watch.best is None else watch.best.round
-                self._recent.note(rows.held_out[0].raw.copy(), best)
-            if ended or rows.n_ready == 0:
+                self._keep(state.held_out[0].raw.copy(), best)
+            if ended or state.n_ready == 0:
                 return ended
-            rest = rows.take_ready() if watch.best is None else None
+            rest = state.take_ready() if watch.best is None else None
             if rest is not None:  # all at once: no other than the pool may end the fit
-                take_rounds(rest.trees, state)
                 watch.note_scores(rest.scores, len(rest.raw))
                 for raw in rest.raw:
-                    self._recent.note(raw, self.best_round)
+                    self._keep(raw, best)
                 self.curve += rest.scores[watch.rows][name]
                 return state.n_rounds == last
 
@@ -407,67 +336,67 @@ class _FoldFit:
         """Take the rows of the fold, and make its loop."""
         shared, stopping = self._shared, self._shared.stopping
         rows = self._prepared = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
-        plan, limits = shared.of_fold(rows.inputs), None if stopping.pooled else stopping.limits
-        self._rows, self._watch = watched_rows(
+        requested = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
+        params = constraints_of_inputs(shared.params, rows.inputs)
+        metrics, of_train = tuple(shared.metrics), tuple(shared.of_train)
+        plan = FitPlan(
+            shared.objective, params, requested, metrics, of_train, n_threads=shared.n_threads
+        )
+        limits = None if stopping.pooled else stopping.limits
+        self._state, self._watch = watched_rows(
             plan, rows, limits, may_run_ahead=True, spaces=shared.rows.spaces
         )
         self.mass = _mass(rows.parts[0].rows)
-        self._states = rounds(self._rows)
+        self._states = rounds(self._state)
 
-    def finish(
-        self,
-        best: BestRound | None,
-        n_common: int | None,
-        interrupted: bool = False,
-        late: bool = False,
-    ) -> GrownFold:
-        """Return the forest and the scores, and end the fit.
+    def _keep(self, raw: FloatArray, best: int) -> None:
+        """Keep raw scores after the next round, which do not change; drop those before ``best``."""
+        recent = self._recent
+        recent.append(raw)
+        self._n_noted += 1
+        while self._n_noted - len(recent) + 1 < best or len(recent) * raw.nbytes > _RECENT_BYTES:
+            recent.popleft()
 
-        ``best`` is the best round by the pooled score.  ``n_common`` is the number of rounds
-        that all folds keep, None if each fold stops separately.  The remains of an interrupted
-        round are ignored.
-        """
-        state, prepared, rows, watch = self._state, self._prepared, self._rows, self._watch
+    def finish(self, pool: _Pool, interrupted: bool) -> GrownFold:
+        """Return the forest and the scores, and end the fit; a part of a round is ignored."""
+        state, prepared, watch = self._state, self._prepared, self._watch
         assert state is not None
         assert prepared is not None
-        assert rows is not None
-        if best is not None:
-            watch.best = best
-        if n_common is not None:
-            watch.cut(n_common)
-        if late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
+        if pool.best is not None:
+            watch.best = pool.best
+        if pool.n_common is not None:
+            watch.cut(pool.n_common)
+        if pool.late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
             watch.stopped_by = "time_budget"
         kept = watch.n_kept
         if not interrupted and (watch.best is not None or kept == state.n_rounds):
             watch.note_forest(state)
-        if prepared.train.n_rows < 2 * rows.params.min_samples_leaf:
+        if prepared.train.n_rows < 2 * state.params.min_samples_leaf:
             kept = 0  # too few rows for a split
-        raw = np.ascontiguousarray(self._scores_after(kept, interrupted))
+        raw = np.ascontiguousarray(self._scores_after(state, kept, interrupted))
         forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
             forest, prepared.inputs, prepared.seen.n_copies, raw, watch,
-            prepared.train.n_rows, self.mass, rows.scored[0].score(watch.objective, raw),
-            state.trees(kept), rows.n_features,
+            prepared.train.n_rows, self.mass, state.scored[0].score(watch.objective, raw),
+            state.trees(kept), state.n_features,
         )  # fmt: skip
         self.close()
         return grown
 
-    def _scores_after(self, n_rounds: int, interrupted: bool) -> FloatArray:
+    def _scores_after(self, state: BoostState, n_rounds: int, interrupted: bool) -> FloatArray:
         """Return raw scores of the test rows from the first ``n_rounds`` rounds alone.
 
         If a round was ``interrupted``, the current scores may include a part of it.
         """
-        state, recent = self._state, self._recent.after(n_rounds)
-        assert state is not None
-        assert self._rows is not None
-        if recent is not None:
-            return recent
-        unseen = self._rows.held_out[0]
+        place = n_rounds - 1 - (self._n_noted - len(self._recent))
+        if 0 <= place < len(self._recent):
+            return self._recent[place]
+        unseen = state.held_out[0]
         if n_rounds == state.n_rounds and state.adds_up and not interrupted:
             return unseen.raw
-        scores = unseen.restarted(state.base_score)
+        scores = unseen.restarted(state.base)
         for number, tree in enumerate(state.trees(n_rounds)):
-            scores.add(tree, number % len(state.base_score))
+            scores.add(tree, number % len(state.base))
         scores.update()
         return scores.raw
 
@@ -475,8 +404,8 @@ class _FoldFit:
         """End the threads of the grower, and release the rows."""
         if self._states is not None:
             self._states.close()
-        self._states = self._state = self._prepared = self._rows = None
-        self._recent = RecentScores()
+        self._states = self._state = self._prepared = None
+        self._recent.clear()
 
 
 def _mass(test: Sample) -> float:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from hedgerow.boosting.loop.driver import found_by_loss, new_rows
+from hedgerow.boosting.loop.driver import FitOptions, found_by_loss, new_rows
 from hedgerow.boosting.loop.fit import fit
-from hedgerow.boosting.loop.setup.options import FitOptions
 from hedgerow.boosting.loop.watch import StoppedBy, record_of
 from hedgerow.boosting.row_data.statistics import assembled
 from hedgerow.boosting.validation.cross import FoldPlan, GrownFold, GrownFolds

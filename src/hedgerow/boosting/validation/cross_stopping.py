@@ -71,20 +71,12 @@ constant after 10 or 20 rounds, and 2% above it after 100 (means of six generate
 class ChosenRounds:
     """Result of early stopping by cross-validation.
 
-    Attributes
-    ----------
-    params : BoostParams
-        The best parameters; with a time budget the learning rate may follow the clock.
-    curves : dict from str to list of float
-        Score of all test rows after each round of the folds, by metric.
-    rows : RowsOfFolds or None
-        The rows of all folds; None if they are no longer there.
-    record : dict from str to Any
-        Settings of the folds, for the training record.
-    interrupted : bool
-        Whether an interrupt ended the folds.
-    fold_rate : float
-        Learning rate of the folds, if the model's rates follow the clock; else NaN.
+    params       the best parameters; with a time budget the learning rate may follow the clock
+    curves       score of all test rows after each round of the folds, by metric
+    rows         the rows of all folds; None if they are no longer there
+    record       settings of the folds, for the training record
+    interrupted  whether an interrupt ended the folds
+    fold_rate    learning rate of the folds, if the model's rates follow the clock; else NaN
     """
 
     params: BoostParams
@@ -129,10 +121,7 @@ def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | N
 
 
 def choose_rounds(rows: RowsOfFolds, plan: FitPlan, budget: Budget | None = None) -> ChosenRounds:
-    """Choose the number of rounds of a fit; its parameters too, if others are to be tried.
-
-    Raise ``DataError`` if there is only one row, or one query.
-    """
+    """Choose the number of rounds of a fit; its parameters too, if others are to be tried."""
     objective, params, stopping, target = (
         plan.objective, plan.params, plan.stopping, rows.sample.target,
     )  # fmt: skip
@@ -196,7 +185,9 @@ def _found(
     best, grown, interrupted = selection.best, selection.best.grown, selection.interrupted
     most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)
-    if grown.best is None or not (interrupted or can_split(fewest, best.params)):
+    # Folds too small for a split show nothing about the rounds for all rows.
+    can_split = fewest >= 2 * best.params.min_samples_leaf
+    if grown.best is None or not (interrupted or can_split):
         return ChosenRounds(best.params, most, grown.curves, best.rows, record)
     n_seen = best.n_rounds
     n_rounds = _as_model(best, grown.best.round, stopping)
@@ -227,25 +218,11 @@ def _found(
     return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
 
 
-def can_split(fewest: int, params: BoostParams) -> bool:
-    """Return whether the smallest fold, with ``fewest`` training rows, can split a node.
-
-    Folds too small for a split show nothing about the rounds for all rows.
-    """
-    return fewest >= 2 * params.min_samples_leaf
-
-
 def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
     """Return the factor on the learning rate of a model that otherwise needs ``n_rounds``.
 
     Small learning rates are worth their time if few rounds suffice.  If many are needed, larger
     rates learn as well: `docs/defaults-experiments.md` has the figures.
-
-    Examples
-    --------
-    >>> stopping = StoppingParams("cv", stride=2.0, easy_rounds=500)
-    >>> [times_larger(n, stopping) for n in (500, 1_125, 3_000)]
-    [1.0, 1.5, 2.0]
     """
     easy = stopping.easy_rounds
     if easy is None or n_rounds <= easy:
@@ -254,10 +231,7 @@ def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
 
 
 def _as_model(best: Entry, n_rounds: int, stopping: StoppingParams) -> float:
-    """Return the rounds of the model with the path of the first rounds of the folds.
-
-    If the loss of the folds still fell at the end of their fast rounds, the path is longer.
-    """
+    """Return the rounds of the model with the path of the first rounds of the folds."""
     requested = params_of_folds(best.params, stopping)
     rate = requested.learning_rate
     if not isinstance(rate, FastRate):

@@ -25,8 +25,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.automatic.repeats import Repeats, find_repeats
-from hedgerow.boosting.loop.driver import PreparedRows, ScoredPart
+from hedgerow.boosting.loop.driver import PreparedRows
 from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.setup.training_matrix import prepare_rows
 from hedgerow.boosting.row_data.statistics import (
@@ -71,22 +72,9 @@ Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
 class FoldRows:
     """All rows, with preparations that all folds share.
 
-    Parameters
-    ----------
-    sample : Sample
-        Without rows of weight 0.
-    objective : Objective
-    params : BoostParams
-        Resolved, with column positions instead of names.
-    n_threads : int
-
-    Attributes
-    ----------
-    original, sample : Sample
-        The rows; ``sample`` has only the categories that occur.
-    matrix : BinnedMatrix or None
-        None if each fold needs its own form.
-    params : BoostParams
+    params            resolved, with column positions instead of names
+    original, sample  the rows; ``sample`` has only the categories that occur
+    matrix            None if each fold needs its own form
     """
 
     spaces = None  # folds may grow at the same time
@@ -149,7 +137,7 @@ class FoldRows:
             table = Table(np.empty((sample.n_rows, 0)), sample.table.schema)
             sample = replace(sample, table=table)
         train, test = weighted_parts(sample, fold, weigh)
-        parts = (ScoredPart(ONLY, test, columns=slice(0, test.n_rows)),)
+        parts = (ScoredRows(ONLY, test),)
         if self.matrix is not None:
             assert self._crossed is not None
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))

@@ -47,14 +47,9 @@ _ROW = "row (or one of each class)"
 class Fold:
     """Training and test rows of a fold.
 
-    Attributes
-    ----------
-    train, test : int64
-        Row numbers; a row is in both only if its weight is divided.
-    train_weight, test_weight : float64, or None
-        Weights of these rows; None: the weights of the sample.
-    n_tested : int64 (n_test,), or None
-        Number of observations of each test row; None: one each.
+    train, test                int64: row numbers; a row is in both only if its weight is divided
+    train_weight, test_weight  float64: weights of these rows; None: the weights of the sample
+    n_tested                   int64 (n_test,): observations of each test row; None: one each
     """
 
     train: IntArray
@@ -72,57 +67,20 @@ def draw_folds(
     groups: IntArray | None = None,
     alike: IntArray | None = None,
 ) -> list[Fold]:
-    """Divide all rows into ``n_folds`` folds of about the same size.
+    """Divide all rows into ``n_folds`` folds of about the same size, or fewer if there are fewer.
 
-    Raise ``DataError`` if there is only one row, or one group.
-
-    Parameters
-    ----------
-    target : array of shape (n_rows,)
-    n_folds : int
-        At least 2; limited by the number of rows or groups.
-    stratify : bool
-        Spread each class evenly.  The only row of a class is in no test set.
-        Ignored with ``groups``.
-    groups : int64 (n_rows,), optional
-        A number for each group.
-    alike : int64 (n_rows,), optional
-        Numbers from 0 on, equal for copies of a row
-        (:mod:`hedgerow.boosting.automatic.repeats`), which then are in the same fold, also across
-        classes.
-
-    Returns
-    -------
-    list of Fold
-        Row numbers ascend.
-
-    Examples
-    --------
-    >>> folds = draw_folds(np.zeros(5), 2, stratify=False, seed=0)
-    >>> [(fold.train.tolist(), fold.test.tolist()) for fold in folds]
-    [([2, 4], [0, 1, 3]), ([0, 1, 3], [2, 4])]
+    Each class is spread evenly with ``stratify``, unless there are ``groups``; the only row of a
+    class is in no test set.  ``groups`` has a number for each group, and ``alike`` numbers from 0
+    on, equal for copies of a row, which then are in the same fold, also across classes.
     """
-    number = fold_numbers(target, n_folds, stratify, seed, groups, alike)
-    return _folds_by(number, int(number.max()) + 1)
-
-
-def fold_numbers(
-    target: FloatArray,
-    n_folds: int,
-    stratify: bool,
-    seed: int,
-    groups: IntArray | None = None,
-    alike: IntArray | None = None,
-) -> IntArray:
-    """Return the fold of :func:`draw_folds` that tests each row; ``NOT_TESTED`` for no fold."""
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
     elif alike is not None:
         number = _folds_of_copies(target, n_folds, stratify, seed, alike)
     else:
         number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
-    _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
-    return number
+    n_folds = _enough(int(number.max()) + 1, "group" if groups is not None else _ROW)
+    return _folds_by(number, n_folds)
 
 
 def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:
@@ -147,10 +105,7 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
 
 
 def among_weighted(folds: Sequence[Fold], weight: FloatArray | None, name: str) -> list[Fold]:
-    """Return folds of all rows as positions among the rows of positive weight.
-
-    Raise ``DataError`` if all training rows, or all test rows, of a fold have weight 0.
-    """
+    """Return folds of all rows as positions among the rows of positive weight."""
     if weight is None or (weight > 0.0).all():
         return list(folds)
     counts = weight > 0.0

@@ -27,22 +27,7 @@ def rows_aside(
 ) -> BoolArray:
     """Return which rows of this rank are held out; at least one row of a class stays in training.
 
-    Raise ``DataError`` if no row can be held out.
-
-    Parameters
-    ----------
-    target : array of shape (n_rows,)
-    fraction : float in (0, 1)
-    stratify : bool
-        Hold out this share of each class.
-    seed : int
-    others : Communicator, optional
-        The ranks with the other rows.
-
-    Examples
-    --------
-    >>> rows_aside(np.zeros(10), 0.2, stratify=False, seed=0).nonzero()[0].tolist()
-    [0, 6]
+    With ``stratify`` this share of each class is held out.
     """
     others = others or Alone()
     hashes = hash_rows(seed, VALIDATION_STREAM, len(target), count_rows(len(target), others)[0])
@@ -67,10 +52,7 @@ def rows_aside(
 def _smallest(
     parts: Sequence[npt.NDArray[np.uint64]], counts: IntArray, others: Communicator
 ) -> npt.NDArray[np.uint64]:
-    """Return the number of each class that has this place among the sorted ones of all ranks.
-
-    ``parts`` are those of this rank.
-    """
+    """Return the number of each class that has this place among the sorted ones of all ranks."""
     found = np.zeros(len(counts), dtype=np.uint64)
     for bit in reversed(range(64)):  # fewer numbers than the place are below what is found
         tried = found | np.uint64(1 << bit)
@@ -83,10 +65,7 @@ def _smallest(
 def split_rows(
     target: FloatArray, fraction: float, stratify: bool, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Choose validation rows of a table in memory.
-
-    Raise ``DataError`` if no row can be held out.
-    """
+    """Choose validation rows of a table in memory."""
     chosen = rows_aside(target, fraction, stratify, seed)
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
@@ -96,8 +75,6 @@ def queries_aside(query: IntArray, fraction: float, seed: int, others: Communica
 
     Queries are chosen by a hash of the seed and their index in order of first occurrence: at
     least one, at most all but one.
-
-    Raise ``DataError`` if there is only one query.
     """
     # Numbers ascend in order of first occurrence; queries whose rows have weight 0 are missing.
     there = distinct(gather_numbers(distinct(query), others))

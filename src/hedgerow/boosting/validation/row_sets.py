@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.loop.sample import RowSets, Sample
+from hedgerow.boosting.loop.scored import ScoredRows
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.row_values import ROW_VALUES, Given, RowValues, joined
 from hedgerow.data import AnyTable, SparseTable, Table
@@ -33,14 +34,7 @@ _TAKEN = (TRAINING, "out_of_bag", "cv")
 
 
 def validation_sets(X_val: Any, y_val: Any, given: Given) -> dict[str, Dataset]:
-    """Return the sets of validation rows in the arguments of ``fit``, by name; the first one stops.
-
-    Examples
-    --------
-    >>> sets = {"new": ([[1.0]], [2.0]), "old": ([[2.0]], [1.0])}
-    >>> list(validation_sets(sets, None, {}))
-    ['new', 'old']
-    """
+    """Return the sets of validation rows in the arguments of ``fit``, by name."""
     of_fit = {value.name: f"{value.of_fit}_val" for value in ROW_VALUES}
     beside = [of_fit[name] for name, value in given.items() if value is not None]
     if X_val is None:
@@ -105,15 +99,7 @@ def stacked(samples: Mapping[str, Sample]) -> Sample | None:
 
 
 def stack_tables(tables: list[AnyTable]) -> AnyTable:
-    """Concatenate tables with one schema, all sparse or none.
-
-    Examples
-    --------
-    >>> from hedgerow.data import read_table
-    >>> first = read_table([[1.0], [2.0]])
-    >>> stack_tables([first, read_table([[3.0]], first.schema)]).values.tolist()
-    [[1.0], [2.0], [3.0]]
-    """
+    """Concatenate tables with one schema, all sparse or none."""
     dense = [table for table in tables if isinstance(table, Table)]
     if len(dense) == len(tables):
         unseen = sum((Counter(table.unseen) for table in dense), Counter[str]())
@@ -132,19 +118,19 @@ def stack_tables(tables: list[AnyTable]) -> AnyTable:
     )
 
 
-def parts_of(sample: Sample) -> list[tuple[str, slice, Sample]]:
-    """Return name, range and rows of each set; rows without sets count as one set.
-
-    Values of dense tables are views of the values of the sample.
-    """
+def parts_of(sample: Sample) -> list[ScoredRows]:
+    """Return the rows of each set; rows without sets count as one set."""
     if sample.sets is None:
-        return [(ONLY, slice(0, sample.n_rows), sample)]
+        return [ScoredRows(ONLY, sample)]
     names, codes = sample.sets.names, sample.sets.codes
     if len(names) == 1:
-        return [(names[0], slice(0, sample.n_rows), sample)]
+        return [ScoredRows(names[0], sample)]
     starts = np.searchsorted(codes, np.arange(len(names) + 1))
     places = [slice(int(a), int(b)) for a, b in pairwise(starts)]
-    return [(name, place, _part(sample, place)) for name, place in zip(names, places, strict=True)]
+    return [
+        ScoredRows(name, _part(sample, place), columns=place)
+        for name, place in zip(names, places, strict=True)
+    ]
 
 
 def _part(sample: Sample, place: slice) -> Sample:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner
@@ -107,7 +107,7 @@ class TreeGrower(CompiledGrower):
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         return make_state(self._matrix, fit, self._n_copies, sums=self._sums)
 
     def grow(self, tree: int, output: int) -> GrownTree:
@@ -131,7 +131,7 @@ class TreeGrower(CompiledGrower):
         """Return the inputs of the last tree's lines, and fixed-point g and h of each output."""
         state = self._state
         units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
-        values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
+        values = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy()
         bounds = bounds_of(state.options.constraints, n_nodes)
         return state.rows.quantized[None], [LineOutput(units, values, bounds)]
 
@@ -187,11 +187,11 @@ class TreeGrower(CompiledGrower):
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
             chosen = distinct(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
-            state.scalars[layout.IS_N_COLUMNS] = len(chosen)
+            state.scalars[s.IS_N_COLUMNS] = len(chosen)
         replace_columns(state.columns, list_columns(matrix, chosen))
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
         block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
@@ -209,9 +209,9 @@ def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
         missing_left=(inner & (missing_left == 1)).astype(np.uint8),
         left=left,
         right=right,
-        value=numbers[layout.NUMBER_VALUE],
-        gain=np.where(inner, numbers[layout.NUMBER_GAIN], 0.0),
-        cover=numbers[layout.NUMBER_COVER],
+        value=numbers[s.NUMBER_VALUE],
+        gain=np.where(inner, numbers[s.NUMBER_GAIN], 0.0),
+        cover=numbers[s.NUMBER_COVER],
         count=rows_without_copies(nodes.count, n_copies),
         column=np.where(inner, column, np.int32(-1)),
         left_bins=np.where(inner[:, None], nodes.sets, np.uint64(0)),
@@ -229,7 +229,7 @@ def make_state(
     n_copies: int = 1,
     cell_bytes: int | None = None,
     sums: SumsPool | None = None,
-) -> layout.State:
+) -> s.State:
     """Allocate everything that the compiled stages use."""
     # With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
     # With a pool they are its, and lent to no grower until a tree grows.
@@ -281,14 +281,14 @@ def options_of(
     n_threads: int,
     max_nodes: int,
     n_copies: int,
-    sampler: layout.Sampler,
-) -> layout.Options:
+    sampler: s.Sampler,
+) -> s.Options:
     """Return the optional arrays of the compiled stages, without bundles."""
     last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
-    return layout.Options(
+    return s.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads, n_copies),
-        bundles=layout.no_bundles(),
+        bundles=s.no_bundles(),
         lists=no_lists(),
         constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, forced),
         sampler=sampler,
@@ -297,9 +297,9 @@ def options_of(
 
 def make_categories(
     chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int, n_copies: int = 1
-) -> layout.Categories:
+) -> s.Categories:
     """Return the arrays of the category search; each row has ``n_copies`` copies."""
-    return layout.Categories(
+    return s.Categories(
         chosen=chosen.astype(np.uint8),
         rules=CategoryRules(
             most_one_hot=params.max_cat_to_onehot,
@@ -317,14 +317,14 @@ def make_categories(
 
 def _make_bundles(
     matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
-) -> layout.Bundles:
+) -> s.Bundles:
     found = matrix.layout
     assert found is not None
     leader = found.members[found.member_start[:-1]]
-    usable = np.zeros((n_threads, layout.USABLE_SIZE), dtype=np.int64)
-    usable[:, : layout.USABLE_ONES] = 1
+    usable = np.zeros((n_threads, s.USABLE_SIZE), dtype=np.int64)
+    usable[:, : s.USABLE_ONES] = 1
     shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
-    return layout.Bundles(
+    return s.Bundles(
         used=1,
         alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
         column=found.column,

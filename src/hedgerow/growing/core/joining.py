@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import entry_of, kernel
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.kept_nodes import Nodes, copy_nodes, empty_block
 from hedgerow.growing.core.slopes import (
     LeafSpace,
@@ -31,13 +31,6 @@ from hedgerow.growing.core.slopes import (
     pack_terms,
 )
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    IS_N_NODES,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    NUMBER_VALUE,
-    Rows,
-)
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import Lines, Walked, WalkedRows, add_lines, add_values
 from hedgerow.kernels.prediction.slope_fit import (
@@ -106,16 +99,16 @@ def find_lines(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     lines: LeafLines,
     scores: FloatArray,
     slopes: Slopes,
 ) -> int:
     """Find the slopes of a tree, and add it to the scores of its sample; count the terms."""
-    n_nodes, leaves, terms = scalars[IS_N_NODES], lines.leaves, lines.terms
+    n_nodes, leaves, terms = scalars[s.IS_N_NODES], lines.leaves, lines.terms
     choose_columns(table, n_nodes, lines.usable, leaves, terms)
     for node in range(np.uint64(n_nodes)):
-        lines.values[node] = numbers[node, NUMBER_VALUE]
+        lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
     data = LeafRows(
         rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
@@ -129,13 +122,13 @@ def find_lines(
 
 @kernel(inner=True)
 def add_leaf_values(
-    scalars: IntArray, rows: Rows, rest: tuple[Walked, Walked], space: AnyArray, batch: Batch
+    scalars: IntArray, rows: s.Rows, rest: tuple[Walked, Walked], space: AnyArray, batch: Batch
 ) -> None:
     """Add the tree to the scores of rows outside its sample, and of validation rows."""
     outside, unseen = rest
-    first, n_nodes = batch.places[NEXT_NODE, batch.turn[0]], scalars[IS_N_NODES]
-    output = scalars[IS_OUTPUT]
-    n_sample, n_rows, n_unseen = scalars[IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
+    first, n_nodes = batch.places[NEXT_NODE, batch.turn[0]], scalars[s.IS_N_NODES]
+    output = scalars[s.IS_OUTPUT]
+    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes)
     if n_sample < n_rows:
         add_values(*part, outside, output, rows.rows, n_sample, n_rows, space)
@@ -148,7 +141,7 @@ def add_leaf_lines(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     rest: tuple[Walked, Walked],
     space: AnyArray,
     lines: LeafLines,
@@ -156,7 +149,7 @@ def add_leaf_lines(
 ) -> int:
     """Add a tree with linear leaves, and its sample; return its number of terms."""
     (outside, unseen), whole, turn = rest, lines.slopes, batch.turn[0]
-    n_nodes, output = scalars[IS_N_NODES], scalars[IS_OUTPUT]
+    n_nodes, output = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT]
     first, start = batch.places[NEXT_NODE, turn], batch.places[NEXT_START, turn]
     term, last = batch.places[NEXT_TERM, turn], first + n_nodes
     slopes = Slopes(
@@ -164,7 +157,7 @@ def add_leaf_lines(
         whole.center[term:], whole.low[first:last], whole.high[first:last],
     )  # fmt: skip
     n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
-    n_sample, n_rows, n_unseen = scalars[IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
+    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes, slopes)
     if n_sample < n_rows:
         add_lines(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
@@ -193,20 +186,20 @@ def join_tree(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     rest: tuple[Walked, Walked],
     space: AnyArray,
     lines: LeafLines | None,
     batch: Batch,
 ) -> None:
     """Take the tree that has grown into the batch, and add it to scores that lack it."""
-    n_nodes, n_terms = scalars[IS_N_NODES], np.int64(0)
+    n_nodes, n_terms = scalars[s.IS_N_NODES], np.int64(0)
     copy_nodes(table, numbers, n_nodes, batch.nodes, batch.places[NEXT_NODE, batch.turn[0]])
     if lines is None:
         add_leaf_values(scalars, rows, rest, space, batch)
     else:
         n_terms = add_leaf_lines(table, numbers, scalars, rows, rest, space, lines, batch)
-    note_tree(n_nodes, n_terms, scalars[IS_OUTPUT], rest[1].raw, batch)
+    note_tree(n_nodes, n_terms, scalars[s.IS_OUTPUT], rest[1].raw, batch)
 
 
 class TreeJoiner:
@@ -230,7 +223,7 @@ class TreeJoiner:
 
     def __init__(
         self,
-        state: layout.State,
+        state: s.State,
         finish: Callable[[Nodes], GrownTree],
         n_rounds: int,
         outside: WalkedRows,
@@ -302,7 +295,7 @@ def _no_rows(n_outputs: int) -> Walked:
 
 
 def _leaf_lines(
-    state: layout.State,
+    state: s.State,
     slopes: SlopeFinder,
     n_trees: int,
     outside: WalkedRows,

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.growing.core import state as layout
-from hedgerow.growing.core.batch import JOB_FIELDS
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import BLOCK
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
@@ -72,33 +71,33 @@ class Fit(NamedTuple):
 
 def start_state(
     fit: Fit,
-    options: layout.Options,
+    options: s.Options,
     n_columns: int,
     n_slots: int,
     tile_cells: int,
-    rows: layout.Rows,
+    rows: s.Rows,
     allocate: Allocate = aligned_empty,
-) -> layout.State:
+) -> s.State:
     """Allocate what all trees need; ``allocate`` makes further arrays of all rows."""
     # Bins, columns, histograms and arrays of special trees are empty: the caller adds those that
     # its trees use.
     params, n_threads = fit.params, fit.n_threads
     n_rows, n_features = fit.raw.shape[1], len(options.features)
     max_leaves, constant = most_leaves(params, n_rows), fit.constant_hessian
-    return layout.State(
+    return s.State(
         team=ThreadTeam(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses()),
         settings=settings_of(
             params, fit.objective, n_rows, n_columns, max_leaves, constant, n_slots
         ),
         rules=split_rules(params),
-        bins=layout.no_bins(),
+        bins=s.no_bins(),
         loss_data=loss_data_of(fit, allocate),
         columns=Columns(np.zeros(0, np.int32), np.zeros(0, np.int32), no_pairs()),
         rows=rows,
         threads=thread_arrays(n_threads, tile_cells, 2 * max_leaves),
-        search=layout.Search(
+        search=s.Search(
             lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
-            found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
+            found=aligned_zeros((n_threads, 2, s.FOUND_FIELDS), np.int64),
             allowed=np.ones((3, n_features), dtype=np.int32),
         ),
         histograms=HistogramSums(
@@ -107,9 +106,9 @@ def start_state(
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         options=options,
-        vectors=layout.no_vectors(options.categories),
-        sorted_columns=layout.no_sorted(),
-        level=layout.no_level(options),
+        vectors=s.no_vectors(options.categories),
+        sorted_columns=s.no_sorted(),
+        level=s.no_level(options),
         gpu=no_gpu(),
     )
 
@@ -122,9 +121,9 @@ def settings_of(
     max_leaves: int,
     constant_hessian: bool,
     n_slots: int,
-) -> layout.Settings:
+) -> s.Settings:
     """Return the parameters in the form of the compiled stages."""
-    return layout.Settings(
+    return s.Settings(
         loss=objective.kernel_id,
         n_rows=n_rows,
         n_columns=n_columns,
@@ -187,11 +186,11 @@ def split_rules(params: BoostParams) -> SplitRules:
     )
 
 
-def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
+def tree_arrays(max_nodes: int, n_slots: int) -> s.Tree:
     """Return space for the nodes of a tree, and for batches of one job."""
-    return layout.Tree(
-        table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
-        numbers=np.zeros((max_nodes, layout.NUMBERS)),
+    return s.Tree(
+        table=np.zeros((max_nodes, s.NODE_FIELDS), dtype=np.int64),
+        numbers=np.zeros((max_nodes, s.NUMBERS)),
         free_slots=np.zeros(n_slots, dtype=np.int64),
         batch=make_batch(1),
     )
@@ -199,7 +198,7 @@ def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
 
 def make_batch(n_jobs: int) -> IntArray:
     """Return space for the jobs of a batch."""
-    return np.zeros((n_jobs, JOB_FIELDS), dtype=np.int64)
+    return np.zeros((n_jobs, s.JOB_FIELDS), dtype=np.int64)
 
 
 def loss_data_of(fit: Fit, allocate: Allocate = aligned_empty) -> LossData:
@@ -214,11 +213,11 @@ def loss_data_of(fit: Fit, allocate: Allocate = aligned_empty) -> LossData:
     )
 
 
-def row_arrays(n_rows: int, padding: int, allocate: Allocate = aligned_empty) -> layout.Rows:
+def row_arrays(n_rows: int, padding: int, allocate: Allocate = aligned_empty) -> s.Rows:
     """Return arrays with an entry per row; ``padding`` zeros follow the row ids."""
     rows = allocate(n_rows + padding, np.uint32)
     rows[n_rows:] = 0
-    return layout.Rows(
+    return s.Rows(
         rows=rows,
         scratch=allocate(n_rows, np.uint32),
         quantized=allocate(2 * n_rows, np.int32),
@@ -226,22 +225,22 @@ def row_arrays(n_rows: int, padding: int, allocate: Allocate = aligned_empty) ->
     )
 
 
-def thread_arrays(n_threads: int, tile_cells: int, max_nodes: int) -> layout.Threads:
+def thread_arrays(n_threads: int, tile_cells: int, max_nodes: int) -> s.Threads:
     """Return scratch space of each thread."""
-    return layout.Threads(
+    return s.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
         blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
-        counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
+        counts=aligned_zeros((n_threads, s.COUNTS), np.int64),
         leaf_sums=aligned_zeros((n_threads, 2, max_nodes), np.int64),
     )
 
 
 def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntArray:
     """Return the cells of ``scalars`` before the first tree."""
-    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
-    scalars[layout.IS_N_COLUMNS] = n_columns
-    scalars[layout.IS_N_FEATURES] = n_features
-    scalars[layout.IS_UNIT_SCALE] = np.float64(unit_scale(params)).view(np.int64)
+    scalars = np.zeros(s.N_SCALARS, dtype=np.int64)
+    scalars[s.IS_N_COLUMNS] = n_columns
+    scalars[s.IS_N_FEATURES] = n_features
+    scalars[s.IS_UNIT_SCALE] = np.float64(unit_scale(params)).view(np.int64)
     return scalars
 
 
@@ -274,7 +273,7 @@ def draw_columns(
     """Draw the columns of a tree; list them at the front of ``features``, and note how many."""
     chosen = drawn_columns(params, tree, len(features))
     features[: len(chosen)] = chosen
-    scalars[layout.IS_N_COLUMNS] = scalars[layout.IS_N_FEATURES] = len(chosen)
+    scalars[s.IS_N_COLUMNS] = scalars[s.IS_N_FEATURES] = len(chosen)
     return chosen
 
 
@@ -299,47 +298,47 @@ def replace_columns(columns: Columns, drawn: Columns) -> None:
 
 def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> int:
     """Note which tree is to be grown; return its number among the trees of its output."""
-    scalars[layout.IS_TREE] = tree
-    scalars[layout.IS_ROUND] = tree // n_outputs
-    scalars[layout.IS_OUTPUT] = output
+    scalars[s.IS_TREE] = tree
+    scalars[s.IS_ROUND] = tree // n_outputs
+    scalars[s.IS_OUTPUT] = output
     return tree // n_outputs
 
 
-def tree_without_bins(arrays: layout.Tree, n_nodes: int, threshold: IntArray) -> GrownTree:
+def tree_without_bins(arrays: s.Tree, n_nodes: int, threshold: IntArray) -> GrownTree:
     """Return the tree in the table of nodes, for growth without bins."""
     table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
-    left = table[:, layout.NODE_LEFT].astype(np.int32)
+    left = table[:, s.NODE_LEFT].astype(np.int32)
     inner = left != 0
     return GrownTree(
         feature=features_of(arrays, n_nodes),
         threshold=threshold,
         bin=np.zeros(0, dtype=np.uint8),
-        missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
+        missing_left=(inner & (table[:, s.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
         left=left,
-        right=table[:, layout.NODE_RIGHT].astype(np.int32),
-        value=numbers[:, layout.NUMBER_VALUE].copy(),
-        gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
-        cover=numbers[:, layout.NUMBER_COVER].copy(),
-        count=table[:, layout.NODE_COUNT].copy(),
+        right=table[:, s.NODE_RIGHT].astype(np.int32),
+        value=numbers[:, s.NUMBER_VALUE].copy(),
+        gain=np.where(inner, numbers[:, s.NUMBER_GAIN], 0.0),
+        cover=numbers[:, s.NUMBER_COVER].copy(),
+        count=table[:, s.NODE_COUNT].copy(),
         column=np.zeros(0, dtype=np.int32),
-        left_bins=np.zeros((0, layout.SET_WORDS), dtype=np.uint64),
+        left_bins=np.zeros((0, s.SET_WORDS), dtype=np.uint64),
     )
 
 
-def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
+def features_of(arrays: s.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
     """Return the split column of each node, -1 for leaves."""
     table = arrays.table[:n_nodes]
-    inner = table[:, layout.NODE_LEFT] != 0
-    return np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
+    inner = table[:, s.NODE_LEFT] != 0
+    return np.where(inner, table[:, s.NODE_FEATURE], -1).astype(np.int32)
 
 
 def segments_of(
-    arrays: layout.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
+    arrays: s.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
     """Return rows of the last tree by leaf."""
-    n_rows = int(scalars[layout.IS_N_ROWS])
-    table = arrays.table[: int(scalars[layout.IS_N_NODES])]
-    leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
-    leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
-    starts = np.append(table[leaves, layout.NODE_START], n_rows)
+    n_rows = int(scalars[s.IS_N_ROWS])
+    table = arrays.table[: int(scalars[s.IS_N_NODES])]
+    leaves = np.flatnonzero(table[:, s.NODE_LEFT] == 0)
+    leaves = leaves[np.argsort(table[leaves, s.NODE_START])]
+    starts = np.append(table[leaves, s.NODE_START], n_rows)
     return rows[:n_rows], leaves, starts

@@ -23,6 +23,7 @@ from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, 
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.presorted.exact import CutBuffer
 from hedgerow.kernels.primitives.barrier import ThreadTeam
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CategoryRules
 from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import SplitRules
@@ -109,6 +110,24 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
     FOUND_SET,  # SET_WORDS words
 ) = range(9)
 FOUND_FIELDS = FOUND_SET + SET_WORDS
+
+
+# Cells of a job of a batch (:mod:`hedgerow.growing.core.batch`).
+(
+    JOB_PARENT,  # node whose rows are divided, or -1
+    JOB_SMALL,  # child with fewer rows, or the node itself; -1: neither child is searched
+    JOB_LARGE,  # its sibling, or -1
+    JOB_SMALL_SLOT,  # of its histogram
+    JOB_LARGE_SLOT,
+    JOB_SEARCH_SMALL,  # 1: look for a split of this child
+    JOB_SEARCH_LARGE,
+    JOB_HISTOGRAMS,  # how the histograms are made
+    JOB_FIELDS,
+) = range(9)
+
+BUILT = 0  # from the rows of each child that is searched
+SUBTRACTED = 1  # of the smaller child from its rows, of the larger one by subtraction
+KEPT = 2  # it is there
 
 
 class Settings(NamedTuple):
@@ -408,6 +427,35 @@ class Sets(NamedTuple):
     places: IntArray
     info: IntArray
     gains: FloatArray
+
+
+# Cells of ``Level.counts``.
+(
+    LEVEL,  # number of the level that is searched, from 0
+    N_NODES,
+    N_SLOTLESS,  # nodes whose histogram is not kept
+    FORCED_CUT,  # number of the cut that the level is to take, or -1
+    LEVEL_COUNTS,
+) = range(5)
+
+# Where in ``Search.found`` threads note the best cut of all, and the one that is given.
+OF_ALL, OF_FORCED = range(2)
+
+# Cells of ``Level.seen``.
+(
+    SEEN_LACKS,  # 1: a row has no value
+    SEEN_FIRST,  # where cuts are drawn: the bin before the first that divides the rows
+    SEEN_CUTS,  # and the number of such cuts
+    SEEN_FIELDS,
+) = range(4)
+
+# Cells of a group of columns in ``Level.groups``, behind its features.
+(
+    GROUP_BINS,  # most bins of a feature
+    GROUP_LACKS,  # 1: a row of the tree has no value in one of them
+    GROUP_GAINS,  # where the gains of its cuts begin
+    GROUP_CELLS,
+) = range(WIDTH, WIDTH + 4)
 
 
 class Level(NamedTuple):

@@ -27,7 +27,7 @@ from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import make_categories
 from hedgerow.growing.core.setup import (
@@ -69,7 +69,7 @@ class ExactGrower(CompiledGrower):
         self._blocks = blocks
         super().__init__(fit, adds_scores)
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         params, n_threads, n_features = fit.params, fit.n_threads, self._blocks.n_features
         max_leaves = most_leaves(params, self._blocks.n_rows)
         self._columns = _sorted_columns(self._blocks, params, n_threads)
@@ -85,7 +85,7 @@ class ExactGrower(CompiledGrower):
         draw_columns(self._params, tree, self._columns.choice.columns, self._state.scalars)
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
         edges = self._columns.lists.edges[:n_nodes]
         threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
         return tree_without_bins(arrays, n_nodes, threshold)
@@ -138,24 +138,24 @@ def make_options(
     columns: npt.NDArray[np.int32],
     n_threads: int,
     max_nodes: int,
-) -> layout.Options:
+) -> s.Options:
     """Return the optional arrays of the compiled stages."""
     no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
-    return layout.Options(
+    return s.Options(
         features=columns,
         categories=make_categories(no_categories, params, n_threads),
-        bundles=layout.no_bundles(),
+        bundles=s.no_bundles(),
         lists=no_lists(),
         constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
     )
 
 
-def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -> layout.Sorted:
-    return layout.Sorted(
+def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -> s.Sorted:
+    return s.Sorted(
         used=1,
         lists=_make_lists(blocks, most_leaves(params, blocks.n_rows), n_threads),
-        choice=layout.Choice(
+        choice=s.Choice(
             columns=np.arange(blocks.n_features, dtype=np.int32),
             sketch=np.int64(_sketch(params)),
             eps=float(params.sketch_eps),
@@ -169,14 +169,14 @@ def _sketch(params: BoostParams) -> int:
     return stages.GLOBAL if params.sketch == "global" else stages.LOCAL
 
 
-def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> layout.Lists:
+def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> s.Lists:
     longest = int(np.diff(blocks.starts).max())
     width = -(-(longest + PADDING) // _LINE) * _LINE
     work = blocks.empty(len(blocks.entries))
     work[-PADDING:] = 0  # read ahead of the last list, as rows
     scratch = aligned_zeros((n_threads, width), np.uint32)
     cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]
-    return layout.Lists(
+    return s.Lists(
         entries=blocks.entries,
         work=work,
         starts=blocks.starts,

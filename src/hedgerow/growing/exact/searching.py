@@ -10,18 +10,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member, note_split
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    FOUND_SET,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    Lists,
-    Options,
-    Sorted,
-    State,
-)
 from hedgerow.growing.exact.stages import LOCAL, open_root, reads_entries
 from hedgerow.kernels.presorted.exact import (
     NO_CUT,
@@ -61,18 +52,18 @@ def note_cut(
         if n_present == n_rows:
             missing_left = np.int64(2 * left.n >= n_rows)
     note_split(found, score, column, apart, n_before, missing_left, left)
-    found[FOUND_SET] = 1  # side 0 goes left
+    found[s.FOUND_SET] = 1  # side 0 goes left
 
 
 @kernel(inline=True, inner=True)
 def search_columns(
     thread: int,
     span: tuple[int, int],
-    state: State,
+    state: s.State,
     place: tuple[int, int, int],
     aim: SearchedNode,
     constraints: Constraints,
-    sorted_columns: Sorted,
+    sorted_columns: s.Sorted,
 ) -> ExactSplit:
     """Return the best cut of a node in columns ``span``."""
     # ``place`` is the child (0, 1), the number and the slot.
@@ -107,7 +98,7 @@ def search_columns(
 
 @kernel(inline=True, inner=True)
 def note_best(
-    found: IntArray, best: ExactSplit, lists: Lists, slot: int, n_rows: int, units: Units
+    found: IntArray, best: ExactSplit, lists: s.Lists, slot: int, n_rows: int, units: Units
 ) -> None:
     """Note the best cut of a node of ``n_rows`` rows, with its score in units of comparison."""
     score, n_present = -1.0, np.int64(0)
@@ -124,29 +115,29 @@ def note_best(
 def search_list_node(
     thread: int,
     span: tuple[int, int],
-    state: State,
+    state: s.State,
     place: tuple[int, int, int],
-    options: Options,
-    sorted_columns: Sorted,
+    options: s.Options,
+    sorted_columns: s.Sorted,
 ) -> None:
     """Find the best split of a node in columns ``span``; ``place`` as in :func:`search_columns`."""
     child, node, slot = place
     row, constraints = state.tree.table[node], options.constraints
     found, lists = state.search.found[thread, child], sorted_columns.lists
     units = units_of(state.scalars, state.settings.constant_hessian, 0)
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
     aim = searched_node(constraints, node, sums, units, state.rules)
     best = search_columns(thread, span, state, place, aim, constraints, sorted_columns)
-    note_best(found, best, lists, slot, row[NODE_COUNT], units)
+    note_best(found, best, lists, slot, row[s.NODE_COUNT], units)
 
 
 @kernel(inline=True, inner=True)
 def search_lists(
     thread: int,
     span: tuple[int, int],
-    state: State,
-    options: Options,
-    sorted_columns: Sorted,
+    state: s.State,
+    options: s.Options,
+    sorted_columns: s.Sorted,
 ) -> None:
     """Find the best splits of the nodes of the batch."""
     lists = sorted_columns.lists

@@ -35,33 +35,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import (
-    JOB_LARGE_SLOT,
-    JOB_PARENT,
-    JOB_SMALL,
-    JOB_SMALL_SLOT,
-)
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE, partition_node
-from hedgerow.growing.core.state import (
-    IS_DROPPED_BITS,
-    IS_N_ROWS,
-    NODE_BIN,
-    NODE_COUNT,
-    NODE_FEATURE,
-    NODE_G,
-    NODE_H,
-    NODE_LEFT,
-    NODE_MISSING_LEFT,
-    NODE_START,
-    Choice,
-    Lists,
-    Rows,
-    Settings,
-    Sorted,
-    State,
-    Threads,
-    Tree,
-)
+from hedgerow.growing.core.state import Choice, Lists, Rows, Settings, Sorted, State, Threads, Tree
 from hedgerow.kernels.presorted.exact import (
     divide_entries,
     mark_sides,
@@ -143,7 +119,7 @@ def open_root(
 def start_lists(thread: int, state: State, sorted_columns: Sorted) -> None:
     """Mark the rows outside the sample; add up g and h of the others."""
     settings, ids, sides = state.settings, state.rows.rows, sorted_columns.lists.sides
-    n_sampled, team = state.scalars[IS_N_ROWS], state.team
+    n_sampled, team = state.scalars[s.IS_N_ROWS], state.team
     if settings.subsample < 1.0:
         place = share(settings.n_rows, thread, team.n_threads)
         for i in range(np.uint64(place[0]), np.uint64(place[1])):
@@ -170,10 +146,10 @@ def sum_sample(thread: int, team: ThreadTeam, rows: Rows, threads: Threads, n_sa
 @kernel(inline=True, inner=True)
 def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
     """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
-    scalars[IS_DROPPED_BITS] = 0
+    scalars[s.IS_DROPPED_BITS] = 0
     for t in range(sums.shape[0]):
-        tree.table[0, NODE_G] += sums[t, 0, 0]
-        tree.table[0, NODE_H] += sums[t, 1, 0]
+        tree.table[0, s.NODE_G] += sums[t, 0, 0]
+        tree.table[0, s.NODE_H] += sums[t, 1, 0]
 
 
 @kernel(inner=True)
@@ -187,17 +163,17 @@ def mark_rows(
     node: int,
 ) -> None:
     """Write the side of every row of the node with table row ``row``."""
-    slot, feature = lists.slot_of[node], row[NODE_FEATURE]
+    slot, feature = lists.slot_of[node], row[s.NODE_FEATURE]
     start, stop = lists.segments[slot, feature, 0], lists.segments[slot, feature, 1]
-    n_present, middle = stop - start, row[NODE_BIN]
-    count = row[NODE_COUNT]
+    n_present, middle = stop - start, row[s.NODE_BIN]
+    count = row[s.NODE_COUNT]
     n_parts = team.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
     sides = lists.sides
     if n_present < count:
         if thread < n_parts:
             first, last = share(count, thread, n_parts)
-            default = np.uint8(1 - row[NODE_MISSING_LEFT])
-            for i in range(row[NODE_START] + first, row[NODE_START] + last):
+            default = np.uint8(1 - row[s.NODE_MISSING_LEFT])
+            for i in range(row[s.NODE_START] + first, row[s.NODE_START] + last):
                 sides[np.uint64(rows.rows[i])] = default
         barrier(team)
     if thread < n_parts:
@@ -237,7 +213,7 @@ def split_lists(
     thread: int, span: tuple[int, int], state: State, job: IntArray, sorted_columns: Sorted
 ) -> None:
     """Divide the rows of the parent of ``job`` and, if a child is searched, its lists."""
-    parent = job[JOB_PARENT]
+    parent = job[s.JOB_PARENT]
     if parent < 0:
         return
     team, lists, choice = state.team, sorted_columns.lists, sorted_columns.choice
@@ -247,9 +223,9 @@ def split_lists(
         source = lists.entries
     mark_rows(thread, team, state.rows, lists, source, row, parent)
     partition_node(thread, team, state.rows, lists.sides, row, state.threads.counts)
-    if job[JOB_SMALL] >= 0:
-        small, large = job[JOB_SMALL_SLOT], job[JOB_LARGE_SLOT]
-        if job[JOB_SMALL] == row[NODE_LEFT]:
+    if job[s.JOB_SMALL] >= 0:
+        small, large = job[s.JOB_SMALL_SLOT], job[s.JOB_LARGE_SLOT]
+        if job[s.JOB_SMALL] == row[s.NODE_LEFT]:
             slots = (lists.slot_of[parent], small, large)
         else:
             slots = (lists.slot_of[parent], large, small)

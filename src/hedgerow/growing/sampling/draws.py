@@ -12,20 +12,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.branches import keep_permitted
-from hedgerow.growing.core.state import (
-    COUNT_SAMPLED,
-    IS_FIRST_ROW,
-    IS_N_FEATURES,
-    IS_N_ROWS,
-    IS_ROUND,
-    IS_TREE,
-    NODE_DEPTH,
-    NODE_PATH,
-    Options,
-    Settings,
-)
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import draw_weighted
@@ -40,7 +29,7 @@ NODE_STREAM = 3 << 40
 def sample_rows(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
+    settings: s.Settings,
     rows: RowArray,
     counts: IntArray,
     scalars: IntArray,
@@ -52,22 +41,22 @@ def sample_rows(
         for i in range(start, stop):
             rows[i] = i
         if thread == 0:
-            scalars[IS_N_ROWS] = n_rows
+            scalars[s.IS_N_ROWS] = n_rows
         barrier(team)
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
-    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
-    first_row = np.uint64(scalars[IS_FIRST_ROW])
+    stream = np.uint64(scalars[s.IS_ROUND] + ROW_STREAM)
+    first_row = np.uint64(scalars[s.IS_FIRST_ROW])
     taken = np.int64(0)
     for i in range(start, stop):
         taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
-    counts[thread, COUNT_SAMPLED] = taken
+    counts[thread, s.COUNT_SAMPLED] = taken
     barrier(team)
     before, total = np.int64(0), np.int64(0)
     for t in range(team.n_threads):
         if t < thread:
-            before += counts[t, COUNT_SAMPLED]
-        total += counts[t, COUNT_SAMPLED]
+            before += counts[t, s.COUNT_SAMPLED]
+        total += counts[t, s.COUNT_SAMPLED]
     inside, outside = before, total + start - before
     for i in range(start, stop):
         if hash64(settings.seed, stream, first_row + np.uint64(i)) < limit:
@@ -77,7 +66,7 @@ def sample_rows(
             rows[outside] = i
             outside += 1
     if thread == 0:
-        scalars[IS_N_ROWS] = total
+        scalars[s.IS_N_ROWS] = total
     barrier(team)
 
 
@@ -107,25 +96,27 @@ def shuffle_front(
 
 @kernel(inline=True, inner=True)
 def allow_columns(
-    settings: Settings,
+    settings: s.Settings,
     allowed: np.ndarray,
     child: int,
     node: int,
     table: IntArray,
     scalars: IntArray,
-    options: Options,
+    options: s.Options,
 ) -> None:
     """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
     order, constraints = allowed[2], options.constraints
-    n = draw_level(settings, options.features, order, table[node, NODE_DEPTH], scalars, constraints)
+    n = draw_level(
+        settings, options.features, order, table[node, s.NODE_DEPTH], scalars, constraints
+    )
     n = keep_permitted(constraints, table, node, order, n)
-    n = draw_node(settings, order, n, table[node, NODE_PATH], scalars, constraints)
+    n = draw_node(settings, order, n, table[node, s.NODE_PATH], scalars, constraints)
     mark_columns(allowed, child, n)
 
 
 @kernel(inline=True, inner=True)
 def draw_level(
-    settings: Settings,
+    settings: s.Settings,
     features: np.ndarray,
     order: np.ndarray,
     depth: int,
@@ -133,18 +124,18 @@ def draw_level(
     constraints: Constraints,
 ) -> int:
     """List in ``order`` the features of the tree that are drawn for a level; how many."""
-    n = scalars[IS_N_FEATURES]
+    n = scalars[s.IS_N_FEATURES]
     for k in range(n):
         order[k] = features[k]
     if settings.columns_by_level < 1.0:
-        stream = LEVEL_STREAM + (scalars[IS_TREE] << 8) + depth
+        stream = LEVEL_STREAM + (scalars[s.IS_TREE] << 8) + depth
         n = shuffle_front(constraints, settings.seed, stream, order, n, settings.columns_by_level)
     return n
 
 
 @kernel(inline=True, inner=True)
 def draw_node(
-    settings: Settings,
+    settings: s.Settings,
     order: np.ndarray,
     n: int,
     key: int,
@@ -153,7 +144,7 @@ def draw_node(
 ) -> int:
     """Put those of ``order[:n]`` to the front that are drawn by a key of a node; how many."""
     if settings.columns_by_node < 1.0 and n > 0:
-        stream = np.uint64(NODE_STREAM + scalars[IS_TREE])
+        stream = np.uint64(NODE_STREAM + scalars[s.IS_TREE])
         seed = hash64(settings.seed, stream, np.uint64(key))
         n = shuffle_front(constraints, seed, NODE_STREAM, order, n, settings.columns_by_node)
     return n
@@ -170,22 +161,22 @@ def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
 
 @kernel(inline=True, inner=True)
 def takes_all(
-    settings: Settings, allowed: np.ndarray, scalars: IntArray, constraints: Constraints
+    settings: s.Settings, allowed: np.ndarray, scalars: IntArray, constraints: Constraints
 ) -> bool:
     """Return whether every tree, level and node may use all features: ``allowed`` stays 1."""
     drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
+    drawn = drawn or scalars[s.IS_N_FEATURES] < allowed.shape[1]
     return not drawn and constraints.together < 0
 
 
 @kernel(inline=True, inner=True)
 def allow_children(
-    settings: Settings,
+    settings: s.Settings,
     allowed: np.ndarray,
     table: IntArray,
     job: IntArray,
     scalars: IntArray,
-    options: Options,
+    options: s.Options,
 ) -> None:
     """Thread 0: draw the columns of the nodes about to be searched."""
     if takes_all(settings, allowed, scalars, options.constraints):

@@ -46,26 +46,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import narrow_word
-from hedgerow.growing.core.state import (
-    COUNT_SAMPLED,
-    COUNT_TIES,
-    GOSS,
-    IS_COUNT_BITS,
-    IS_DROPPED_BITS,
-    IS_FIRST_ROW,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
-    IS_N_ROWS,
-    IS_ROUND,
-    IS_TREE,
-    MVS,
-    UNIFORM,
-    Options,
-    Rows,
-    Sampler,
-    Settings,
-)
 from hedgerow.growing.sampling.draws import ROW_STREAM, sample_rows
 from hedgerow.growing.sampling.thresholds import (
     CELLS,
@@ -91,9 +73,9 @@ def limit_of(chance: float) -> int:
 
 @kernel(inner=True)
 def take_goss(
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
+    settings: s.Settings,
+    sampler: s.Sampler,
+    rows: s.Rows,
     stream: int,
     threshold: int,
     ties: int,
@@ -130,9 +112,9 @@ def take_goss(
 
 @kernel(inner=True)
 def take_mvs(
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
+    settings: s.Settings,
+    sampler: s.Sampler,
+    rows: s.Rows,
     stream: int,
     threshold: float,
     first_row: int,
@@ -165,15 +147,15 @@ def take_mvs(
 
 @kernel(inner=True)
 def bring_forward(
-    thread: int, team: ThreadTeam, rows: Rows, counts: IntArray, place: tuple[int, int]
+    thread: int, team: ThreadTeam, rows: s.Rows, counts: IntArray, place: tuple[int, int]
 ) -> tuple[int, int]:
     """Write sampled rows to the front of the ids, the others behind; return this thread's."""
     # As :func:`sample_rows` does, but from marks.
     before, total = np.int64(0), np.int64(0)
     for t in range(team.n_threads):
         if t < thread:
-            before += counts[t, COUNT_SAMPLED]
-        total += counts[t, COUNT_SAMPLED]
+            before += counts[t, s.COUNT_SAMPLED]
+        total += counts[t, s.COUNT_SAMPLED]
     inside, outside = np.uint64(before), np.uint64(total + place[0] - before)
     ids, marks, one = rows.rows, rows.scratch, np.uint64(1)
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
@@ -186,13 +168,13 @@ def bring_forward(
 
 
 @kernel(inner=True)
-def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int) -> None:
+def pack_sample(scalars: IntArray, seed: int, rows: s.Rows, first: int, last: int) -> None:
     """Write the packed numbers of the rows at places ``first`` to ``last``."""
     ids, quantized, packed = rows.rows, rows.quantized, rows.packed
-    count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
-    dropped, stream = scalars[IS_DROPPED_BITS], np.uint64(scalars[IS_TREE])
+    count_bits, hessian_bits = scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS]
+    dropped, stream = scalars[s.IS_DROPPED_BITS], np.uint64(scalars[s.IS_TREE])
     two, one, n_rows = np.uint64(2), np.uint64(1), np.uint64(len(packed) // 2)
-    apart, before = scalars[IS_G_APART] == 1, np.uint64(scalars[IS_FIRST_ROW])
+    apart, before = scalars[s.IS_G_APART] == 1, np.uint64(scalars[s.IS_FIRST_ROW])
     for k in range(np.uint64(first), np.uint64(last)):
         i = np.uint64(ids[k])
         g, h = np.int64(quantized[two * i]), np.int64(quantized[two * i + one])
@@ -217,9 +199,9 @@ def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
 def mark_sample(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
+    settings: s.Settings,
+    sampler: s.Sampler,
+    rows: s.Rows,
     counts: IntArray,
     scalars: IntArray,
     choice: Choice,
@@ -227,26 +209,26 @@ def mark_sample(
 ) -> None:
     """Replace the keys in ``rows.scratch`` by marks: 1 in the sample, else 0; count the sample."""
     # Fixed numbers are multiplied by the weights.
-    stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
-    if sampler.method == GOSS:
+    stream, first_row = np.uint64(scalars[s.IS_ROUND] + ROW_STREAM), scalars[s.IS_FIRST_ROW]
+    if sampler.method == s.GOSS:
         threshold, ties = np.int64(choice.threshold), choice.ties
-        counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
+        counts[thread, s.COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
         barrier(team)
         for t in range(thread):
-            ties -= counts[t, COUNT_TIES]
+            ties -= counts[t, s.COUNT_TIES]
         taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
     else:
         taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
-    counts[thread, COUNT_SAMPLED] = taken
+    counts[thread, s.COUNT_SAMPLED] = taken
 
 
 @kernel(inner=True)
 def choose_rows(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
+    settings: s.Settings,
+    sampler: s.Sampler,
+    rows: s.Rows,
     counts: IntArray,
     scalars: IntArray,
     choice: Choice,
@@ -262,8 +244,8 @@ def choose_rows(
     if thread == 0:
         total = np.int64(0)
         for t in range(team.n_threads):
-            total += counts[t, COUNT_SAMPLED]
-        scalars[IS_N_ROWS] = total
+            total += counts[t, s.COUNT_SAMPLED]
+        scalars[s.IS_N_ROWS] = total
     barrier(team)
 
 
@@ -272,8 +254,8 @@ def key_rows(
     thread: int,
     team: ThreadTeam,
     n_rows: int,
-    sampler: Sampler,
-    rows: Rows,
+    sampler: s.Sampler,
+    rows: s.Rows,
     counts: IntArray,
     place: tuple[int, int],
 ) -> Choice:
@@ -290,9 +272,9 @@ def key_rows(
 def sample_by_gradient(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
+    settings: s.Settings,
+    sampler: s.Sampler,
+    rows: s.Rows,
     counts: IntArray,
     scalars: IntArray,
 ) -> None:
@@ -306,14 +288,14 @@ def sample_by_gradient(
 def draw_rows(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
-    rows: Rows,
+    settings: s.Settings,
+    rows: s.Rows,
     counts: IntArray,
     scalars: IntArray,
-    options: Options,
+    options: s.Options,
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
-    if options.sampler.method != UNIFORM:
+    if options.sampler.method != s.UNIFORM:
         sample_by_gradient(thread, team, settings, options.sampler, rows, counts, scalars)
     else:
         sample_rows(thread, team, settings, rows.rows, counts, scalars)
@@ -351,11 +333,11 @@ def unit_scale(params: BoostParams) -> float:
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
 
 
-def uniform_sampler() -> Sampler:
+def uniform_sampler() -> s.Sampler:
     """Return the sampler of fits whose samples do not follow gradients."""
     nothing = np.zeros((0, 0, 0, 0), dtype=np.int64)
     zero = np.float64(0.0)
-    return Sampler(np.int64(UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
+    return s.Sampler(np.int64(s.UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
 
 
 def make_sampler(
@@ -364,15 +346,15 @@ def make_sampler(
     n_threads: int,
     packs: bool,
     allocate: Callable[..., FloatArray] = aligned_empty,
-) -> Sampler:
+) -> s.Sampler:
     """Return the sampler of a fit."""
     if not follows_gradients(params):
         return uniform_sampler()
     goss = params.sampling == "goss"
     weights = allocate(n_rows if weighs_sample(params) else 0, np.float64)
     weights[:] = 1.0
-    return Sampler(
-        method=np.int64(GOSS if goss else MVS),
+    return s.Sampler(
+        method=np.int64(s.GOSS if goss else s.MVS),
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
@@ -381,7 +363,7 @@ def make_sampler(
     )
 
 
-def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
+def weights_of(options: s.Options, rows: RowArray) -> FloatArray | None:
     """Return the weights of some sampled rows, or None if all are equal."""
     if len(options.sampler.weights) == 0:
         return None

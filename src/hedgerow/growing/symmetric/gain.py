@@ -8,16 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_FEATURE,
-    NODE_COUNT,
-    NODE_G,
-    NODE_G_LEFT,
-    NODE_H,
-    NODE_H_LEFT,
-    NODE_N_LEFT,
-)
+from hedgerow.growing.core import state as s
 from hedgerow.kernels.splits.category_split import penalised, score_within
 from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
@@ -56,8 +47,8 @@ def keeps_order(
     """Return whether the sides of a cut of a node are in the column's order."""
     if constraints.scored == 0:
         return True
-    feature = choice[FOUND_FEATURE]
-    if constraints.sign[feature] == 0.0 or choice[FOUND_BIN] == constraints.last_bin[feature]:
+    feature = choice[s.FOUND_FEATURE]
+    if constraints.sign[feature] == 0.0 or choice[s.FOUND_BIN] == constraints.last_bin[feature]:
         return True
     limits, g, h = node.limits, float(left.g), float(left.h)
     below = value_within(Side(g, h + limits.penalty, left.n), limits, node.within)
@@ -78,8 +69,8 @@ def gain_of_node(
 ) -> tuple[bool, float]:
     """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
     # ``penalty`` as of :func:`split_penalty`.
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    left = NodeSums(row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT])
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+    left = NodeSums(row[s.NODE_G_LEFT], row[s.NODE_H_LEFT], row[s.NODE_N_LEFT])
     node, of_set = searched_node(constraints, number, sums, units, rules), rules
     if penalty >= 0.0:
         of_set = penalised(rules, penalty)

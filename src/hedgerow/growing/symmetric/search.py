@@ -14,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.stages.bundle_search import (
     clear,
@@ -22,34 +23,9 @@ from hedgerow.growing.core.stages.bundle_search import (
     scratch_of,
     sums_of_feature,
 )
-from hedgerow.growing.core.state import (
-    FOUND_SET,
-    IS_TREE,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    Level,
-    State,
-    Vectors,
-)
+from hedgerow.growing.core.state import Level, State, Vectors
 from hedgerow.growing.symmetric.gain import Price, worth_of
-from hedgerow.growing.symmetric.level import (
-    FORCED_CUT,
-    GROUP_BINS,
-    GROUP_CELLS,
-    GROUP_GAINS,
-    GROUP_LACKS,
-    LEVEL,
-    OF_ALL,
-    OF_FORCED,
-    SEEN_CUTS,
-    SEEN_FIRST,
-    SEEN_LACKS,
-    price_of,
-    set_column,
-    set_number,
-    sets_of,
-)
+from hedgerow.growing.symmetric.level import price_of, set_column, set_number, sets_of
 from hedgerow.growing.vectors.search import prepare_node, sets_of_node
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
 from hedgerow.kernels.splits.growth import (
@@ -105,7 +81,7 @@ def histogram_of(state: State, slot: int) -> NodeHistogram:
 @kernel(inline=True, inner=True)
 def sums_of_node(row: IntArray) -> NodeSums:
     """Return the sums in the table row of a node."""
-    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    return NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
 
 
 @kernel(inline=True, inner=True)
@@ -133,9 +109,9 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
             n_lanes += 1
     n_groups, n_gains = (n_lanes + WIDTH - 1) // WIDTH, np.int64(0)
     for group in range(n_groups):
-        at = group * GROUP_CELLS
-        groups[at + GROUP_GAINS] = n_gains
-        n_gains += 2 * size_of_block(groups[at + GROUP_BINS])
+        at = group * s.GROUP_CELLS
+        groups[at + s.GROUP_GAINS] = n_gains
+        n_gains += 2 * size_of_block(groups[at + s.GROUP_BINS])
     gains[:n_gains] = 0.0
     return n_groups
 
@@ -143,15 +119,15 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
 @kernel(inner=True)
 def add_to_group(level: Level, groups: IntArray, n_before: int, feature: int, n_bins: int) -> None:
     """Add a feature behind ``n_before`` others."""
-    at, lane = n_before // WIDTH * GROUP_CELLS, n_before % WIDTH
+    at, lane = n_before // WIDTH * s.GROUP_CELLS, n_before % WIDTH
     if lane == 0:
-        groups[at + GROUP_BINS] = 0
-        groups[at + GROUP_LACKS] = 0
+        groups[at + s.GROUP_BINS] = 0
+        groups[at + s.GROUP_LACKS] = 0
     # This lane and the ones behind it, which may stay empty.
     for j in range(lane, WIDTH):
         groups[at + j] = feature
-    groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], n_bins)
-    groups[at + GROUP_LACKS] |= np.int64(level.seen[feature, SEEN_LACKS])
+    groups[at + s.GROUP_BINS] = max(groups[at + s.GROUP_BINS], n_bins)
+    groups[at + s.GROUP_LACKS] |= np.int64(level.seen[feature, s.SEEN_LACKS])
 
 
 @kernel(inner=True)
@@ -172,11 +148,11 @@ def look_at_root(
         for m in range(first, last):
             feature = member_at(level.bundles, m)
             at = sums_of_feature(histogram, feature, root, scratch, level.bundles)
-            seen[feature, SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
+            seen[feature, s.SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
             if state.options.constraints.growth.drawn == 1:
                 n_bins = np.int64(histogram.n_bins[feature])
                 from_bin, n_cuts = range_of_cuts(sums, at, n_bins, stride)
-                seen[feature, SEEN_FIRST], seen[feature, SEEN_CUTS] = from_bin, n_cuts
+                seen[feature, s.SEEN_FIRST], seen[feature, s.SEEN_CUTS] = from_bin, n_cuts
             number = set_number(level.sets, feature)
             if number >= 0:
                 column, rules = set_column(state.bins, feature, at), level.sets.categories.rules
@@ -190,7 +166,7 @@ def begin_level(
 ) -> int:  # fmt: skip
     """Group the thread's columns, set their gains to 0, and return the number of groups."""
     # In the first level the histogram in ``slot`` is that of the root.
-    if state.level.counts[LEVEL] == 0:
+    if state.level.counts[s.LEVEL] == 0:
         root, histogram = np.int64(0), histogram_of(state, slot)
         if vectors.used == 0:
             sums, constraints = sums_of_node(state.tree.table[0]), state.options.constraints
@@ -226,7 +202,7 @@ def find_sums(
         if bundles.used == 1 and at[j] == to:
             # All lanes run up to the last bin of any: behind its own a column is empty.
             written = (np.int64(histogram.n_bins[group[j]]) + 7) // 8 * 8
-            size = min(group[GROUP_BINS] + 7, stride - 1) - written
+            size = min(group[s.GROUP_BINS] + 7, stride - 1) - written
             clear(histogram.sums, to + written, size)
 
 
@@ -240,9 +216,9 @@ def add_node_gains(
     at, last_bin = state.search.lanes[thread, 1], state.search.lanes[thread, 0]
     own = leaf_score(limits) if constraints.scored == 0 else node.asked.own
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
         find_sums(thread, group, histogram, node.sums, at, state)
-        part = group[GROUP_BINS], group[GROUP_GAINS], group[GROUP_LACKS] != 0
+        part = group[s.GROUP_BINS], group[s.GROUP_GAINS], group[s.GROUP_LACKS] != 0
         if constraints.scored == 0:
             add_columns(histogram, at, part, limits, None, own, gains)
             continue
@@ -263,10 +239,10 @@ def add_vector_gains(
     """:func:`add_node_gains` of several outputs, whose gains are added up."""
     cells, gains = state.level.groups[thread], state.level.gains[thread]
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
-        to, also = group[GROUP_GAINS], np.int64(0)
-        if group[GROUP_LACKS] != 0:
-            also = size_of_block(group[GROUP_BINS])
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
+        to, also = group[s.GROUP_GAINS], np.int64(0)
+        if group[s.GROUP_LACKS] != 0:
+            also = size_of_block(group[s.GROUP_BINS])
         for j in range(WIDTH):
             feature = group[j]
             if j > 0 and feature == group[j - 1]:
@@ -323,10 +299,10 @@ def draw_cuts(features: IntArray, seen: np.ndarray, key: int, cuts: IntArray) ->
     """Draw a cut of each of ``WIDTH`` columns; any cut if none divides the rows."""
     for j in range(WIDTH):
         feature = features[j]
-        n_cuts = np.int64(seen[feature, SEEN_CUTS])
+        n_cuts = np.int64(seen[feature, s.SEEN_CUTS])
         cuts[j] = 0
         if n_cuts > 0:
-            cuts[j] = np.int64(seen[feature, SEEN_FIRST]) + draw_of(key, feature, n_cuts)
+            cuts[j] = np.int64(seen[feature, s.SEEN_FIRST]) + draw_of(key, feature, n_cuts)
 
 
 @kernel(inner=True)
@@ -336,9 +312,9 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
     cells, gains = level.groups[thread], level.gains[thread]
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
-        to, n_bins, also = group[GROUP_GAINS], group[GROUP_BINS], np.int64(0)
-        if group[GROUP_LACKS] != 0:
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
+        to, n_bins, also = group[s.GROUP_GAINS], group[s.GROUP_BINS], np.int64(0)
+        if group[s.GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
         if constraints.growth.drawn == 1:
             draw_cuts(group, level.seen, price.key, lanes[0])
@@ -358,7 +334,7 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
                 if worth > best or (worth == best and group[j] < feature):
                     best, feature, bin_, missing_left = worth, group[j], at, np.int64(side)
     score = comparable(best, units) if feature >= 0 else -1.0
-    found = state.search.found[thread, OF_ALL]
+    found = state.search.found[thread, s.OF_ALL]
     note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
 
 
@@ -367,19 +343,19 @@ def find_forced(thread: int, state: State, units: Units, n_groups: int, price: P
     """Note the cut that the level is to take, if it is in a thread's columns and gains."""
     level, constraints = state.level, state.options.constraints
     cells, gains = level.groups[thread], level.gains[thread]
-    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, OF_FORCED]
+    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, s.OF_FORCED]
     note_split(found, -1.0, np.int64(-1), np.int64(-1), np.int64(0), np.int64(0), nothing)
-    wanted = constraints.growth.forced[level.counts[FORCED_CUT]]
+    wanted = constraints.growth.forced[level.counts[s.FORCED_CUT]]
     feature, cut = wanted[FORCED_FEATURE], wanted[FORCED_BIN]
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
         for j in range(WIDTH):
             if group[j] != feature:
                 continue
-            at = group[GROUP_GAINS] + cut * WIDTH + j
-            also = at + size_of_block(group[GROUP_BINS])
+            at = group[s.GROUP_GAINS] + cut * WIDTH + j
+            also = at + size_of_block(group[s.GROUP_BINS])
             gain, missing_left = gains[at], np.int64(0)
-            if group[GROUP_LACKS] != 0 and gains[also] > gain:
+            if group[s.GROUP_LACKS] != 0 and gains[also] > gain:
                 gain, missing_left = gains[also], np.int64(1)
             worth = worth_of(constraints, feature, price, gain)
             if worth > 0.0:
@@ -392,7 +368,7 @@ def find_forced(thread: int, state: State, units: Units, n_groups: int, price: P
 def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
     level, constraints = state.level, state.options.constraints
-    allowed, found = state.search.allowed[0], state.search.found[thread, OF_ALL]
+    allowed, found = state.search.allowed[0], state.search.found[thread, s.OF_ALL]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
         number = set_number(level.sets, feature)
@@ -407,9 +383,9 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
         if place < 0 or not is_better(score, feature, found):
             continue
         column = set_column(state.bins, feature, np.int64(0))
-        write_groups(sets, place, column, 1, found, FOUND_SET)
+        write_groups(sets, place, column, 1, found, s.FOUND_SET)
         last = state.bins.stride - 1
-        word = np.uint64(found[FOUND_SET + (last >> 6)])
+        word = np.uint64(found[s.FOUND_SET + (last >> 6)])
         missing_left = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
         note_split(found, score, feature, feature, place, missing_left, NodeSums(0, 0, 0))
 
@@ -421,11 +397,11 @@ def find_best(
 ) -> None:  # fmt: skip
     """Find the best cut of the thread's columns, and the forced cut of the level."""
     level = state.level
-    key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
+    key = key_of_level(state.settings.seed, state.scalars[s.IS_TREE], level.counts[s.LEVEL])
     gamma = 2.0 * price_of(state.rules, vectors)
-    price = Price(level.counts[LEVEL], gamma, key)
-    of_sums = Price(level.counts[LEVEL], gamma / (units.g * (units.g / units.h)), key)
+    price = Price(level.counts[s.LEVEL], gamma, key)
+    of_sums = Price(level.counts[s.LEVEL], gamma / (units.g * (units.g / units.h)), key)
     find_cut(thread, state, units, n_groups, of_sums)
     find_set(thread, span, state, units, price)
-    if level.counts[FORCED_CUT] >= 0:
+    if level.counts[s.FORCED_CUT] >= 0:
         find_forced(thread, state, units, n_groups, of_sums)

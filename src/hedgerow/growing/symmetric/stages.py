@@ -19,26 +19,12 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.building import build_rows, make_histogram
 from hedgerow.growing.core.stages.bundle_search import scratch_of, sums_of_feature
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_FEATURE,
-    FOUND_MISSING_LEFT,
-    FOUND_SET,
-    IS_DROPPED_BITS,
-    NODE_COUNT,
-    NODE_N_LEFT,
-    NODE_SLOT,
-    NUMBER_GAIN,
-    State,
-    Vectors,
-)
 from hedgerow.growing.symmetric.level import (
-    N_NODES,
-    N_SLOTLESS,
     child_at,
     choose_cut,
     set_number,
@@ -65,18 +51,18 @@ from hedgerow.kernels.splits.vector_split import first_cell, score_of_cut
 
 
 @kernel(inline=True, inner=True)
-def units_of_level(state: State, vectors: Vectors) -> Units:
+def units_of_level(state: s.State, vectors: s.Vectors) -> Units:
     """Return units of the sums in histograms."""
     constant = state.settings.constant_hessian
     if vectors.used == 0:
-        return units_of(state.scalars, constant, state.scalars[IS_DROPPED_BITS])
+        return units_of(state.scalars, constant, state.scalars[s.IS_DROPPED_BITS])
     return largest_units(constant, vectors.outputs)
 
 
 @kernel(inline=True, inner=True)
 def search_job(
-    thread: int, span: tuple[int, int], state: State, job: IntArray, n_groups: int,
-    vectors: Vectors,
+    thread: int, span: tuple[int, int], state: s.State, job: IntArray, n_groups: int,
+    vectors: s.Vectors,
 ) -> int:  # fmt: skip
     """Add the gains of the nodes of a job, the left one first; return the number of groups."""
     # ``n_groups`` is -1 for the first job of the level.
@@ -91,10 +77,10 @@ def search_job(
 
 
 @kernel(inline=True, inner=True)
-def search_level(thread: int, span: tuple[int, int], state: State, n_jobs: int) -> None:
+def search_level(thread: int, span: tuple[int, int], state: s.State, n_jobs: int) -> None:
     """Compute histograms of the level's nodes, their common cut, and its left rows in each."""
     level, vectors, batch = state.level, state.vectors, state.tree.batch
-    n_slotless, n_groups = level.counts[N_SLOTLESS], np.int64(-1)
+    n_slotless, n_groups = level.counts[s.N_SLOTLESS], np.int64(-1)
     if vectors.used == 1:
         vectors.trial.parent[thread, 0] = 0.0
     for j in range(n_jobs):
@@ -106,25 +92,25 @@ def search_level(thread: int, span: tuple[int, int], state: State, n_jobs: int) 
     if thread == 0:
         choose_cut(state, state.search.found, vectors)
     barrier(state.team)
-    if level.choice[FOUND_FEATURE] >= 0:
+    if level.choice[s.FOUND_FEATURE] >= 0:
         measure_cut(thread, state, n_slotless)
 
 
 @kernel(inner=True)
-def measure_vectors(state: State, node: int, slot: int, vectors: Vectors) -> float:
+def measure_vectors(state: s.State, node: int, slot: int, vectors: s.Vectors) -> float:
     """Thread 0: what the choice gains in a node, or minus infinity if it does not divide it."""
     level, constraints, choice = state.level, state.options.constraints, state.level.choice
-    feature, values = choice[FOUND_FEATURE], vectors.outputs.vectors[node]
-    start, n_left = histogram_of(state, slot).start, state.tree.table[node, NODE_N_LEFT]
+    feature, values = choice[s.FOUND_FEATURE], vectors.outputs.vectors[node]
+    start, n_left = histogram_of(state, slot).start, state.tree.table[node, s.NODE_N_LEFT]
     several, limits, own = prepare_node(0, feature, state, start, node, vectors)
     if several.smooth > 0.0:
         keep_own(several, values)
     if set_number(level.sets, feature) >= 0:
         sets = sets_of_node(0, several, vectors)
-        fill_set(first_cell(several, feature), choice, FOUND_SET, sets)
+        fill_set(first_cell(several, feature), choice, s.FOUND_SET, sets)
         rules = penalised(state.rules, split_penalty(choice, level.sets))
         return 0.5 * (score_set(n_left, rules, sets) - own)
-    cut, missing_left = choice[FOUND_BIN], choice[FOUND_MISSING_LEFT]
+    cut, missing_left = choice[s.FOUND_BIN], choice[s.FOUND_MISSING_LEFT]
     sign = constraints.sign[feature] if cut != constraints.last_bin[feature] else 0.0
     unit = score_unit(several)
     gain = score_of_cut(several, feature, limits, cut, missing_left, (sign, sign)) - own / unit
@@ -136,47 +122,47 @@ def measure_vectors(state: State, node: int, slot: int, vectors: Vectors) -> flo
 
 @kernel(inline=True, inner=True)
 def measure_node(
-    state: State,
+    state: s.State,
     node: int,
     slot: int,
     totals: tuple[int, int, int, int],
-    vectors: Vectors,
+    vectors: s.Vectors,
 ) -> tuple[int, int, int, int]:
     """Thread 0: what the choice sends left in a node, added to the rows of the level."""
     level, row, histogram = state.level, state.tree.table[node], histogram_of(state, slot)
     choice, stride = level.choice, histogram.stride
-    feature, to = choice[FOUND_FEATURE], scratch_of(level.bundles, 0, stride)
+    feature, to = choice[s.FOUND_FEATURE], scratch_of(level.bundles, 0, stride)
     at = sums_of_feature(histogram, feature, sums_of_node(row), to, level.bundles)
     is_set = set_number(level.sets, feature) >= 0
     counts = sum_left(histogram.sums, at, stride, choice, is_set, row)
     if vectors.used == 1:
-        state.tree.numbers[node, NUMBER_GAIN] = measure_vectors(state, node, slot, vectors)
+        state.tree.numbers[node, s.NUMBER_GAIN] = measure_vectors(state, node, slot, vectors)
     n_rows, present, n_missing, n_left = totals
     return (
-        n_rows + row[NODE_COUNT],
+        n_rows + row[s.NODE_COUNT],
         present + counts[0],
         n_missing + counts[1],
-        n_left + row[NODE_N_LEFT],
+        n_left + row[s.NODE_N_LEFT],
     )
 
 
 @kernel(inline=True, inner=True)
-def end_measure(state: State, totals: tuple[int, int, int, int]) -> None:
+def end_measure(state: s.State, totals: tuple[int, int, int, int]) -> None:
     """Thread 0: the bins that go left, from the rows of the level."""
     write_choice(state, totals)
     state.level.penalty[0] = split_penalty(state.level.choice, state.level.sets)
 
 
 @kernel(inline=True, inner=True)
-def measure_cut(thread: int, state: State, n_slotless: int) -> None:
+def measure_cut(thread: int, state: s.State, n_slotless: int) -> None:
     """Thread 0: what the choice sends left in every node, and the bins that go left."""
     none, level, table = np.int64(0), state.level, state.tree.table
-    totals, n_nodes = (none, none, none, none), level.counts[N_NODES]
+    totals, n_nodes = (none, none, none, none), level.counts[s.N_NODES]
     for k in range(n_nodes):
         if thread > 0 and n_slotless == 0:
             break
         node = level.nodes[k]
-        slot = table[node, NODE_SLOT]
+        slot = table[node, s.NODE_SLOT]
         is_built = slot < 0
         # A histogram that was not kept is built again, by all threads.
         if is_built:

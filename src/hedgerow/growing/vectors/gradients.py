@@ -20,20 +20,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import gradient_pass, power_of_two, units_of
-from hedgerow.growing.core.state import (
-    COUNT_G_SUM,
-    COUNT_H_SUM,
-    IS_FIRST_ROW,
-    IS_G_EXPONENT,
-    IS_H_EXPONENT,
-    IS_TREE,
-    IS_UNIT_SCALE,
-    Outputs,
-    Rows,
-    Settings,
-    Threads,
-)
 from hedgerow.kernels.histograms.vector_histogram import place_of_g
 from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
 from hedgerow.kernels.primitives.hashing import hash64
@@ -50,13 +38,13 @@ _ROWS_AT_ONCE = 64
 
 
 @kernel(inline=True, inner=True)
-def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
+def rows_of(rows: s.Rows, outputs: s.Outputs, output: int) -> s.Rows:
     """Return the row arrays of one output."""
-    return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
+    return s.Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
 
 
 @kernel(inline=True, inner=True)
-def loss_of(data: LossData, outputs: Outputs, output: int) -> LossData:
+def loss_of(data: LossData, outputs: s.Outputs, output: int) -> LossData:
     """Return the inputs of the loss of one output."""
     target = outputs.target[min(output, outputs.target.shape[0] - 1)]
     return LossData(target, data.weight, data.raw, data.probability, data.level)
@@ -93,7 +81,7 @@ def write_part(
 
 @kernel(inner=True)
 def write_words(
-    settings: Settings, outputs: Outputs, place: tuple[int, int], noise: FloatArray
+    settings: s.Settings, outputs: s.Outputs, place: tuple[int, int], noise: FloatArray
 ) -> None:
     """Write the words of rows ``place``, output after output for some rows at a time."""
     # Row after row, each with the places and bits of all outputs, they took an eighth of the time
@@ -101,7 +89,7 @@ def write_words(
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
     scalars = outputs.scalars[0]
-    tree, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
+    tree, before = np.uint64(scalars[s.IS_TREE]), np.uint64(scalars[s.IS_FIRST_ROW])
     for first in range(place[0], place[1], _ROWS_AT_ONCE):
         some = (first, min(first + _ROWS_AT_ONCE, place[1]))
         for i in range(some[0], some[1]):
@@ -119,36 +107,36 @@ def write_words(
 def pass_gradients(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
+    settings: s.Settings,
     data: LossData,
-    rows: Rows,
-    threads: Threads,
-    outputs: Outputs,
+    rows: s.Rows,
+    threads: s.Threads,
+    outputs: s.Outputs,
 ) -> None:
     """Run the gradient pass of every output."""
     counts = threads.counts[thread]
     for output in range(outputs.scalars.shape[0]):
         loss, of_output = loss_of(data, outputs, output), rows_of(rows, outputs, output)
         gradient_pass(thread, team, settings, loss, of_output, threads, outputs.scalars[output])
-        outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
-        outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
+        outputs.measured[thread, output, 0] = counts[s.COUNT_G_SUM]
+        outputs.measured[thread, output, 1] = counts[s.COUNT_H_SUM]
     barrier(team)
 
 
 @kernel(inner=True)
-def largest_units(constant: int, outputs: Outputs) -> Units:
+def largest_units(constant: int, outputs: s.Outputs) -> Units:
     """Return powers of two that are at least the units of any output times the common scale."""
-    g, h = outputs.scalars[0, IS_G_EXPONENT], outputs.scalars[0, IS_H_EXPONENT]
+    g, h = outputs.scalars[0, s.IS_G_EXPONENT], outputs.scalars[0, s.IS_H_EXPONENT]
     for output in range(1, len(outputs.scalars)):
-        g = max(g, outputs.scalars[output, IS_G_EXPONENT])
-        h = max(h, outputs.scalars[output, IS_H_EXPONENT])
-    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
+        g = max(g, outputs.scalars[output, s.IS_G_EXPONENT])
+        h = max(h, outputs.scalars[output, s.IS_H_EXPONENT])
+    scale = float_of_bits(outputs.scalars[0, s.IS_UNIT_SCALE])
     h_unit = 1.0 if constant == 1 else power_of_two(h)
     return Units(scale * power_of_two(g), scale * h_unit, scale)
 
 
 @kernel(inner=True)
-def write_units(constant: int, outputs: Outputs, units: FloatArray) -> None:
+def write_units(constant: int, outputs: s.Outputs, units: FloatArray) -> None:
     """Write the value of one unit in the words of each output."""
     for output in range(len(outputs.scalars)):
         scalars, dropped = outputs.scalars[output], outputs.dropped[output]

@@ -19,22 +19,9 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import BLOCK, power_of_two
-from hedgerow.growing.core.state import (
-    COUNT_G_SUM,
-    COUNT_H_SUM,
-    GOSS,
-    IS_G_EXPONENT,
-    IS_UNIT_SCALE,
-    MVS,
-    UNIFORM,
-    Options,
-    Outputs,
-    Rows,
-    Sampler,
-    Settings,
-    Threads,
-)
+from hedgerow.growing.core.state import Options, Outputs, Rows, Sampler, Settings, Threads
 from hedgerow.growing.sampling.goss import draw_rows, unit_scale
 from hedgerow.growing.sampling.thresholds import LARGEST
 from hedgerow.growing.vectors.gradients import choose_dropped, write_words
@@ -47,11 +34,11 @@ from hedgerow.params import BoostParams
 def factors_of(sampler: Sampler, outputs: Outputs, output: int, n_rows: int) -> tuple[float, float]:
     """Return the factors of an output's fixed-point g and h in the sizes of rows."""
     n_outputs = len(outputs.scalars)
-    if sampler.method == GOSS:
-        most = outputs.scalars[0, IS_G_EXPONENT]
+    if sampler.method == s.GOSS:
+        most = outputs.scalars[0, s.IS_G_EXPONENT]
         for k in range(1, n_outputs):
-            most = max(most, outputs.scalars[k, IS_G_EXPONENT])
-        return power_of_two(outputs.scalars[output, IS_G_EXPONENT] - most) / n_outputs, 0.0
+            most = max(most, outputs.scalars[k, s.IS_G_EXPONENT])
+        return power_of_two(outputs.scalars[output, s.IS_G_EXPONENT] - most) / n_outputs, 0.0
     g_sum, h_sum = np.int64(0), np.int64(0)
     for t in range(len(outputs.measured)):
         g_sum += outputs.measured[t, output, 0]
@@ -97,8 +84,8 @@ def write_sizes(
             g, h = np.sqrt(g), np.sqrt(h)
         quantized[two * (first + i)] = np.int32(min(np.rint(g), most))
         quantized[two * (first + i) + one] = np.int32(min(np.rint(h), most))
-        counts[COUNT_G_SUM] += np.int64(np.rint(g))
-        counts[COUNT_H_SUM] += np.int64(np.rint(h))
+        counts[s.COUNT_G_SUM] += np.int64(np.rint(g))
+        counts[s.COUNT_H_SUM] += np.int64(np.rint(h))
 
 
 @kernel(inner=True)
@@ -112,8 +99,8 @@ def join_outputs(
     counts: IntArray,
 ) -> None:
     """Write the sizes of the gradients of the rows at ``place``, over all outputs."""
-    squares = sampler.method == MVS
-    counts[COUNT_G_SUM], counts[COUNT_H_SUM] = 0, 0
+    squares = sampler.method == s.MVS
+    counts[s.COUNT_G_SUM], counts[s.COUNT_H_SUM] = 0, 0
     for first in range(place[0], place[1], BLOCK):
         some = (first, min(first + BLOCK, place[1]))
         for i in range(BLOCK):
@@ -152,7 +139,7 @@ def weigh_outputs(
     thread: int, sampler: Sampler, rows: Rows, outputs: Outputs, place: tuple[int, int]
 ) -> None:
     """Multiply the numbers of all outputs by the weights of the rows; add up the sample."""
-    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
+    scale = float_of_bits(outputs.scalars[0, s.IS_UNIT_SCALE])
     for output in range(len(outputs.scalars)):
         numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
         sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
@@ -172,12 +159,12 @@ def draw_vectors(
     sampler, scalars = options.sampler, outputs.scalars[0]
     place = share(settings.n_rows, thread, team.n_threads)
     blocks, counts = threads.blocks[thread], threads.counts
-    if sampler.method != UNIFORM:
+    if sampler.method != s.UNIFORM:
         quantized = rows.quantized
         join_outputs(sampler, settings.n_rows, outputs, place, blocks, quantized, counts[thread])
         barrier(team)
     draw_rows(thread, team, settings, rows, counts, scalars, options)
-    if sampler.method != UNIFORM:
+    if sampler.method != s.UNIFORM:
         weigh_outputs(thread, sampler, rows, outputs, place)
         barrier(team)
     if thread == 0:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
-from hedgerow.boosting.resume.continuing import Start, check_reading, targets_as_continued
+from hedgerow.boosting.resume.continuing import Start, check_reading
 from hedgerow.boosting.row_data.classes import corrected, rescaled, with_class_weights
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
@@ -50,14 +52,9 @@ def called_in_train(argument: str, rows: str | None) -> str:
 class KnownTargets:
     """Targets of the training rows, and what they decide.
 
-    Attributes
-    ----------
-    read : callable
-        ``read(rows, n_rows, name)`` returns the targets of validation rows.
-    by_class : float64 (n_classes,), or None
-        Class weights.
-    classes : array (n_classes,), or None
-        Class labels.
+    read      ``read(rows, n_rows, name)`` returns the targets of validation rows
+    by_class  float64 (n_classes,): class weights
+    classes   array (n_classes,): class labels
     """
 
     values: FloatArray
@@ -71,17 +68,10 @@ class KnownTargets:
 class Job:
     """The rows of a fit as the user gave them.
 
-    Attributes
-    ----------
-    rows : Dataset
-    validation : mapping from str to Dataset
-        Sets of validation rows by name; the first decides early stopping.
-    start : Start or None
-        Model to continue.
-    called : callable
-        The user's names of arguments, for messages.
-    reader : str
-        What reads the rows, for messages.
+    validation  sets of validation rows by name; the first decides early stopping
+    start       model to continue
+    called      the user's names of arguments, for messages
+    reader      what reads the rows, for messages
     """
 
     rows: Dataset
@@ -110,8 +100,17 @@ class Job:
         return FitSpec(train, stacked(validation), known, start, finish)
 
     def continued(self, targets: Targets) -> Targets:
-        """Return the training targets in the order of the model to continue."""
-        return targets_as_continued(targets, self.start, self.rows.offset is not None)
+        """Return the training targets in the order of the model to continue, by their names.
+
+        Offsets have the order of the targets that are given with them, so these keep their order.
+        """
+        order = None
+        if self.start is not None and self.rows.offset is None:
+            order = self.start.order_of_targets(targets.names)
+        if order is None or targets.names is None:
+            return targets
+        names = tuple(targets.names[k] for k in order)
+        return Targets(np.asfortranarray(targets.values[:, order]), names)
 
     def _called_of(self, rows: str | None) -> Callable[[str], str]:
         return lambda argument: self.called(argument, rows)
@@ -157,12 +156,8 @@ ReadTargets: TypeAlias = Callable[[Job, int, FloatArray | None], KnownTargets]
 class FitSpec:
     """A fit of rows in memory.
 
-    Attributes
-    ----------
-    start : Start or None
-        Model to continue.
-    finish : callable
-        Converts the trained model to the one that is returned.
+    start   model to continue
+    finish  converts the trained model to the one that is returned
     """
 
     train: Sample

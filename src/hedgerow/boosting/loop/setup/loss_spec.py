@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.loop.setup.strategy import asks_for_vectors
+from hedgerow.boosting.loop.setup.resolved import asks_for_vectors
 from hedgerow.boosting.row_data.queries import queries_without_effect, without_queries
 from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.errors import DataError, ParameterError
@@ -55,29 +55,13 @@ class RowsWithTargets(Protocol):
 class LossSpec:
     """A loss for rows that are not all in memory.
 
-    Attributes
-    ----------
-    objective : str, callable or object
-        As for :func:`hedgerow.objectives.objective_for`.
-    parameters : mapping
-        Parameters of the loss by name; None for the default.
-    task : {"regression", "two classes"}
-        Task of a user-defined loss.
-    n_classes : int or None
-        Number of classes, if known from labels.
-    has_queries : bool
-        Whether the query of each row is known, so that rankings can be trained.
-    target_names : tuple of str, or None
-        The user's names of several targets, or of two columns of times.
-    labelled : str
-        Name of the estimator that accepts labels other than 0, 1, ..., for messages.
-
-    Raises
-    ------
-    ParameterError
-        For an unknown name or a value out of range, or queries for a loss that does not rank.
-    DataError
-        For a ranking without queries.
+    objective     as for :func:`hedgerow.objectives.objective_for`
+    parameters    parameters of the loss by name; None for the default
+    task          {"regression", "two classes"}: task of a user-defined loss
+    n_classes     number of classes, if known from labels
+    has_queries   whether the query of each row is known, so that rankings can be trained
+    target_names  the user's names of several targets, or of two columns of times
+    labelled      name of the estimator that accepts labels other than 0, 1, ..., for messages
     """
 
     objective: Any = "squared_error"
@@ -118,10 +102,7 @@ class LossSpec:
         )
 
     def outputs_of_tree(self, params: BoostParams) -> int:
-        """Return the number of outputs of a leaf, if it is known before rows are read.
-
-        It is 1 if the number of classes follows from the targets.
-        """
+        """Return the number of outputs of a leaf, if it is known before rows are read."""
         if self.counts_classes or not asks_for_vectors(params, self.has_several):
             return 1
         if self.has_several:
@@ -141,12 +122,7 @@ class LossSpec:
         return getattr(objective_class(self.objective), "task", "regression") != "regression"
 
     def make(self, first: FloatArray, largest: float = -np.inf, n_rows: int = 0) -> Objective:
-        """Return the objective.
-
-        Raise ``DataError`` if there are more classes than rows. Raise ``ParameterError`` for a
-        user-defined loss that has none of the known forms, or a loss that is not for several
-        targets.
-        """
+        """Return the objective."""
         if self.has_several:
             if self.counts_classes:
                 raise not_for_several(str(self.objective))
@@ -182,10 +158,7 @@ def not_for_several(name: str) -> ParameterError:
 def count_classes(
     name: str, largest: float, n_rows: int, labelled: str = "HedgerowClassifier"
 ) -> int:
-    """Return the number of classes 0, 1, ..., at least 2.
-
-    Raise ``DataError`` if there are more classes than rows.
-    """
+    """Return the number of classes 0, 1, ..., at least 2."""
     n_classes = max(2, int(max(largest, 0.0)) + 1)
     if n_classes > n_rows:
         raise DataError(
@@ -197,11 +170,7 @@ def count_classes(
 
 
 def check_queries_given(objective: Objective, has_queries: bool) -> None:
-    """Raise unless rankings, and only they, have queries.
-
-    Raise ``DataError`` if a ranking has no queries. Raise ``ParameterError`` if another
-    loss has queries.
-    """
+    """Raise unless rankings, and only they, have queries."""
     ranks = objective.name in RANKING
     if ranks and not has_queries:
         raise without_queries(objective, "qid")
@@ -223,11 +192,8 @@ def needs_all_rows(objective: Objective) -> bool:
         return False
     if not objective.rowwise:
         return True
-    return isinstance(objective, OwnObject) and _sees_all_rows(objective)
-
-
-def _sees_all_rows(objective: OwnObject) -> bool:
-    """Return whether a user-defined object needs more than the rows of a chunk."""
+    if not isinstance(objective, OwnObject):
+        return False
     kind = type(objective.inner)
     if objective.coupled or not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
         return True

@@ -9,8 +9,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scores import TrainingData
-from hedgerow.boosting.loop.setup.slopes import numbers_for
-from hedgerow.boosting.loop.setup.strategy import holds_vectors
+from hedgerow.boosting.loop.setup.resolved import holds_vectors, numbers_for
 from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.row_data.statistics import Encoded
 from hedgerow.data import (
@@ -49,11 +48,7 @@ def prepare_rows(
     spec: BinSpec | None = None,
     start: Model | None = None,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
-    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns.
-
-    ``spec``: known cuts of the encoded columns.  With a model to continue, also return its
-    forest, in terms of these bins; the rows then start from its raw scores.
-    """
+    """Return the rows in the form that ``tree_method`` searches: bins, or sorted columns."""
     train, validation = encoded.train, encoded.validation
     first = None if start is None else of_a_kind(start.forest, params)
 

@@ -12,16 +12,9 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.stages.nodes import subtract_job, take_best
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.state import IS_N_JOBS, NODE_SLOT, State
-from hedgerow.growing.symmetric.level import (
-    N_NODES,
-    OF_ALL,
-    OF_FORCED,
-    choose_cut,
-    divide_level,
-    open_level,
-    start_levels,
-)
+from hedgerow.growing.symmetric.level import choose_cut, divide_level, open_level, start_levels
 from hedgerow.growing.symmetric.search import find_best
 from hedgerow.growing.symmetric.stages import (
     end_measure,
@@ -58,8 +51,8 @@ def search_chunk_level(thread: int, state: State, block: tuple[int, int], found:
     find_best(thread, span, shared, units_of_level(shared, vectors), n_groups, vectors)
     barrier(state.team)
     if thread == 0:
-        take_best(shared, OF_ALL, found[OF_ALL])
-        take_best(shared, OF_FORCED, found[OF_FORCED])
+        take_best(shared, s.OF_ALL, found[s.OF_ALL])
+        take_best(shared, s.OF_FORCED, found[s.OF_FORCED])
 
 
 @kernel
@@ -73,7 +66,7 @@ def measure_kept(state: State) -> None:
     """Compute the left sums of the chosen cut in every node, and the bins that go left."""
     none, level, shared = np.int64(0), state.level, by_reference(state)
     totals = (none, none, none, none)
-    for k in range(level.counts[N_NODES]):
+    for k in range(level.counts[s.N_NODES]):
         node = level.nodes[k]
         slot = state.tree.table[node, NODE_SLOT]
         totals = measure_node(shared, node, slot, totals, state.vectors)

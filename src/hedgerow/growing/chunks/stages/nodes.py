@@ -15,12 +15,12 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.stages.building import Building
-from hedgerow.growing.core.batch import JOB_HISTOGRAMS, SUBTRACTED, best_thread, member
+from hedgerow.growing.core.batch import best_thread, member
 from hedgerow.growing.core.grow import search_child
 from hedgerow.growing.core.stages.building import subtract_node
 from hedgerow.growing.core.stages.frontier import commit_job, open_children, start_tree
 from hedgerow.growing.core.stages.leaves import hand_down, keep_output, set_values, share_tree
-from hedgerow.growing.core.state import FOUND_FIELDS, IS_N_NODES, State
+from hedgerow.growing.core.state import FOUND_FIELDS, IS_N_NODES, JOB_HISTOGRAMS, SUBTRACTED, State
 from hedgerow.growing.sampling.draws import allow_children
 from hedgerow.growing.symmetric.search import start_of
 from hedgerow.kernels.histograms.histogram import HistogramSums

@@ -20,18 +20,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import find_probabilities, fix_rows
-from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_DROPPED_BITS,
-    IS_HESSIAN_BITS,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    IS_THRESHOLD,
-    IS_TIES,
-    UNIFORM,
-    State,
-)
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
 from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
@@ -45,14 +35,14 @@ SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
 
 
 @kernel
-def measure_gradients(thread: int, state: State, counts: IntArray) -> None:
+def measure_gradients(thread: int, state: s.State, counts: IntArray) -> None:
     """Compute the gradients of each output with the units of the tree before, and measure them."""
     # ``counts`` are int64 (outputs of the tree, threads, COUNTS).
     settings, rows, vectors = state.settings, state.rows, state.vectors
     place = share(settings.n_rows, thread, state.team.n_threads)
     block, outputs = state.threads.blocks[thread], vectors.outputs
     if vectors.used == 0:
-        find_probabilities(settings, state.loss_data, state.scalars[IS_OUTPUT], place, block)
+        find_probabilities(settings, state.loss_data, state.scalars[s.IS_OUTPUT], place, block)
         fix_rows(settings, state.loss_data, rows, place, block, counts[0, thread], state.scalars)
     else:
         for output in range(outputs.scalars.shape[0]):
@@ -64,7 +54,7 @@ def measure_gradients(thread: int, state: State, counts: IntArray) -> None:
 
 
 @kernel
-def join_gradients(thread: int, state: State, n_rows: int) -> None:
+def join_gradients(thread: int, state: s.State, n_rows: int) -> None:
     """Write the sizes of the gradients of all outputs, of ``n_rows`` rows of all ranks."""
     place = share(state.settings.n_rows, thread, state.team.n_threads)
     block, counts = state.threads.blocks[thread], state.threads.counts[thread]
@@ -74,7 +64,7 @@ def join_gradients(thread: int, state: State, n_rows: int) -> None:
 
 
 @kernel
-def tally_keys(thread: int, state: State, level: int, prefix: int, n_rows: int) -> None:
+def tally_keys(thread: int, state: s.State, level: int, prefix: int, n_rows: int) -> None:
     """Tally a digit of the keys that begin with ``prefix``; first write the keys."""
     sampler, rows = state.options.sampler, state.rows
     place = share(state.settings.n_rows, thread, state.team.n_threads)
@@ -87,23 +77,23 @@ def tally_keys(thread: int, state: State, level: int, prefix: int, n_rows: int) 
 
 
 @kernel
-def draw_sample(thread: int, state: State, sums: IntArray) -> None:
+def draw_sample(thread: int, state: s.State, sums: IntArray) -> None:
     """Put the rows of the tree to the front, ascending, and add up their gradients."""
     # ``sums`` are int64 (threads, SUMS); of several outputs histograms alone have sums.
     team, settings, rows, scalars = state.team, state.settings, state.rows, state.scalars
     counts, sampler = state.threads.counts, state.options.sampler
-    if sampler.method == UNIFORM:
+    if sampler.method == s.UNIFORM:
         sample_rows(thread, team, settings, rows.rows, counts, scalars)
     else:
-        choice = Choice(float_of_bits(scalars[IS_THRESHOLD]), scalars[IS_TIES])
+        choice = Choice(float_of_bits(scalars[s.IS_THRESHOLD]), scalars[s.IS_TIES])
         place = share(settings.n_rows, thread, team.n_threads)
         choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
         if state.vectors.used == 1:
             weigh_outputs(thread, sampler, rows, state.vectors.outputs, place)
     if state.vectors.used == 0:
-        first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
+        first, last = share(scalars[s.IS_N_ROWS], thread, team.n_threads)
         add_sums(rows.quantized, rows.rows, first, last, sums[thread])
-        if scalars[IS_DROPPED_BITS] > 0:
+        if scalars[s.IS_DROPPED_BITS] > 0:
             add_packed_sums(scalars, rows.packed, rows.rows, first, last, sums[thread])
     barrier(team)
 
@@ -125,8 +115,8 @@ def add_packed_sums(
     scalars: IntArray, packed: IntArray, ids: RowArray, start: int, stop: int, sums: IntArray
 ) -> None:
     """Add what histograms hold of some rows, packed in one word, to ``sums``."""
-    g, h, count_bits = np.int64(0), np.int64(0), scalars[IS_COUNT_BITS]
-    shift = count_bits + scalars[IS_HESSIAN_BITS]
+    g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
+    shift = count_bits + scalars[s.IS_HESSIAN_BITS]
     below = (np.int64(1) << shift) - 1
     for i in range(np.uint64(start), np.uint64(stop)):
         value = packed[np.uint64(ids[i])]
@@ -137,7 +127,7 @@ def add_packed_sums(
 
 
 @kernel
-def write_all_words(thread: int, state: State) -> None:
+def write_all_words(thread: int, state: s.State) -> None:
     """Write the words of the rows of several outputs."""
     place = share(state.settings.n_rows, thread, state.team.n_threads)
     write_words(state.settings, state.vectors.outputs, place, state.threads.blocks[thread, 0])
@@ -146,7 +136,7 @@ def write_all_words(thread: int, state: State) -> None:
 
 @kernel
 def sum_leaves(
-    thread: int, state: State, segments: np.ndarray, leaves: IntArray, sums: IntArray
+    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, sums: IntArray
 ) -> None:
     """Add up the fixed g and h of each leaf: int64 (outputs of the tree, threads, leaves, 2)."""
     # From chunk to chunk, so that arrays in mapped files are read from front to back.
@@ -165,10 +155,10 @@ def sum_leaves(
 
 @kernel
 def add_values(
-    thread: int, state: State, segments: np.ndarray, leaves: IntArray, values: FloatArray
+    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, values: FloatArray
 ) -> None:
     """Add the values of the leaves, float64 (outputs of the tree, leaves), to the raw scores."""
-    ids, raw, first = state.rows.rows, state.loss_data.raw, state.scalars[IS_OUTPUT]
+    ids, raw, first = state.rows.rows, state.loss_data.raw, state.scalars[s.IS_OUTPUT]
     for piece in range(thread, segments.shape[1], state.team.n_threads):
         for output in range(values.shape[0]):
             scores = raw[first + output]

@@ -11,27 +11,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import (
-    JOB_HISTOGRAMS,
-    JOB_PARENT,
-    JOB_SMALL_SLOT,
-    KEPT,
-    SUBTRACTED,
-    member,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE
-from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
-    IS_N_COLUMNS,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    NODE_START,
-    State,
-    Vectors,
-)
 from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
 from hedgerow.growing.cuda.vectors import take_vectors
 from hedgerow.kernels.histograms.histogram import (
@@ -64,7 +46,7 @@ def add_sums(
     source: int,
     sign: int,
     lists: RowLists,
-    vectors: Vectors,
+    vectors: s.Vectors,
 ) -> None:
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
     if vectors.used == 0:
@@ -91,7 +73,7 @@ def add_vector_sums(
 @kernel(inner=True)
 def build_node(
     thread: int,
-    state: State,
+    state: s.State,
     place: tuple[int, int],
     slot: int,
 ) -> None:
@@ -100,7 +82,7 @@ def build_node(
     columns, rows, histograms = state.columns, state.rows, state.histograms
     lists, vectors = state.options.lists, state.vectors
     start, count = place
-    n_columns = scalars[IS_N_COLUMNS]
+    n_columns = scalars[s.IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
     n_groups = team.n_threads
@@ -115,7 +97,9 @@ def build_node(
         first, last = start + first, start + last
         to = (slot if part == 0 else private + thread) * slot_size
         if vectors.used == 0:
-            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+            packing = Packing(
+                scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS], scalars[s.IS_G_APART]
+            )
             cells = state.threads.cells[thread]
             build_histogram(
                 bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells,
@@ -151,7 +135,7 @@ def subtract_node(
     large: int,
     small: int,
     lists: RowLists,
-    vectors: Vectors,
+    vectors: s.Vectors,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``span``."""
     for k in range(span[0], span[1]):
@@ -170,14 +154,14 @@ def sum_root(
     for b in range(at, at + stride):
         g += histograms.g[b]
         h += histograms.h[b]
-    root[NODE_G] = g
-    root[NODE_H] = h
+    root[s.NODE_G] = g
+    root[s.NODE_H] = h
 
 
 @kernel(inline=True, inner=True)
 def build_rows(
     thread: int,
-    state: State,
+    state: s.State,
     node: int,
     slot: int,
     parent: int,
@@ -187,13 +171,13 @@ def build_rows(
     # there.
     table, team, gpu = state.tree.table, state.team, state.gpu
     if gpu.used == 0:
-        place = (table[node, NODE_START], table[node, NODE_COUNT])
+        place = (table[node, s.NODE_START], table[node, s.NODE_COUNT])
         build_node(thread, state, place, slot)
     else:
         if thread == 0:
             fetch_histogram(table, parent, node, gpu)
         barrier(team)
-        span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
+        span = share(state.scalars[s.IS_N_COLUMNS], thread, team.n_threads)
         to = slot * state.settings.n_columns * state.bins.stride
         feature = state.columns.feature
         if state.vectors.used == 0:
@@ -206,22 +190,22 @@ def build_rows(
 def make_histogram(
     thread: int,
     span: tuple[int, int],
-    state: State,
+    state: s.State,
     job: IntArray,
     child: int,
 ) -> None:
     """Build or subtract the histogram of the smaller (0) or the larger (1) child of a job."""
     bins, columns, histograms = state.bins, state.columns, state.histograms
     lists, vectors = state.options.lists, state.vectors
-    (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
-    if node < 0 or how == KEPT:
+    (node, slot, searched), how = member(job, child), job[s.JOB_HISTOGRAMS]
+    if node < 0 or how == s.KEPT:
         return
     size = state.settings.n_columns * bins.stride
-    if child == 1 and how == SUBTRACTED:
-        small = job[JOB_SMALL_SLOT] * size
+    if child == 1 and how == s.SUBTRACTED:
+        small = job[s.JOB_SMALL_SLOT] * size
         subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
-    elif searched == 1 or how == SUBTRACTED:
-        parent = job[JOB_PARENT] if child == 0 else np.int64(-1)
+    elif searched == 1 or how == s.SUBTRACTED:
+        parent = job[s.JOB_PARENT] if child == 0 else np.int64(-1)
         build_rows(thread, state, node, slot, parent)
     if vectors.used == 0 and node == 0:
         if span[0] == 0 and span[1] > 0:

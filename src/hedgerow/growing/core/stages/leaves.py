@@ -11,24 +11,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.branches import clamp_to_node
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    IS_N_NODES,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    NODE_COUNT,
-    NODE_LEFT,
-    NODE_RIGHT,
-    NODE_START,
-    NUMBER_COVER,
-    NUMBER_VALUE,
-    Options,
-    Outputs,
-    Rows,
-    Settings,
-    Tree,
-)
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
 from hedgerow.growing.vectors.bounds import bounds_above
 from hedgerow.growing.vectors.gradients import rows_of
@@ -43,7 +28,7 @@ _AHEAD = 32
 
 @kernel(inner=True)
 def sum_leaves(
-    table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
+    table: IntArray, n_nodes: int, rows: s.Rows, place: tuple[int, int], sums: IntArray
 ) -> None:
     """Add up g and h over each leaf's rows at places ``place[0]:place[1]``."""
     ids, quantized = rows.rows, rows.quantized
@@ -51,10 +36,10 @@ def sum_leaves(
     for node in range(n_nodes):
         sums[0, node] = 0
         sums[1, node] = 0
-        if table[node, NODE_LEFT] != 0:
+        if table[node, s.NODE_LEFT] != 0:
             continue
-        first = max(place[0], table[node, NODE_START])
-        last = min(place[1], table[node, NODE_START] + table[node, NODE_COUNT])
+        first = max(place[0], table[node, s.NODE_START])
+        last = min(place[1], table[node, s.NODE_START] + table[node, s.NODE_COUNT])
         g, h = np.int64(0), np.int64(0)
         for i in range(np.uint64(first), np.uint64(max(first, last))):
             prefetch(quantized, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
@@ -67,18 +52,18 @@ def sum_leaves(
 
 @kernel(inline=True, inner=True)
 def set_values(
-    settings: Settings,
+    settings: s.Settings,
     rules: SplitRules,
-    tree: Tree,
+    tree: s.Tree,
     sums: IntArray,
     scalars: IntArray,
-    options: Options,
+    options: s.Options,
 ) -> None:
     """Thread 0: values and covers of all nodes, children before parents."""
     units = units_of(scalars, settings.constant_hessian, 0)
     table, numbers = tree.table, tree.numbers
-    for node in range(scalars[IS_N_NODES] - 1, -1, -1):
-        left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
+    for node in range(scalars[s.IS_N_NODES] - 1, -1, -1):
+        left, right = table[node, s.NODE_LEFT], table[node, s.NODE_RIGHT]
         g, h = np.int64(0), np.int64(0)
         if left != 0:
             g = sums[0, 0, left] + sums[0, 0, right]
@@ -90,24 +75,24 @@ def set_values(
         sums[0, 0, node] = g
         sums[0, 1, node] = h
         cover = float(h) * units.h
-        numbers[node, NUMBER_COVER] = cover
+        numbers[node, s.NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
-        step = clamp_to_node(options.constraints, node, step, table[node, NODE_COUNT])
+        step = clamp_to_node(options.constraints, node, step, table[node, s.NODE_COUNT])
         step = min(max(step, -settings.longest_step), settings.longest_step)
-        numbers[node, NUMBER_VALUE] = settings.learning_rate * step
+        numbers[node, s.NUMBER_VALUE] = settings.learning_rate * step
 
 
 @kernel(inner=True)
 def add_to_scores(
-    tree: Tree, n_nodes: int, ids: np.ndarray, place: tuple[int, int], raw: np.ndarray
+    tree: s.Tree, n_nodes: int, ids: np.ndarray, place: tuple[int, int], raw: np.ndarray
 ) -> None:
     """Add each leaf's value to the raw scores of its rows at places ``place[0]:place[1]``."""
     for node in range(n_nodes):
-        if tree.table[node, NODE_LEFT] != 0:
+        if tree.table[node, s.NODE_LEFT] != 0:
             continue
-        first = max(place[0], tree.table[node, NODE_START])
-        last = min(place[1], tree.table[node, NODE_START] + tree.table[node, NODE_COUNT])
-        value = tree.numbers[node, NUMBER_VALUE]
+        first = max(place[0], tree.table[node, s.NODE_START])
+        last = min(place[1], tree.table[node, s.NODE_START] + tree.table[node, s.NODE_COUNT])
+        value = tree.numbers[node, s.NUMBER_VALUE]
         for i in range(np.uint64(first), np.uint64(max(first, last))):
             prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
             raw[np.uint64(ids[i])] += value
@@ -117,19 +102,19 @@ def add_to_scores(
 def finish_tree(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
+    settings: s.Settings,
     rules: SplitRules,
-    rows: Rows,
+    rows: s.Rows,
     raw: np.ndarray,
     leaf_sums: IntArray,
-    tree: Tree,
+    tree: s.Tree,
     scalars: IntArray,
-    options: Options,
+    options: s.Options,
     gpu: GpuCommands,
 ) -> None:
     """Compute leaf values, and new raw scores of the rows that the tree was grown on."""
-    place = share(scalars[IS_N_ROWS], thread, team.n_threads)
-    n_nodes = scalars[IS_N_NODES]
+    place = share(scalars[s.IS_N_ROWS], thread, team.n_threads)
+    n_nodes = scalars[s.IS_N_NODES]
     if gpu.used == 0:
         sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
     else:
@@ -140,7 +125,7 @@ def finish_tree(
         set_values(settings, rules, tree, leaf_sums, scalars, options)
     barrier(team)
     if settings.adds_scores == 1:
-        scores = raw[scalars[IS_OUTPUT]]
+        scores = raw[scalars[s.IS_OUTPUT]]
         if gpu.used == 0:
             add_to_scores(tree, n_nodes, rows.rows, place, scores)
         else:
@@ -149,16 +134,16 @@ def finish_tree(
 
 
 @kernel(inner=True)
-def share_tree(outputs: Outputs) -> None:
+def share_tree(outputs: s.Outputs) -> None:
     """Thread 0: tell every output how many rows and nodes the tree has."""
     for output in range(1, outputs.scalars.shape[0]):
-        for field in (IS_N_ROWS, IS_N_NODES):
+        for field in (s.IS_N_ROWS, s.IS_N_NODES):
             outputs.scalars[output, field] = outputs.scalars[0, field]
 
 
 @kernel(inner=True)
 def hand_down(
-    constraints: Constraints, table: IntArray, n_nodes: int, outputs: Outputs, output: int
+    constraints: Constraints, table: IntArray, n_nodes: int, outputs: s.Outputs, output: int
 ) -> None:
     """Thread 0: what limits the values of one output, and what they are smoothed toward."""
     if outputs.vectors.shape[1] > outputs.scalars.shape[0]:
@@ -173,33 +158,33 @@ def hand_down(
 
 
 @kernel(inner=True)
-def keep_output(tree: Tree, n_nodes: int, outputs: Outputs, output: int) -> None:
+def keep_output(tree: s.Tree, n_nodes: int, outputs: s.Outputs, output: int) -> None:
     """Thread 0: keep the values of an output; after the last one, nodes have their mean cover."""
     n_outputs = outputs.scalars.shape[0]
     for node in range(n_nodes):
         before = outputs.cover[node] if output > 0 else 0.0
-        outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
-        outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
+        outputs.cover[node] = before + tree.numbers[node, s.NUMBER_COVER]
+        outputs.vectors[node, output] = tree.numbers[node, s.NUMBER_VALUE]
         if output == n_outputs - 1:
-            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs
+            tree.numbers[node, s.NUMBER_COVER] = outputs.cover[node] / n_outputs
 
 
 @kernel(inner=True)
 def finish_vectors(
     thread: int,
     team: ThreadTeam,
-    settings: Settings,
+    settings: s.Settings,
     rules: SplitRules,
-    rows: Rows,
+    rows: s.Rows,
     raw: np.ndarray,
     leaf_sums: IntArray,
-    tree: Tree,
-    outputs: Outputs,
-    options: Options,
+    tree: s.Tree,
+    outputs: s.Outputs,
+    options: s.Options,
     gpu: GpuCommands,
 ) -> None:
     """Compute leaf values and new raw scores, one output after the other."""
-    n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
+    n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, s.IS_N_NODES]
     if thread == 0:
         share_tree(outputs)
     barrier(team)

@@ -1,0 +1,329 @@
+"""Base classes of boosters: predictions that only some models support, and of one row."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Never
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.argument_types import is_one_of
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.row_data.checks import check_offset
+from hedgerow.boosting.row_data.offsets import offset_columns, offset_of_rows
+from hedgerow.boosting.row_data.survival import SurvivalPredictions
+from hedgerow.cuda.arrays import on_host
+from hedgerow.data import SparseTable
+from hedgerow.data.reading.one_row import RowReader
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief
+from hedgerow.metrics import task_of
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import SeveralTargets
+from hedgerow.objectives.catalogue import DISTRIBUTIONAL
+from hedgerow.once import once
+from hedgerow.params import Interval, PredictionKind
+from hedgerow.peer_arguments import OF_PREDICT_ONE, refuse_arguments
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.distributions.predicted import Distribution
+
+_MARGIN = Interval(0.0, np.inf, low_open=True)
+_EVERY = Interval(1, 2**31 - 1, integer=True)
+_FLOATS = "df"
+_ROWS = (dict, list, np.ndarray)
+"""The common types of a row; the check for other types is slower."""
+
+
+class SingleRows:
+    """Fast computation of raw scores of single rows for one model."""
+
+    def __init__(self, model: Model, predictor: Predictor) -> None:
+        self._reader = RowReader(model.schema, model.inputs)
+        plain = not offset_columns(model) and not self._reader.is_general
+        self._takes_values = plain
+        self._takes_floats = plain and model.inputs is None and model.schema.only_floats
+        self._scorer = predictor.of_one_row
+        self._shape = self._scorer.shape
+
+    def of_table(self, X: AnyArray) -> FloatArray | None:
+        """Return raw scores of a table of one row of floats; None if not applicable."""
+        if self._takes_floats and X.shape == self._shape and X.dtype.char in _FLOATS:
+            return self._scorer.of_floats(X)
+        return None
+
+    def of_row(self, row: Any) -> tuple[FloatArray, dict[str, int]] | None:
+        """Return raw scores and unseen categories of a row; None if the fast way does not apply."""
+        if not self._takes_values:
+            return None
+        if isinstance(row, np.ndarray):
+            if self._takes_floats and row.shape == self._shape[1:] and row.dtype.char in _FLOATS:
+                return self._scorer.of_floats(row), {}
+            row = row.tolist()
+        read = self._reader.read(row)
+        if read is None:
+            return None
+        values, unseen = read
+        try:
+            raw = self._scorer.of_values(values)
+        except struct.error:  # text in a numeric column
+            return None
+        return None if raw is None else (raw, unseen)
+
+
+class PredictionForms(SurvivalPredictions):
+    """Predictions of one row, of probabilities, of distributions, and of few trees."""
+
+    @once
+    def _single(self) -> SingleRows:
+        return SingleRows(self.model, self._predictor)
+
+    def predict_one(self, row: Any, kind: PredictionKind = "value", **others: Never) -> Any:
+        """Predict one row: the result of ``predict([row], kind)[0]``, bit for bit, but faster.
+
+        All rounds are used: ``predict([row], n_rounds=...)`` uses some.  Threads may share the
+        booster.  Rows of plain numbers, text and None are read directly,
+        without making a table; other rows (dates, frames) are predicted as a table.
+
+        Parameters
+        ----------
+        row : dict, list, tuple or array of shape (n_features,)
+            Values by name, or in the order of the training columns.  None and NaN are
+            missing values.
+        kind : {"value", "raw", "probability", "leaf"}, default="value"
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        float, int, label, or ndarray of one axis
+            NumPy scalars; an array if :meth:`predict` returns several numbers for a row.
+
+        Raises
+        ------
+        ParameterError
+            If ``kind`` is unknown or not possible for this model.
+        DataError, DataTypeError
+            If the row does not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset({"colour": ["red", "blue"] * 50, "size": [1.0, 2.0] * 50}, [1, 0] * 50)
+        >>> booster = train({"objective": "logistic"}, data)
+        >>> booster.predict_one({"colour": "red", "size": 1.0})
+        np.int64(1)
+        >>> booster.predict_one(["blue", 2.0], kind="probability").round(2).tolist()
+        [1.0, 0.0]
+        """
+        if others:
+            refuse_arguments(PredictionForms.predict_one, others, OF_PREDICT_ONE)
+        self._check_kind(kind)
+        row = row if type(row) in _ROWS else on_host(row)
+        if type(row) not in _ROWS and not isinstance(row, Mapping | list | tuple | np.ndarray):
+            raise DataTypeError(
+                f"a row must be a dict, a list, a tuple or an array; got a {type(row).__name__}. "
+                "Tables are for predict."
+            )
+        if isinstance(row, np.ndarray) and row.ndim != 1:
+            raise DataError(
+                f"a row must have one axis, got shape {row.shape}: several rows are for predict."
+            )
+        found = None if kind == "leaf" else self._single.of_row(row)
+        if found is None:
+            table = row[None, :] if isinstance(row, np.ndarray) else [row]
+            return self.predict(table, kind)[0]
+        raw, unseen = found
+        if unseen:
+            self._unseen.add(unseen)
+        return self._prediction(raw, kind)[0]
+
+    def predict_proba(
+        self,
+        X: Any,
+        *,
+        first_round: int = 0,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+        offset: Any = None,
+    ) -> FloatArray:
+        """Predict the probability of each class: ``predict(X, kind="probability")``.
+
+        The ``predict`` of LightGBM's and XGBoost's boosters gives probabilities, and
+        :meth:`predict` gives classes.
+
+        Parameters
+        ----------
+        X, first_round, n_rounds, n_jobs, offset : as for :meth:`predict`
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes) or (n_rows, n_labels)
+            One column for each class, in the order of ``classes``; LightGBM and XGBoost give
+            only the second of two.
+
+        Raises
+        ------
+        ParameterError
+            If the model is not a classifier.
+        DataError, DataTypeError
+            If X does not have the columns of the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train({"objective": "logistic"}, Dataset([[0.0], [1.0]] * 50, [0, 1] * 50))
+        >>> booster.predict([[1.0]]), booster.predict_proba([[1.0]]).argmax(axis=1)
+        (array([1]), array([1]))
+        """
+        return self.predict(
+            X, "probability", first_round=first_round, n_rounds=n_rounds, n_jobs=n_jobs,
+            offset=offset,
+        )  # fmt: skip
+
+    def predict_distribution(self, X: Any, *, n_jobs: int | None = None) -> Distribution:
+        """Return the predicted distribution of the target of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        n_jobs : int, optional
+
+        Returns
+        -------
+        hedgerow.objectives.distributions.predicted.Distribution
+            With ``mean``, ``variance``, ``std``, ``median`` of shape (n_rows,), and
+            ``quantile(p)``, ``interval(level)``, ``cdf(y)``, ``log_pdf(y)``, ``crps(y)``,
+            ``sample(n, random_state)``.
+
+        Raises
+        ------
+        ParameterError
+            If the objective does not learn a distribution.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [3.0], [4.0]], [1.0, 2.0, 3.0, 6.0])
+        >>> booster = train({"objective": "normal", "n_estimators": 1}, data)
+        >>> found = booster.predict_distribution([[1.0]])
+        >>> found.mean.tolist(), found.interval(0.5).round(2).tolist()
+        ([3.0], [[1.74, 4.26]])
+        """
+        make: Callable[[FloatArray], Distribution] | None
+        make = getattr(self._objective, "distribution", None)
+        if make is None:
+            known = ", ".join(map(repr, DISTRIBUTIONAL))
+            raise ParameterError(
+                f"a model of objective {self._objective.name!r} predicts no distribution: train "
+                f"with one of {known}, or calibrate intervals of this one with MAPIE."
+            )
+        return make(self.raw_scores(X, n_jobs=n_jobs))
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, *, n_jobs: int | None = None
+    ) -> FloatArray:
+        """Return the central interval of the distribution of each row.
+
+        It contains the target with probability ``level`` if the distribution is correct;
+        MAPIE calibrates intervals for exchangeable rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        level : float in (0, 1), default=0.9
+        n_jobs : int, optional
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Lower and upper ends.
+        """
+        from hedgerow.objectives.distributions.predicted import check_level
+
+        check_level(level)
+        return self.predict_distribution(X, n_jobs=n_jobs).interval(level)
+
+    def predict_decided(
+        self,
+        X: Any,
+        kind: Any = "value",
+        *,
+        margin: float = 10.0,
+        every: int = 10,
+        n_jobs: int | None = None,
+        offset: Any = None,
+    ) -> npt.NDArray[Any]:
+        """Predict classes, skipping later trees for rows whose class is already clear.
+
+        Parameters
+        ----------
+        X, kind, n_jobs, offset
+            As for :meth:`predict`; ``kind`` is not ``"leaf"``.
+        margin : float > 0, default=10.0
+            A row is decided if its largest raw score exceeds the second by this margin, or,
+            for two classes, if twice its raw score is this far from 0 (LightGBM's
+            ``pred_early_stop_margin``).  With ``inf`` all trees are used.
+        every : int >= 1, default=10
+            Number of rounds between two checks.
+
+        Returns
+        -------
+        ndarray
+            As :meth:`predict`; scores of rows that stay undecided are equal except for rounding.
+
+        Raises
+        ------
+        ParameterError
+            For a model that is not a classifier, or whose trees are not added up.
+
+        Examples
+        --------
+        >>> from hedgerow import HedgerowClassifier
+        >>> from hedgerow.datasets import load_pima
+        >>> X, y, _, _ = load_pima()
+        >>> booster = HedgerowClassifier(n_estimators=50).fit(X, y).booster_
+        >>> quick = booster.predict_decided(X, margin=2.0)
+        >>> bool((quick == booster.predict(X)).mean() > 0.9)
+        True
+        """
+        self._check_decided(kind, margin, every)
+        X, given = offset_of_rows(self.model, X, offset)
+        values, threads = self._inputs(X, n_jobs, "Booster")
+        forest = self.model.forest
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        raw = np.repeat(forest.base_score[:, None], n_rows, axis=1)
+        added = check_offset(given, n_rows, len(raw))
+        raw = raw if added is None else raw + added
+        open_rows, step = np.arange(n_rows), every * forest.trees_per_round
+        for first in range(0, forest.n_trees, step):
+            stop = min(first + step, forest.n_trees)
+            part = values.take(open_rows) if isinstance(values, SparseTable) else values[open_rows]
+            scores = self._predictor.raw_scores(part, threads, first, stop)
+            raw[:, open_rows] += scores - forest.base_score[:, None]
+            now = raw[:, open_rows]
+            two = np.stack([-now[0], now[0]]) if len(now) == 1 else now
+            two = np.partition(two, len(two) - 2, axis=0)[-2:]  # of the likeliest classes
+            open_rows = open_rows[two[1] - two[0] < margin]
+            if len(open_rows) == 0:
+                break
+        return self._prediction(raw, kind)
+
+    def _check_decided(self, kind: Any, margin: Any, every: Any) -> None:
+        if not is_one_of(kind, ("value", "raw", "probability")):
+            raise ParameterError(
+                f"kind must be 'value', 'raw' or 'probability' here; got {brief(kind)}."
+            )
+        for value, name, allowed in ((margin, "margin", _MARGIN), (every, "every", _EVERY)):
+            if value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}; got {brief(value)}.")
+        single = not isinstance(self._objective, SeveralTargets)
+        known = single and task_of(self._objective) in ("two classes", "classes")
+        if not known or self.model.training.get("parameters", {}).get("boosting") == "rf":
+            raise ParameterError(
+                "predict_decided needs a classifier whose trees are added up, but this model has "
+                f"objective {self.model.objective!r} and boosting "
+                f"{self.model.training.get('parameters', {}).get('boosting', 'gbdt')!r}: use "
+                "predict."
+            )
