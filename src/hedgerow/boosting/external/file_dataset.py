@@ -57,7 +57,7 @@ from hedgerow.data.external.scratch import ScratchFolder
 from hedgerow.data.reading.table import check_n_features
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources.base import ReadRequest
-from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.batches import BatchReader
 from hedgerow.data.sources.opening import (
     Source,
     find_text_kinds,

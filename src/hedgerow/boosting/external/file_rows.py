@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.row_values import FURTHER, ROW_VALUES, Reading, 
 from hedgerow.comm.base import Communicator
 from hedgerow.data.reading.columns import ReadColumn
 from hedgerow.data.sources.base import Batch, Part, Roles, check_same_columns, no_column
-from hedgerow.data.sources.columns import vector_of
+from hedgerow.data.sources.batches import vector_of
 from hedgerow.data.sources.opening import Source
 from hedgerow.data.sources.paths import changed
 from hedgerow.data.sparse import AnyTable

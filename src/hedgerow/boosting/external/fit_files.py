@@ -67,8 +67,7 @@ from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.binning.matrix import bin_unseen
-from hedgerow.data.external.memory_store import MemoryStore
-from hedgerow.data.external.row_store import Uses
+from hedgerow.data.external.row_store import MemoryStore, Uses
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.kernels.tables.keys import float_of_key, keys_of_floats

@@ -4,7 +4,7 @@ Category columns become target means, without target leakage.
 
 Glossary
 --------
-statistic      mean target by category (:mod:`hedgerow.data.categories.statistics`)
+statistic      mean target by category (:mod:`hedgerow.data.inputs`)
 ordered value  mean over the rows of the same category that precede a row in
                a random order, shrunk towards the overall mean by one row's weight
 copy           the training rows once more, with ordered values of another
@@ -46,16 +46,17 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Schema, SparseTable, Table
 from hedgerow.data.binning.cut_sample import codes_of
-from hedgerow.data.categories.statistics import (
+from hedgerow.data.inputs import (
     ROWS,
     TARGET,
     UNKNOWN_KEY,
+    Cross,
+    Inputs,
     Statistic,
     joint_keys,
     target_class,
+    with_kept,
 )
-from hedgerow.data.crosses import Cross
-from hedgerow.data.inputs import Inputs, with_kept
 from hedgerow.data.reading.mapped_table import MappedTable
 from hedgerow.errors import ParameterError
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS, PAIRWISE
@@ -66,9 +67,8 @@ from hedgerow.kernels.tables.statistics import (
     ordered_means,
     shuffle,
 )
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, renumbered, used_columns
 from hedgerow.model.model import Model
-from hedgerow.model.other_forests import renumbered, used_columns
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks

@@ -33,14 +33,7 @@ from hedgerow.growing.core.slopes import (
 from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import Lines, Walked, WalkedRows, add_lines, add_values
-from hedgerow.kernels.prediction.slope_fit import (
-    LeafRows,
-    LeafTerms,
-    SlopeRules,
-    empty_terms,
-    fit_space,
-    fit_terms,
-)
+from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.kernels.prediction.traverse import walk_space
 
@@ -81,7 +74,7 @@ class LeafLines(NamedTuple):
 
     usable: AnyArray
     leaves: LeafSpace
-    terms: LeafTerms
+    terms: slope_fit.LeafTerms
     own: FloatArray
     system: FloatArray
     values: FloatArray
@@ -110,13 +103,13 @@ def find_lines(
     for node in range(np.uint64(n_nodes)):
         lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
-    data = LeafRows(
+    data = slope_fit.LeafRows(
         rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
         lines.outside.numbers, lines.space,
     )  # fmt: skip
     penalty, rate, longest = lines.rules
-    rules = SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
-    fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
+    rules = slope_fit.SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
+    slope_fit.fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
     return pack_terms(terms, n_nodes, slopes)
 
 
@@ -302,13 +295,13 @@ def _leaf_lines(
     unseen: WalkedRows | None,
 ) -> LeafLines:
     most_nodes, n_rows = len(state.tree.table), state.settings.n_rows
-    n_nodes, (own, system) = n_trees * most_nodes, fit_space()
+    n_nodes, (own, system) = n_trees * most_nodes, slope_fit.fit_space()
     usable, penalty, longest = slopes.limits
     seen = outside.lines(most_nodes)
     return LeafLines(
         usable=usable,
         leaves=leaf_space(most_nodes),
-        terms=empty_terms(most_nodes),
+        terms=slope_fit.empty_terms(most_nodes),
         own=own,
         system=system,
         values=np.empty(most_nodes),

@@ -222,11 +222,7 @@ class SlopeFinder:
         self._terms, self._leaves = terms_of_outputs(n_nodes, self._n_outputs), leaf_space(n_nodes)
 
     def slopes(
-        self,
-        state: s.State,
-        quantized: AnyArray,
-        outputs: Sequence[LineOutput],
-        scores: FloatArray,
+        self, state: s.State, quantized: AnyArray, outputs: Sequence[LineOutput], scores: FloatArray
     ) -> Slopes:
         """Return the slopes of the last tree that was grown with ``state``."""
         n_nodes = int(state.scalars[s.IS_N_NODES])

@@ -85,11 +85,7 @@ class VectorGrower(TreeGrower):
 
 
 def line_outputs(
-    table: IntArray,
-    kept: FloatArray,
-    scalars: IntArray,
-    constraints: Constraints,
-    constant: int,
+    table: IntArray, kept: FloatArray, scalars: IntArray, constraints: Constraints, constant: int
 ) -> list[LineOutput]:
     """Return the gradients that the lines of a tree with vector leaves are fitted to."""
     bounds = bounds_of_outputs(table, kept, constraints, len(scalars))
@@ -133,7 +129,7 @@ def with_vectors(
     n_outputs, n_rows = fit.raw.shape
     state = _with_sampler(state, fit.params, n_outputs, allocate)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
-    sets = make_sets(state.options.categories, n_outputs, n_threads)
+    groups = make_groups(state.options.categories, n_outputs, n_threads)
     n_kept = numbers_of_node(fit.params, n_outputs)
     outputs = s.Outputs(
         target=_targets_of(fit.target, fit.objective),
@@ -151,7 +147,7 @@ def with_vectors(
         settings=state.settings._replace(packs_all=0),
         loss_data=_with_all_derivatives(state.loss_data, fit.objective, allocate),
         scalars=scalars,
-        vectors=s.Vectors(1, outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
+        vectors=s.Vectors(1, outputs, make_trial(groups, n_kept, n_outputs, n_threads)),
     )
 
 
@@ -169,7 +165,7 @@ def _with_all_derivatives(data: LossData, objective: Objective, allocate: Alloca
     return data._replace(probability=allocate((2 * n_outputs, n_rows), np.float64))
 
 
-def make_trial(sets: s.VectorSets, n_kept: int, n_outputs: int, n_threads: int) -> s.Trial:
+def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s.Trial:
     """Return space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
     return s.Trial(
@@ -181,7 +177,7 @@ def make_trial(sets: s.VectorSets, n_kept: int, n_outputs: int, n_threads: int) 
         parent=aligned_zeros((n_threads, 2), np.float64),
         own=aligned_zeros((n_threads, 2, n_kept), np.float64),
         given=aligned_zeros((n_threads, 2), np.float64),
-        sets=sets,
+        groups=groups,
     )
 
 
@@ -192,17 +188,16 @@ def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
     return repeated
 
 
-def make_sets(categories: s.Categories, n_outputs: int, n_threads: int) -> s.VectorSets:
+def make_groups(categories: s.Categories, n_outputs: int, n_threads: int) -> Groups:
     """Return space for the search of category columns; almost none if there are no such columns."""
     shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
-    groups = Groups(
+    return Groups(
         g=aligned_zeros(shape, np.int64),
         h=aligned_zeros(shape, np.int64),
         weight=aligned_zeros(shape, np.float64),
         direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
         side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
     )
-    return s.VectorSets(categories, groups)
 
 
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
