@@ -43,8 +43,7 @@ import numpy as np
 from hedgerow.boosting.loop.scored import MOST_GATHERED
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.setup import MOST_ROWS
-from hedgerow.growing.chunks.space import builds_for, slots_for
+from hedgerow.growing.chunks.space import MOST_ROWS, builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18
@@ -322,7 +321,7 @@ def grow(
 
     from hedgerow.boosting.loop.setup.resolved import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
-    from hedgerow.data.external.memory_store import MemoryStore
+    from hedgerow.data.external.row_store import MemoryStore
     from hedgerow.growing.chunks.grower import ChunkGrower
     from hedgerow.growing.core.setup import Fit
     from hedgerow.objectives import make_objective

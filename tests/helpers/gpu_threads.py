@@ -122,7 +122,7 @@ def _as_python(function: Any, instructions: dict[str, Any], made: dict[Any, Any]
         elif isinstance(value, Intrinsic):
             names[name] = instructions[value.name]
         elif value is intrinsics:
-            names[name] = types.SimpleNamespace(**instructions)
+            names[name] = types.SimpleNamespace(**{**vars(intrinsics), **instructions})
     return copy
 
 

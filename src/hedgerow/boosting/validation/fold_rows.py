@@ -8,7 +8,7 @@ targets), and so do the known categories::
                               v  v  v         rows of a fold, one byte a value
                               0  1  2
 
-Crosses of columns (:mod:`hedgerow.data.crosses`) do not depend on the target, and are computed
+Crosses of columns (:mod:`hedgerow.data.inputs`) do not depend on the target, and are computed
 once.  Encodings by the target are made separately for each fold: target statistics with their
 bins, and class weights.  Sorted columns (``tree_method="exact"``, ``"approx"``) are
 sorted for each fold.
@@ -40,7 +40,7 @@ from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.binning.bins import BinSpec, joined_bins, sampled_rows
-from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.growing.core.setup import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 

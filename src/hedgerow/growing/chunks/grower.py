@@ -35,31 +35,22 @@ from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
-from hedgerow.growing.chunks.sampling import find_choice
-from hedgerow.growing.chunks.setup import Traffic, greet
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.space import Sizes, Spaces, sizes_for
+from hedgerow.growing.chunks.space import Sizes, Spaces, Traffic, greet, sizes_for
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
 from hedgerow.growing.chunks.stages.building import Building
-from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
+from hedgerow.growing.core import setup
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.kept_nodes import NodeStore
-from hedgerow.growing.core.setup import (
-    Fit,
-    draw_columns,
-    most_leaves,
-    row_arrays,
-    start_state,
-    tree_arrays,
-)
 from hedgerow.growing.core.slopes import LineLimits, LineOutput, bounds_of, unit_sizes
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
+from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit
 from hedgerow.growing.vectors.gradients import choose_dropped
 from hedgerow.growing.vectors.grower import line_outputs, make_trial, with_vectors
 from hedgerow.kernels.histograms.histogram import Columns
@@ -117,12 +108,12 @@ class ChunkGrower(CompiledGrower):
     others.
     """
 
-    _team: ChunkTeam
+    _team: passes.ChunkTeam
 
     def __init__(
         self,
         store: ChunkStore,
-        fit: Fit,
+        fit: setup.Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
         n_vectors: int = 1,
@@ -145,7 +136,9 @@ class ChunkGrower(CompiledGrower):
         self._slopes: ChunkSlopes | None = None
         if fit.params.linear_leaves:
             limits = LineLimits.of(store.spec, fit.params, fit.objective)
-            state, of_leaves = self._state, (self._rows_in_order, self._chunks_of_leaves)
+            state, of_leaves = self._state, (
+                self._rows_in_order, lambda leaves: self._chunks_with(self._found[leaves])
+            )  # fmt: skip
             quantized = state.rows.quantized[None]
             if state.vectors.used == 1:
                 quantized = state.vectors.outputs.quantized
@@ -157,14 +150,14 @@ class ChunkGrower(CompiledGrower):
 
     # -- arrays -------------------------------------------------------------------------
 
-    def _make_state(self, fit: Fit) -> s.State:
+    def _make_state(self, fit: setup.Fit) -> s.State:
         store, spec, n_threads, params = self._store, self._store.spec, fit.n_threads, fit.params
         weighted, n_vectors = fit.weight is not None, self._n_vectors
         facts = greet(self._exchange, store, params, n_threads, n_vectors, weighted)
         self.n_rows = facts.n_rows
         if facts.weighted and fit.weight is None:  # others have weights
             fit = fit._replace(weight=np.ones(store.n_rows))
-        most, allocate = most_leaves(params, self.n_rows), store.row_array
+        most, allocate = setup.most_leaves(params, self.n_rows), store.row_array
         sizes = sizes_for(
             facts.n_builds, self._exchange, spec, params, n_threads, most, n_vectors,
             fit.constant_hessian,
@@ -175,7 +168,7 @@ class ChunkGrower(CompiledGrower):
         sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
         options = options_of(spec, params, n_threads, max_nodes, self._n_copies, sampler)
         rows = self._make_rows(sizes.width)
-        state = start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
+        state = setup.start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
         state.scalars[s.IS_FIRST_ROW] = self._first_row
         n_bins, per_tile = spec.bin_counts.astype(np.int32), tile_shape(spec.n_features)[1]
         state = state._replace(
@@ -184,7 +177,7 @@ class ChunkGrower(CompiledGrower):
             bins=state.bins._replace(n_bins=n_bins, stride=spec.stride, features_per_tile=per_tile),
             columns=_columns_of(np.arange(spec.n_features, dtype=np.int32), per_tile),
             histograms=self._space.kept,
-            tree=tree_arrays(max_nodes, sizes.n_slots),
+            tree=setup.tree_arrays(max_nodes, sizes.n_slots),
             level=state.level._replace(slot_size=sizes.slot_size),
         )
         if n_vectors > 1:
@@ -201,28 +194,28 @@ class ChunkGrower(CompiledGrower):
         """Allocate the arrays of all rows, of several outputs with ``width`` words a row."""
         n_rows, allocate = self._store.n_rows, self._store.row_array
         if width == 0:
-            return row_arrays(n_rows, PAD, allocate)
+            return setup.row_arrays(n_rows, PAD, allocate)
         # Before rows have words, sizes of gradients lie where these will be.
         ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * width, np.int32)
         ids[n_rows:] = 0
         scratch = allocate(n_rows, np.uint32)
         return s.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
 
-    def _with_vectors(self, state: s.State, fit: Fit) -> s.State:
+    def _with_vectors(self, state: s.State, fit: setup.Fit) -> s.State:
         """Return the state with arrays of all outputs; ranks are compared as threads are."""
         words, allocate = state.rows.packed.view(np.int32), self._store.row_array
         state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
         n_threads, vectors = max(fit.n_threads, self._exchange.size), state.vectors
         n_outputs, n_kept = len(fit.raw), vectors.outputs.vectors.shape[1]
-        trial = make_trial(vectors.trial.sets, n_kept, n_outputs, n_threads)
+        trial = make_trial(vectors.trial.groups, n_kept, n_outputs, n_threads)
         return state._replace(vectors=vectors._replace(trial=trial))
 
-    def _start_team(self, n_threads: int) -> ChunkTeam:
-        return ChunkTeam(self._state.team)
+    def _start_team(self, n_threads: int) -> passes.ChunkTeam:
+        return passes.ChunkTeam(self._state.team)
 
     def _draw_columns(self, tree: int) -> None:
         state = self._state
-        chosen = draw_columns(self._params, tree, state.options.features, state.scalars)
+        chosen = setup.draw_columns(self._params, tree, state.options.features, state.scalars)
         drawn = _columns_of(chosen, int(state.bins.features_per_tile))
         state.columns.feature[: len(chosen)] = drawn.feature
         state.columns.position[: len(chosen)] = drawn.position
@@ -294,11 +287,7 @@ class ChunkGrower(CompiledGrower):
             if several:
                 self._team.run(row_stages.join_gradients, state, self.n_rows)
                 exchange.counts(self._counts[-1:])
-
-            def tally(level: int, prefix: int) -> None:
-                self._team.run(row_stages.tally_keys, state, level, prefix, self.n_rows)
-
-            find_choice(state.options.sampler, self.n_rows, exchange, tally, scalars)
+            self._find_threshold()
         sums = np.zeros((state.team.n_threads, row_stages.SUMS), dtype=np.int64)
         self._team.run(row_stages.draw_sample, state, sums)
         if several:
@@ -309,6 +298,22 @@ class ChunkGrower(CompiledGrower):
             self._team.run(row_stages.write_all_words, state)
         n_inside = scalars[s.IS_N_ROWS]
         return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
+
+    def _find_threshold(self) -> None:
+        """Find the threshold of a sample by gradients, and which rows of this rank tie at it."""
+        # As in memory, but the tallies of all ranks are put in the place of those of thread 0.
+        state, exchange, scalars = self._state, self._exchange, self._state.scalars
+        sampler, everyone = state.options.sampler, np.zeros((0, 2, CELLS), dtype=np.int64)
+        for level in range(LEVELS):
+            self._team.run(row_stages.tally_digit, state, level, self.n_rows)
+            own = sampler.tallies[:, level].sum(axis=0)
+            everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
+            sampler.tallies[:, level], sampler.tallies[0, level] = 0, everyone.sum(axis=0)
+            next_digit(sampler, level, self.n_rows, scalars)
+        # GOSS keeps the first rows of those that tie, in the order of ranks.
+        before = exchange.rank if exchange.adds else 0
+        last = scalars[s.IS_PREFIX] & ((1 << DIGIT_BITS) - 1)
+        scalars[s.IS_TIES] -= everyone[:before, 0, last].sum()
 
     def _first_segments(self) -> None:
         """Divide the sample, whose rows are ascending, into pieces of the chunks."""
@@ -333,10 +338,6 @@ class ChunkGrower(CompiledGrower):
         for k in np.flatnonzero(self._split_in_vain[leaves]):
             found[starts[k] : starts[k + 1]].sort()
         return found, starts
-
-    def _chunks_of_leaves(self, leaves: IntArray) -> list[int]:
-        """Return numbers of the chunks that have rows of some leaves of the last tree."""
-        return self._chunks_with(self._found[leaves])
 
     def _chunks_with(self, nodes: IntArray) -> list[int]:
         """Return numbers of the chunks that have rows of the nodes, by their found numbers."""
@@ -453,7 +454,7 @@ class ChunkGrower(CompiledGrower):
         where, n_threads = self._team.where, int(self._state.team.n_threads)
         plan = passes.Plan(parents, self._segments, building)
 
-        def visit(lead: Lead) -> None:
+        def visit(lead: passes.Lead) -> None:
             for chunk in self._store.chunks(numbers, uses):
                 passes.write_bins(chunk, n_threads, where)
                 lead(passes.VISIT)

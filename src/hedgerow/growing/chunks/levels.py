@@ -15,7 +15,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.space import Sizes
-from hedgerow.growing.chunks.stages import levels as stages
+from hedgerow.growing.chunks.stages import nodes as stages
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.grower import make_level

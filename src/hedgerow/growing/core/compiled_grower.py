@@ -13,7 +13,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import entry_of
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
-from hedgerow.growing.core.setup import Fit, begin_tree, segments_of
+from hedgerow.growing.core.setup import Fit, segments_of
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.threads import Team
@@ -100,8 +100,9 @@ class CompiledGrower(ABC):
 
     def _begin(self, tree: int, output: int) -> None:
         """Note which tree is next; draw its columns, and precompute derivatives."""
-        data = self._state.loss_data
-        round_ = begin_tree(self._state.scalars, tree, output, len(data.raw))
+        data, scalars = self._state.loss_data, self._state.scalars
+        round_ = tree // len(data.raw)  # its number among the trees of its output
+        scalars[s.IS_TREE], scalars[s.IS_ROUND], scalars[s.IS_OUTPUT] = tree, round_, output
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         self._derivatives.fill(data, output, round_ // self._params.num_parallel_tree)

@@ -27,20 +27,14 @@ from hedgerow.growing.core.slopes import (
     LeafSpace,
     SlopeFinder,
     choose_columns,
+    empty_slopes,
     leaf_space,
     pack_terms,
 )
 from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import Lines, Walked, WalkedRows, add_lines, add_values
-from hedgerow.kernels.prediction.slope_fit import (
-    LeafRows,
-    LeafTerms,
-    SlopeRules,
-    empty_terms,
-    fit_space,
-    fit_terms,
-)
+from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.kernels.prediction.traverse import walk_space
 
@@ -81,7 +75,7 @@ class LeafLines(NamedTuple):
 
     usable: AnyArray
     leaves: LeafSpace
-    terms: LeafTerms
+    terms: slope_fit.LeafTerms
     own: FloatArray
     system: FloatArray
     values: FloatArray
@@ -110,13 +104,13 @@ def find_lines(
     for node in range(np.uint64(n_nodes)):
         lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
-    data = LeafRows(
+    data = slope_fit.LeafRows(
         rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
         lines.outside.numbers, lines.space,
     )  # fmt: skip
     penalty, rate, longest = lines.rules
-    rules = SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
-    fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
+    rules = slope_fit.SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
+    slope_fit.fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
     return pack_terms(terms, n_nodes, slopes)
 
 
@@ -232,7 +226,8 @@ class TreeJoiner:
     ) -> None:
         self._finish, self._n_outputs = finish, len(state.loss_data.raw)
         most_nodes, n_trees = len(state.tree.table), n_rounds * self._n_outputs
-        rows = _no_rows(self._n_outputs) if unseen is None else unseen.walked
+        none = Walked(np.zeros((1, 0, 1), dtype=np.uint8), 1, np.zeros((self._n_outputs, 0)))
+        rows = none if unseen is None else unseen.walked
         self._lines: LeafLines | None = None
         if slopes is not None:
             self._lines = _leaf_lines(state, slopes, n_trees, outside, unseen)
@@ -290,10 +285,6 @@ class TreeJoiner:
         return found
 
 
-def _no_rows(n_outputs: int) -> Walked:
-    return Walked(np.zeros((1, 0, 1), dtype=np.uint8), 1, np.zeros((n_outputs, 0)))
-
-
 def _leaf_lines(
     state: s.State,
     slopes: SlopeFinder,
@@ -302,13 +293,13 @@ def _leaf_lines(
     unseen: WalkedRows | None,
 ) -> LeafLines:
     most_nodes, n_rows = len(state.tree.table), state.settings.n_rows
-    n_nodes, (own, system) = n_trees * most_nodes, fit_space()
+    n_nodes, (own, system) = n_trees * most_nodes, slope_fit.fit_space()
     usable, penalty, longest = slopes.limits
     seen = outside.lines(most_nodes)
     return LeafLines(
         usable=usable,
         leaves=leaf_space(most_nodes),
-        terms=empty_terms(most_nodes),
+        terms=slope_fit.empty_terms(most_nodes),
         own=own,
         system=system,
         values=np.empty(most_nodes),
@@ -316,14 +307,7 @@ def _leaf_lines(
         rules=(penalty, float(state.settings.learning_rate), longest),
         constant=int(state.settings.constant_hessian),
         room=np.zeros((2, 0)),
-        slopes=Slopes(
-            np.empty(n_nodes + n_trees, dtype=np.int64),
-            np.empty(TERMS * n_nodes, dtype=np.int32),
-            np.empty(TERMS * n_nodes),
-            np.empty(TERMS * n_nodes),
-            np.empty(n_nodes),
-            np.empty(n_nodes),
-        ),
+        slopes=empty_slopes(n_nodes + n_trees, TERMS * n_nodes, n_nodes),
         outside=seen,
         unseen=seen if unseen is None else unseen.lines(most_nodes),
     )

@@ -31,27 +31,21 @@ def upload_array(gpu: commands.GpuCommands, which: int, n_bytes: int) -> None:
 
 
 @kernel(inner=True)
-def set_packing(scalars: IntArray, gpu: commands.GpuCommands) -> None:
-    """Set the packing of this tree's rows; a separate launch sums g if it is stored apart."""
-    gpu.n_parts[0] = 1 + scalars[s.IS_G_APART]
-    for part in range(2):
-        gpu.parts[part, commands.PART_COUNT_BITS] = scalars[s.IS_COUNT_BITS]
-        gpu.parts[part, commands.PART_HESSIAN_BITS] = scalars[s.IS_HESSIAN_BITS]
-        gpu.parts[part, commands.PART_G_APART] = scalars[s.IS_G_APART]
-
-
-@kernel(inner=True)
-def start_rows(
-    thread: int, scalars: IntArray, n_rows: int, vectors: s.Vectors, gpu: commands.GpuCommands
-) -> None:
+def start_rows(thread: int, state: s.State) -> None:
     """Thread 0: gradients of all rows and the row ids of the sample, on the GPU."""
+    gpu, vectors, scalars, n_rows = state.gpu, state.vectors, state.scalars, state.settings.n_rows
     if thread > 0:
         return
     start_orders(gpu.ahead)
     if vectors.used == 0:
         upload_array(gpu, commands.SCALARS, np.int64(8 * s.N_SCALARS))
         upload_array(gpu, commands.QUANTIZED, 8 * n_rows)
-        set_packing(scalars, gpu)
+        # A separate launch sums g if it is stored apart.
+        gpu.n_parts[0] = 1 + scalars[s.IS_G_APART]
+        for part in range(2):
+            gpu.parts[part, commands.PART_COUNT_BITS] = scalars[s.IS_COUNT_BITS]
+            gpu.parts[part, commands.PART_HESSIAN_BITS] = scalars[s.IS_HESSIAN_BITS]
+            gpu.parts[part, commands.PART_G_APART] = scalars[s.IS_G_APART]
     else:
         upload_array(gpu, commands.WORDS, 4 * vectors.outputs.sums.width * n_rows)
     n_blocks = min(16 * gpu.n_processors, n_parts(n_rows, commands.THREADS))
@@ -86,10 +80,10 @@ def list_leaves(table: IntArray, n_rows: int, leaves: IntArray) -> int:
 
 
 @kernel(inner=True)
-def finish_leaves(
-    table: IntArray, scalars: IntArray, adds_scores: int, sums: IntArray, gpu: commands.GpuCommands
-) -> None:
+def finish_leaves(state: s.State) -> None:
     """Thread 0: exact sums of the leaves, int64 (2, nodes), and the leaf of each row."""
+    table, scalars, gpu = state.tree.table, state.scalars, state.gpu
+    sums = state.threads.leaf_sums[0]
     n_inside, n_rows = scalars[s.IS_N_ROWS], np.int64(len(gpu.leaf_of))
     n_leaves = list_leaves(table, n_inside, gpu.leaves)
     upload_array(gpu, commands.LEAF_STARTS, 8 * n_leaves)
@@ -101,7 +95,7 @@ def finish_leaves(
     gpu.values[commands.FINISH, commands.FINISH_N_ROWS] = n_inside
     commands.launch(gpu, commands.FINISH, n_parts(n_inside, commands.ROWS_PER_BLOCK), np.int64(1))
     commands.download(gpu, commands.LEAF_SUMS, 16 * n_leaves)
-    if adds_scores == 1:
+    if state.settings.adds_scores == 1:
         commands.download(gpu, commands.LEAF_OF, 4 * n_rows)
     commands.wait(gpu)
     for node in range(scalars[s.IS_N_NODES]):

@@ -30,7 +30,7 @@ import numpy as np
 
 from hedgerow.argument_types import listed
 from hedgerow.data.binning.bins import MOST_BINS
-from hedgerow.data.crosses import OPERATIONS
+from hedgerow.data.inputs import OPERATIONS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, brief, did_you_mean
 from hedgerow.growing.limits.forced_splits import Splits, read_forced_splits, splits_of_levels
@@ -91,11 +91,7 @@ def _is_sequence(value: object) -> bool:
 
 
 def _by_column(
-    given: Any,
-    name: str,
-    schema: Schema,
-    default: _Value,
-    read: Callable[[Any, str], _Value],
+    given: Any, name: str, schema: Schema, default: _Value, read: Callable[[Any, str], _Value]
 ) -> tuple[_Value, ...] | None:
     """Return one value for each column from a mapping or a sequence; None stays None."""
     if given is None:

@@ -45,11 +45,7 @@ class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
 
 
 def make_level(
-    spec: BinSpec,
-    options: s.Options,
-    n_threads: int,
-    max_leaves: int,
-    slot_size: int,
+    spec: BinSpec, options: s.Options, n_threads: int, max_leaves: int, slot_size: int
 ) -> s.Level:
     """Return space for the search of a level of up to ``max_leaves`` nodes."""
     n_features, n_bins = spec.n_features, spec.bin_counts
@@ -74,9 +70,6 @@ def make_level(
         sets=_make_sets(options.categories),
         slot_size=slot_size,
         before=0,
-        features=options.features,
-        bundles=options.bundles,
-        lists=options.lists,
     )
 
 
@@ -85,7 +78,6 @@ def _make_sets(categories: s.Categories) -> s.Sets:
     chosen = categories.chosen == 1
     n_columns = int(chosen.sum())
     return s.Sets(
-        categories=categories,
         number=np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32),
         places=aligned_zeros((n_columns, CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64),
         info=aligned_zeros((n_columns, INFO), np.int64),

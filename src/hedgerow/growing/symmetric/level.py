@@ -12,6 +12,8 @@ Only thread 0 runs these functions, between two barriers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hedgerow.arrays import IntArray
@@ -21,16 +23,93 @@ from hedgerow.growing.core.batch import best_thread, count_searched, member, sta
 from hedgerow.growing.core.stages.branches import keep_permitted
 from hedgerow.growing.core.stages.bundle_search import column_of, feature_alone, write_cells
 from hedgerow.growing.core.stages.frontier import open_children, release_slot
-from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
 from hedgerow.growing.core.stages.searching import add_bin, write_range
-from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
-from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
+from hedgerow.growing.sampling.draws import allow_columns, draw_level, takes_all
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.category_split import SetColumn
-from hedgerow.kernels.splits.growth import FORCED_LEFT
-from hedgerow.kernels.splits.split import ROUNDING, SplitRules, Units, accepted_gain, node_score
+from hedgerow.kernels.splits.category_split import SetColumn, penalised, score_within
+from hedgerow.kernels.splits.growth import FORCED_LEFT, ordered_factor
+from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
+from hedgerow.kernels.splits.split import (
+    ROUNDING,
+    NodeSums,
+    Side,
+    SplitRules,
+    Units,
+    accepted_gain,
+    node_score,
+    value_within,
+)
 from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, LevelSets, write_groups
+
+
+class Price(NamedTuple):
+    """The requirements of a level on the gain of a cut."""
+
+    level: np.int64
+    gamma: np.float64  # twice, as gains are here
+    key: np.int64  # of random draws
+
+
+@kernel(inline=True, inner=True)
+def level_factor(constraints: Constraints, feature: int, level: int) -> float:
+    """Return the factor on the gains of a column in a level."""
+    ordered = 1.0
+    if constraints.sign[feature] != 0.0:
+        ordered = ordered_factor(constraints.growth.penalty, level)
+    return constraints.factor[feature] * ordered
+
+
+@kernel(inline=True, inner=True)
+def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) -> float:
+    """Return the gain of a cut, minus its price if columns have factors."""
+    if constraints.scored == 0:
+        return gain
+    return level_factor(constraints, feature, price.level) * (gain - price.gamma)
+
+
+@kernel(inner=True)
+def keeps_order(state: s.State, node: SearchedNode, left: NodeSums) -> bool:
+    """Return whether the sides of the chosen cut of a node are in the column's order."""
+    constraints, choice = state.options.constraints, state.level.choice
+    if constraints.scored == 0:
+        return True
+    feature = choice[s.FOUND_FEATURE]
+    if constraints.sign[feature] == 0.0 or choice[s.FOUND_BIN] == constraints.last_bin[feature]:
+        return True
+    limits, g, h = node.limits, float(left.g), float(left.h)
+    below = value_within(Side(g, h + limits.penalty, left.n), limits, node.within)
+    rest = Side(limits.g - g, limits.h - h + limits.penalty, limits.n - left.n)
+    above = value_within(rest, limits, node.within)
+    return constraints.sign[feature] * (above - below) >= 0.0
+
+
+@kernel(inner=True)
+def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> tuple[bool, float]:
+    """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
+    row, rules = state.tree.table[number], state.rules
+    # ``penalty`` as of :func:`split_penalty`.
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+    left = NodeSums(row[s.NODE_G_LEFT], row[s.NODE_H_LEFT], row[s.NODE_N_LEFT])
+    node, of_set = searched_node(state.options.constraints, number, sums, units, rules), rules
+    if penalty >= 0.0:
+        of_set = penalised(rules, penalty)
+    else:
+        # As several columns at a time are compared: in units.
+        limits, lightest = node.limits, min(float(left.h), float(sums.h - left.h))
+        if min(left.n, sums.n - left.n) < limits.fewest or lightest < limits.lightest:
+            return False, 0.0
+        if not keeps_order(state, node, left):
+            return False, 0.0
+        of_set = SplitRules(
+            rules.min_samples_leaf, 0.0, rules.reg_lambda, rules.reg_alpha, rules.gamma,
+            rules.max_delta_step,
+        )  # fmt: skip
+    score = score_within(left, node, of_set)
+    if score == -np.inf:
+        return False, 0.0
+    return True, 0.5 * (score - own_score(node))
 
 
 @kernel(inner=True)
@@ -39,21 +118,6 @@ def start_levels(state: s.State) -> None:
     counts, forced = state.level.counts, state.options.constraints.growth.forced
     counts[s.LEVEL] = 0
     counts[s.FORCED_CUT] = 0 if len(forced) > 0 else -1
-
-
-@kernel(inner=True)
-def list_nodes(level: s.Level, tree: s.Tree, n_jobs: int) -> None:
-    """List the nodes of the batch that are searched, from left to right."""
-    counts, n = level.counts, np.int64(0)
-    counts[s.N_SLOTLESS] = 0
-    for j in range(n_jobs):
-        for side in range(2):
-            node, _, searched = member(tree.batch[j], child_at(tree.batch[j], side))
-            if searched == 1:
-                level.nodes[n] = node
-                n += 1
-                counts[s.N_SLOTLESS] += np.int64(tree.table[node, s.NODE_SLOT] < 0)
-    counts[s.N_NODES] = n
 
 
 @kernel(inline=True, inner=True)
@@ -65,68 +129,57 @@ def child_at(job: IntArray, side: int) -> int:
 @kernel(inner=True)
 def open_level(state: s.State) -> None:
     """List the nodes of the level and draw its columns, as ``colsample_bynode`` asks."""
-    settings, allowed, level = state.settings, state.search.allowed, state.level
-    tree, scalars, constraints = state.tree, state.scalars, state.options.constraints
-    list_nodes(level, tree, scalars[s.IS_N_JOBS])
-    if takes_all(settings, allowed, scalars, constraints):
+    tree, level, counts, n_nodes = state.tree, state.level, state.level.counts, np.int64(0)
+    counts[s.N_SLOTLESS] = 0
+    for j in range(state.scalars[s.IS_N_JOBS]):
+        for side in range(2):  # from left to right
+            node, _, searched = member(tree.batch[j], child_at(tree.batch[j], side))
+            if searched == 1:
+                level.nodes[n_nodes] = node
+                n_nodes += 1
+                counts[s.N_SLOTLESS] += np.int64(tree.table[node, s.NODE_SLOT] < 0)
+    counts[s.N_NODES] = n_nodes
+    if takes_all(state):
         return
-    order, number = allowed[2], level.counts[s.LEVEL]
-    n = draw_level(settings, level.features, order, number, scalars, constraints)
+    order, n = state.search.allowed[2], draw_level(state, counts[s.LEVEL])
     # A column may split the level if it may split each of its nodes.
-    for k in range(level.counts[s.N_NODES]):
-        n = keep_permitted(constraints, tree.table, level.nodes[k], order, n)
-    n = draw_node(settings, order, n, number, scalars, constraints)
-    mark_columns(allowed, 0, n)
-
-
-@kernel(inline=True, inner=True)
-def set_number(sets: s.Sets, feature: int) -> int:
-    """Place of a column among the category columns, or -1."""
-    return np.int64(sets.number[feature])
+    for k in range(n_nodes):
+        n = keep_permitted(state.options.constraints, tree.table, level.nodes[k], order, n)
+    allow_columns(state, 0, n, counts[s.LEVEL])
 
 
 @kernel(inner=True)
-def level_score(tree: s.Tree, units: Units, rules: SplitRules, level: s.Level) -> float:
-    """Return the score of the nodes of the level as leaves."""
-    table, total = tree.table, 0.0
-    for k in range(level.counts[s.N_NODES]):
-        row = table[level.nodes[k]]
-        total += node_score(float(row[s.NODE_G]) * units.g, float(row[s.NODE_H]) * units.h, rules)
-    return total
-
-
-@kernel(inner=True)
-def choose_cut(state: s.State, found: IntArray, vectors: s.Vectors) -> None:
+def choose_cut(state: s.State, found: IntArray) -> None:
     """Take the cut that is given to the level, or else the best one, or finish the tree."""
     level = state.level
     forced = level.counts[s.FORCED_CUT]
     level.counts[s.FORCED_CUT] = -1
     if forced >= 0:
-        take_best(state, found, s.OF_FORCED, vectors)
+        take_best(state, found, s.OF_FORCED)
         if level.choice[s.FOUND_FEATURE] >= 0:
             given = state.options.constraints.growth.forced[forced]
             level.counts[s.FORCED_CUT] = given[FORCED_LEFT]
             return
-    take_best(state, found, s.OF_ALL, vectors)
+    take_best(state, found, s.OF_ALL)
 
 
 @kernel(inner=True)
-def take_best(state: s.State, found: IntArray, place: int, vectors: s.Vectors) -> None:
+def take_best(state: s.State, found: IntArray, place: int) -> None:
     """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
     best, level, constraints = best_thread(found, place), state.level, state.options.constraints
-    choice, scalars = level.choice, state.scalars
+    choice, table, rules = level.choice, state.tree.table, state.rules
     for field in range(s.FOUND_FIELDS):
         choice[field] = found[best, place, field]
     choice[s.FOUND_N_LEFT] = 0
-    units = units_of(scalars, state.settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
-    score, price = (
-        float_of_bits(choice[s.FOUND_SCORE]) * units.scale,
-        price_of(state.rules, vectors),
-    )
-    if vectors.used == 0:
-        own = level_score(state.tree, units, state.rules, level)
+    units = tree_units(state)
+    score, price = float_of_bits(choice[s.FOUND_SCORE]) * units.scale, price_of(state)
+    own = 0.0  # score of the nodes of the level as leaves
+    if state.vectors.used == 1:
+        own = state.vectors.trial.parent[best, 0]
     else:
-        own = vectors.trial.parent[best, 0]
+        for k in range(level.counts[s.N_NODES]):
+            g, h = table[level.nodes[k], s.NODE_G], table[level.nodes[k], s.NODE_H]
+            own += node_score(float(g) * units.g, float(h) * units.h, rules)
     factor = 1.0
     if constraints.scored == 1 and score > 0.0:  # it has paid its price
         factor = level_factor(constraints, choice[s.FOUND_FEATURE], level.counts[s.LEVEL])
@@ -137,17 +190,21 @@ def take_best(state: s.State, found: IntArray, place: int, vectors: s.Vectors) -
 
 
 @kernel(inline=True, inner=True)
-def price_of(rules: SplitRules, vectors: s.Vectors) -> float:
+def price_of(state: s.State) -> float:
     """Return the price of a split: gamma for each output."""
-    if vectors.used == 0:
-        return rules.gamma
-    return len(vectors.outputs.scalars) * rules.gamma
+    return outputs_of(state) * state.rules.gamma
 
 
 @kernel(inline=True, inner=True)
-def sets_of(level: s.Level, number: int) -> LevelSets:
+def set_number(state: s.State, feature: int) -> int:
+    """Place of a column among the category columns, or -1."""
+    return np.int64(state.level.sets.number[feature])
+
+
+@kernel(inline=True, inner=True)
+def sets_of(state: s.State, number: int) -> LevelSets:
     """Return the sets of a category column."""
-    sets = level.sets
+    sets = state.level.sets
     return LevelSets(sets.places[number], sets.info[number], sets.gains[number])
 
 
@@ -194,16 +251,16 @@ def write_choice(state: s.State, totals: tuple[int, int, int, int]) -> None:
     """Write the bins that go left."""
     # ``totals`` are rows of the level: all, those with a value that go left, those without a value,
     # and all that go left.
-    level, bins, choice = state.level, state.bins, state.level.choice
+    bins, choice, bundles = state.bins, state.level.choice, state.options.bundles
     n_rows, present, n_missing, n_left = totals
     feature, last = choice[s.FOUND_FEATURE], bins.stride - 1
     larger = np.int64(2 * n_left >= n_rows)
-    number = set_number(level.sets, feature)
+    number = set_number(state, feature)
     if number >= 0:
         if larger == 1:  # categories that no row of the tree has go left, too
             column = set_column(bins, feature, np.int64(0))
             write_groups(
-                sets_of(level, number), choice[s.FOUND_BIN], column, 0, choice, s.FOUND_SET
+                sets_of(state, number), choice[s.FOUND_BIN], column, 0, choice, s.FOUND_SET
             )
         word = np.uint64(choice[s.FOUND_SET + (last >> 6)])
         choice[s.FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
@@ -216,10 +273,10 @@ def write_choice(state: s.State, totals: tuple[int, int, int, int]) -> None:
     if present == n_rows - n_missing:
         # Where rows have no value, the cut behind the last value sets them apart.
         choice[s.FOUND_BIN] = n_bins - 1
-    column_at = column_of(level.bundles, feature)
+    column_at = column_of(bundles, feature)
     choice[s.FOUND_COLUMN] = column_at
-    if feature_alone(level.bundles, column_at) < 0:
-        write_cells(choice, level.bundles, n_bins)
+    if feature_alone(bundles, column_at) < 0:
+        write_cells(choice, bundles, n_bins)
         return
     write_range(choice, s.FOUND_SET, choice[s.FOUND_BIN])
     if choice[s.FOUND_MISSING_LEFT] == 1:
@@ -227,68 +284,54 @@ def write_choice(state: s.State, totals: tuple[int, int, int, int]) -> None:
 
 
 @kernel(inner=True)
-def split_penalty(choice: IntArray, sets: s.Sets) -> float:
+def split_penalty(state: s.State) -> float:
     """Return the addition to lambda on both sides of the choice, or -1 for a numeric cut."""
-    number = set_number(sets, choice[s.FOUND_FEATURE])
+    sets = state.level.sets
+    number = set_number(state, state.level.choice[s.FOUND_FEATURE])
     if number < 0:
         return -1.0
-    one_hot = sets.info[number, IS_ONE_HOT] == 1
-    return 0.0 if one_hot else sets.categories.rules.penalty
+    return 0.0 if sets.info[number, IS_ONE_HOT] == 1 else state.options.categories.rules.penalty
 
 
-@kernel(inner=True)
-def release_unsearched(tree: s.Tree, scalars: IntArray) -> None:
-    """Give back the slots of the nodes that were built for subtraction alone."""
+@kernel(inline=True, inner=True)
+def divide_level(state: s.State) -> None:
+    """Divide the nodes of the level where its cut allows: the batch of the next level."""
+    tree, table, scalars, level = state.tree, state.tree.table, state.scalars, state.level
+    choice, counts, constraints = level.choice, level.counts, state.options.constraints
+    # Give back the slots of the nodes that were built for subtraction alone.
     for j in range(scalars[s.IS_N_JOBS]):
         for child in range(2):
             node, _, searched = member(tree.batch[j], child)
             if node >= 0 and searched == 0:
                 release_slot(tree, scalars, node)
-
-
-@kernel(inner=True)
-def keep_node(n_slots: int, table: IntArray, node: int, job: IntArray) -> None:
-    """Leave a node that is not divided to the next level."""
-    start_job(job, np.int64(-1))
-    slot = table[node, s.NODE_SLOT]
-    job[s.JOB_SMALL] = node
-    job[s.JOB_SMALL_SLOT] = slot if slot >= 0 else n_slots
-    job[s.JOB_SEARCH_SMALL] = 1
-    job[s.JOB_HISTOGRAMS] = s.KEPT if slot >= 0 else s.BUILT
-
-
-@kernel(inline=True, inner=True)
-def divide_level(state: s.State, vectors: s.Vectors) -> None:
-    """Divide the nodes of the level where its cut allows: the batch of the next level."""
-    settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
-    level, options, table = state.level, state.options, state.tree.table
-    choice, counts, constraints = level.choice, level.counts, state.options.constraints
-    release_unsearched(tree, scalars)
     is_over = scalars[s.IS_N_SEARCHED] == 0 or choice[s.FOUND_FEATURE] < 0
     scalars[s.IS_N_JOBS], scalars[s.IS_N_SEARCHED] = 0, 0
     if is_over:
         return
-    units = units_of(scalars, settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
+    units = tree_units(state)
     factor = level_factor(constraints, choice[s.FOUND_FEATURE], counts[s.LEVEL])
     counts[s.LEVEL] += 1
-    is_last, n_jobs = counts[s.LEVEL] >= settings.max_depth, np.int64(0)
+    is_last, n_jobs = counts[s.LEVEL] >= state.settings.max_depth, np.int64(0)
     for k in range(counts[s.N_NODES]):
         node, job = level.nodes[k], tree.batch[n_jobs]
-        if vectors.used == 0:
-            divides, gain = gain_of_node(
-                table[node], units, rules, level.penalty[0], node, choice, constraints
-            )
+        if state.vectors.used == 0:
+            divides, gain = gain_of_node(state, node, units, level.penalty[0])
         else:
             gain = tree.numbers[node, s.NUMBER_GAIN]  # as it was measured
             divides = gain > -np.inf
         if divides:
             tree.numbers[node, s.NUMBER_GAIN] = factor * gain
             write_cut(table[node], choice)
-            open_children(settings, rules, tree, scalars, node, is_last, job, options)
+            open_children(state, node, is_last, job)
         elif is_last:
             continue
-        else:
-            keep_node(settings.n_slots, table, node, job)
+        else:  # the node is left to the next level
+            slot = table[node, s.NODE_SLOT]
+            start_job(job, np.int64(-1))
+            job[s.JOB_SMALL] = node
+            job[s.JOB_SMALL_SLOT] = slot if slot >= 0 else state.settings.n_slots
+            job[s.JOB_SEARCH_SMALL] = 1
+            job[s.JOB_HISTOGRAMS] = s.KEPT if slot >= 0 else s.BUILT
         n_jobs += 1
         scalars[s.IS_N_SEARCHED] += count_searched(job)
     scalars[s.IS_N_JOBS] = n_jobs

@@ -23,9 +23,17 @@ from hedgerow.growing.core.stages.bundle_search import (
     scratch_of,
     sums_of_feature,
 )
-from hedgerow.growing.core.state import Level, State, Vectors
-from hedgerow.growing.symmetric.gain import Price, worth_of
-from hedgerow.growing.symmetric.level import price_of, set_column, set_number, sets_of
+from hedgerow.growing.core.stages.gradients import tree_units
+from hedgerow.growing.core.state import Level, State
+from hedgerow.growing.symmetric.level import (
+    Price,
+    price_of,
+    set_column,
+    set_number,
+    sets_of,
+    worth_of,
+)
+from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import prepare_node, sets_of_node
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
 from hedgerow.kernels.splits.growth import (
@@ -85,6 +93,13 @@ def sums_of_node(row: IntArray) -> NodeSums:
 
 
 @kernel(inline=True, inner=True)
+def node_of_level(state: s.State, node: int) -> SearchedNode:
+    """Return a node of one output, ready for the search."""
+    sums, constraints = sums_of_node(state.tree.table[node]), state.options.constraints
+    return searched_node(constraints, node, sums, tree_units(state), state.rules)
+
+
+@kernel(inline=True, inner=True)
 def first_column(span: tuple[int, int], state: State) -> int:
     """Return the first column of a thread, or -1."""
     return np.int64(state.columns.feature[span[0]]) if span[1] > span[0] else np.int64(-1)
@@ -96,12 +111,12 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
     level, allowed = state.level, state.search.allowed[0]
     groups, gains, sets, n_lanes = level.groups[thread], level.gains[thread], level.sets, 0
     for k in range(span[0], span[1]):
-        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
+        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(level.bundles, m)
+            feature = member_at(state.options.bundles, m)
             if allowed[feature] == 0:
                 continue
-            number = set_number(sets, feature)
+            number = set_number(state, feature)
             if number >= 0:
                 sets.gains[number, :] = 0.0
                 continue
@@ -142,41 +157,36 @@ def look_at_root(
     """Note what the tree's rows have in each column, and the orders of the categories."""
     level, root, sums = state.level, sums_of_node(state.tree.table[0]), histogram.sums
     stride, seen = histogram.stride, level.seen
-    scratch = scratch_of(level.bundles, thread, stride)
+    scratch = scratch_of(state.options.bundles, thread, stride)
     for k in range(span[0], span[1]):
-        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
+        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(level.bundles, m)
-            at = sums_of_feature(histogram, feature, root, scratch, level.bundles)
+            feature = member_at(state.options.bundles, m)
+            at = sums_of_feature(histogram, feature, root, scratch, state.options.bundles)
             seen[feature, s.SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
             if state.options.constraints.growth.drawn == 1:
                 n_bins = np.int64(histogram.n_bins[feature])
                 from_bin, n_cuts = range_of_cuts(sums, at, n_bins, stride)
                 seen[feature, s.SEEN_FIRST], seen[feature, s.SEEN_CUTS] = from_bin, n_cuts
-            number = set_number(level.sets, feature)
+            number = set_number(state, feature)
             if number >= 0:
-                column, rules = set_column(state.bins, feature, at), level.sets.categories.rules
-                order_level(sums, column, rules, sets_of(level, number), node, vectors)
+                column, rules = set_column(state.bins, feature, at), state.options.categories.rules
+                order_level(sums, column, rules, sets_of(state, number), node, vectors)
 
 
 @kernel(inline=True, inner=True)
-def begin_level(
-    thread: int, span: tuple[int, int], state: State, slot: int, units: Units,
-    vectors: Vectors,
-) -> int:  # fmt: skip
+def begin_level(thread: int, span: tuple[int, int], state: s.State, slot: int) -> int:
     """Group the thread's columns, set their gains to 0, and return the number of groups."""
     # In the first level the histogram in ``slot`` is that of the root.
     if state.level.counts[s.LEVEL] == 0:
         root, histogram = np.int64(0), histogram_of(state, slot)
-        if vectors.used == 0:
-            sums, constraints = sums_of_node(state.tree.table[0]), state.options.constraints
-            node = searched_node(constraints, root, sums, units, state.rules)
+        if state.vectors.used == 0:
+            node = node_of_level(state, root)
             look_at_root(thread, span, state, histogram, node, None)
         else:
-            several, _, _ = prepare_node(
-                thread, first_column(span, state), state, histogram.start, root, vectors
-            )
-            sets = sets_of_node(thread, several, vectors)
+            first = first_column(span, state)
+            several, _, _ = prepare_node(thread, first, state, histogram.start, root)
+            sets = sets_of_node(thread, several, state)
             look_at_root(thread, span, state, histogram, counted_node(several), sets)
     return plan_groups(thread, span, state)
 
@@ -191,7 +201,7 @@ def find_sums(
     state: State,
 ) -> None:
     """Find the starts of the sums of a group's features; write out members of bundles."""
-    bundles, stride = state.level.bundles, histogram.stride
+    bundles, stride = state.options.bundles, histogram.stride
     scratch = scratch_of(bundles, thread, stride)
     for j in range(WIDTH):
         if j > 0 and group[j] == group[j - 1]:
@@ -261,48 +271,35 @@ def add_node_sets(
     vectors: NodeSets | None,
 ) -> None:
     """:func:`add_node_gains` of category columns in a node, whose own score is ``own``."""
-    level, allowed = state.level, state.search.allowed[0]
+    allowed = state.search.allowed[0]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
-        number = set_number(level.sets, feature)
+        number = set_number(state, feature)
         if number >= 0 and allowed[feature] == 1:
-            at, rules = histogram.start + feature * histogram.stride, level.sets.categories.rules
-            column, sets = set_column(state.bins, feature, at), sets_of(level, number)
+            at, rules = histogram.start + feature * histogram.stride, state.options.categories.rules
+            column, sets = set_column(state.bins, feature, at), sets_of(state, number)
             add_set_gains(histogram.sums, column, rules, sets, own, node, vectors)
 
 
 @kernel(inline=True, inner=True)
 def add_gains(
-    thread: int, span: tuple[int, int], state: State, node: int, slot: int, units: Units,
-    n_groups: int, vectors: Vectors,
-) -> None:  # fmt: skip
+    thread: int, span: tuple[int, int], state: s.State, node: int, slot: int, n_groups: int
+) -> None:
     """Add what every cut of a thread's columns gains in a node with a histogram in ``slot``."""
-    histogram = histogram_of(state, slot)
-    if vectors.used == 0:
-        sums, constraints = sums_of_node(state.tree.table[node]), state.options.constraints
-        one = searched_node(constraints, node, sums, units, state.rules)
+    histogram, has_sets = histogram_of(state, slot), len(state.level.sets.gains) > 0
+    if state.vectors.used == 0:
+        one = node_of_level(state, node)
         add_node_gains(thread, state, histogram, one, n_groups)
-        if len(state.level.sets.gains) > 0:
+        if has_sets:
             add_node_sets(span, state, histogram, own_score(one), one, None)
     else:
         first = first_column(span, state)
-        several, limits, own = prepare_node(thread, first, state, histogram.start, node, vectors)
-        vectors.trial.parent[thread, 0] += max(own, 0.0)
-        if len(state.level.sets.gains) > 0:
-            sets = sets_of_node(thread, several, vectors)
+        several, limits, own = prepare_node(thread, first, state, histogram.start, node)
+        state.vectors.trial.parent[thread, 0] += max(own, 0.0)
+        if has_sets:
+            sets = sets_of_node(thread, several, state)
             add_node_sets(span, state, histogram, own, counted_node(several), sets)
         add_vector_gains(thread, state, several, limits, own / score_unit(several), n_groups)
-
-
-@kernel(inner=True)
-def draw_cuts(features: IntArray, seen: np.ndarray, key: int, cuts: IntArray) -> None:
-    """Draw a cut of each of ``WIDTH`` columns; any cut if none divides the rows."""
-    for j in range(WIDTH):
-        feature = features[j]
-        n_cuts = np.int64(seen[feature, s.SEEN_CUTS])
-        cuts[j] = 0
-        if n_cuts > 0:
-            cuts[j] = np.int64(seen[feature, s.SEEN_FIRST]) + draw_of(key, feature, n_cuts)
 
 
 @kernel(inner=True)
@@ -317,7 +314,11 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
         if group[s.GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
         if constraints.growth.drawn == 1:
-            draw_cuts(group, level.seen, price.key, lanes[0])
+            for j in range(WIDTH):  # any cut if none divides the rows
+                n_cuts, lanes[0, j] = np.int64(level.seen[group[j], s.SEEN_CUTS]), 0
+                if n_cuts > 0:
+                    first = np.int64(level.seen[group[j], s.SEEN_FIRST])
+                    lanes[0, j] = first + draw_of(price.key, group[j], n_cuts)
             right = lanes_at(gains, to, lanes[0], lanes[1])
             left = lanes_at(gains, to + also, lanes[0], lanes[1])
         else:
@@ -367,14 +368,14 @@ def find_forced(thread: int, state: State, units: Units, n_groups: int, price: P
 @kernel(inner=True)
 def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
-    level, constraints = state.level, state.options.constraints
+    constraints = state.options.constraints
     allowed, found = state.search.allowed[0], state.search.found[thread, s.OF_ALL]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
-        number = set_number(level.sets, feature)
+        number = set_number(state, feature)
         if number < 0 or allowed[feature] == 0:
             continue
-        sets = sets_of(level, number)
+        sets = sets_of(state, number)
         if constraints.growth.drawn == 1:
             score, place = drawn_set(sets, price.key, feature)
         else:
@@ -391,17 +392,16 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
 
 
 @kernel(inline=True, inner=True)
-def find_best(
-    thread: int, span: tuple[int, int], state: State, units: Units, n_groups: int,
-    vectors: Vectors,
-) -> None:  # fmt: skip
+def find_best(thread: int, span: tuple[int, int], state: s.State, n_groups: int) -> None:
     """Find the best cut of the thread's columns, and the forced cut of the level."""
-    level = state.level
-    key = key_of_level(state.settings.seed, state.scalars[s.IS_TREE], level.counts[s.LEVEL])
-    gamma = 2.0 * price_of(state.rules, vectors)
-    price = Price(level.counts[s.LEVEL], gamma, key)
-    of_sums = Price(level.counts[s.LEVEL], gamma / (units.g * (units.g / units.h)), key)
+    counts, units = state.level.counts, tree_units(state)
+    if state.vectors.used == 1:
+        units = largest_units(state.settings.constant_hessian, state.vectors.outputs)
+    key = key_of_level(state.settings.seed, state.scalars[s.IS_TREE], counts[s.LEVEL])
+    gamma = 2.0 * price_of(state)
+    price = Price(counts[s.LEVEL], gamma, key)
+    of_sums = Price(counts[s.LEVEL], gamma / (units.g * (units.g / units.h)), key)
     find_cut(thread, state, units, n_groups, of_sums)
     find_set(thread, span, state, units, price)
-    if level.counts[s.FORCED_CUT] >= 0:
+    if counts[s.FORCED_CUT] >= 0:
         find_forced(thread, state, units, n_groups, of_sums)

@@ -43,12 +43,13 @@ from hedgerow.kernels.shapley.leaf_groups import (
     NODE,
     STOP,
     Groups,
+    Paths,
+    Tables,
     find_entries,
     numbers_of_player,
     read_group,
     read_leaf,
 )
-from hedgerow.kernels.shapley.leaf_players import Paths, Tables
 from hedgerow.kernels.shapley.pattern_lists import read_lists
 from hedgerow.kernels.shapley.row_blocks import add_to_total
 from hedgerow.kernels.shapley.tree_walk import (
@@ -76,11 +77,7 @@ _NOTHING = np.uint64(0)
 
 @kernel(inline=True, inner=True)
 def follow_edge(
-    walks: Walks,
-    words: npt.NDArray[np.uint64],
-    taken: npt.NDArray[np.uint64],
-    edge: int,
-    word: int,
+    walks: Walks, words: npt.NDArray[np.uint64], taken: npt.NDArray[np.uint64], edge: int, word: int
 ) -> None:
     """Write the bits of the rows that agree with an edge and the edges of its player before it."""
     condition = np.uint64(walks.edge[edge, CONDITION])

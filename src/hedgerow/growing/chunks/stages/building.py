@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.growing.core.stages.building import add_vector_sums
+from hedgerow.growing.core.stages.building import add_vector_sums, packing_of
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -159,12 +159,6 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
     n_columns = building.last - building.first
     first, last = share(n_columns, thread % building.n_groups, building.n_groups)
     return building.first + first, building.first + last
-
-
-@kernel(inline=True, inner=True)
-def packing_of(scalars: IntArray) -> Packing:
-    """Return the packing of the numbers of rows."""
-    return Packing(scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS], scalars[s.IS_G_APART])
 
 
 @kernel(inner=True)

@@ -18,10 +18,10 @@ from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_split
 from hedgerow.growing.core.stages.branches import bound_children, bound_root
-from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.splits.monotone import Constraints, split_gain
-from hedgerow.kernels.splits.split import ROUNDING, NodeSums, SplitRules, accepted_gain
+from hedgerow.kernels.splits.monotone import split_gain
+from hedgerow.kernels.splits.split import ROUNDING, NodeSums, accepted_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
 """Paths are told apart by the polynomials in this number that their steps make."""
@@ -64,132 +64,85 @@ def release_slot(tree: s.Tree, scalars: IntArray, node: int) -> None:
 
 
 @kernel(inner=True)
-def may_split(settings: s.Settings, least_rows: int, tree: s.Tree, node: int) -> bool:
+def may_split(state: s.State, node: int) -> bool:
     """Return whether rows and depth leave room for a split of the node."""
-    enough = tree.table[node, s.NODE_COUNT] >= 2 * least_rows
-    return enough and tree.table[node, s.NODE_DEPTH] < settings.max_depth
-
-
-@kernel(inner=True)
-def start_root(tree: s.Tree, scalars: IntArray, root: int, searched: bool) -> None:
-    """Make the root the only job of the batch."""
-    job = tree.batch[0]
-    start_job(job, np.int64(-1))
-    job[s.JOB_SMALL] = root
-    job[s.JOB_SMALL_SLOT] = tree.table[root, s.NODE_SLOT]
-    job[s.JOB_SEARCH_SMALL] = 1 if searched else 0
-    scalars[s.IS_N_JOBS] = 1
-    scalars[s.IS_N_SEARCHED] = count_searched(job)
+    row = state.tree.table[node]
+    enough = row[s.NODE_COUNT] >= 2 * state.rules.min_samples_leaf
+    return enough and row[s.NODE_DEPTH] < state.settings.max_depth
 
 
 @kernel(inline=True, inner=True)
-def start_tree(
-    settings: s.Settings,
-    rules: SplitRules,
-    tree: s.Tree,
-    scalars: IntArray,
-    options: s.Options,
-) -> None:
-    """Thread 0: empty the tree and make the root the node to be searched."""
-    for slot in range(settings.n_slots):
+def start_tree(state: s.State) -> None:
+    """Thread 0: empty the tree and make the root the only job of the batch."""
+    tree, scalars, n_slots = state.tree, state.scalars, state.settings.n_slots
+    job = tree.batch[0]
+    for slot in range(n_slots):
         tree.free_slots[slot] = slot
-    scalars[s.IS_N_FREE] = settings.n_slots
+    scalars[s.IS_N_FREE] = n_slots
     scalars[s.IS_N_NODES] = 0
     scalars[s.IS_N_LEAVES] = 1
     root = add_node(tree, scalars, 0, scalars[s.IS_N_ROWS], 0)
     tree.table[root, s.NODE_SLOT] = take_slot(tree, scalars)
-    searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
-    start_root(tree, scalars, root, searched)
-    bound_root(options.constraints, settings.seed, scalars[s.IS_TREE])
+    start_job(job, np.int64(-1))
+    job[s.JOB_SMALL] = root
+    job[s.JOB_SMALL_SLOT] = tree.table[root, s.NODE_SLOT]
+    searched = may_split(state, root) and state.settings.max_leaves > 1
+    job[s.JOB_SEARCH_SMALL] = 1 if searched else 0
+    scalars[s.IS_N_JOBS] = 1
+    scalars[s.IS_N_SEARCHED] = count_searched(job)
+    bound_root(state.options.constraints, state.settings.seed, scalars[s.IS_TREE])
 
 
 @kernel(inner=True)
-def take_split(tree: s.Tree, scalars: IntArray, node: int, split: IntArray, gain: float) -> None:
-    """Write the split that was found into the table, if it is worth its price."""
-    tree.numbers[node, s.NUMBER_GAIN] = gain
-    if gain < 0.0:
-        release_slot(tree, scalars, node)
-        return
-    tree.table[node, s.NODE_OPEN] = 1
-    write_split(tree.table[node], split)
-
-
-@kernel(inner=True)
-def keep_vector(
-    vectors: s.Vectors,
-    thread: int,
-    child: int,
-    node: int,
-    score: float,
-    rules: SplitRules,
-    constraints: Constraints,
-) -> float:
+def keep_vector(state: s.State, thread: int, child: int, node: int, score: float) -> float:
     """Keep the values of a node that those below it depend on; return the gain of its split."""
-    trial, values, n_outputs = vectors.trial, vectors.outputs.vectors, len(vectors.outputs.scalars)
+    vectors, constraints, n_outputs = state.vectors, state.options.constraints, outputs_of(state)
+    trial, values = vectors.trial, vectors.outputs.vectors
     if constraints.growth.smooth > 0.0 or values.shape[1] > n_outputs:
         for k in range(values.shape[1]):
             values[node, k] = trial.own[thread, child, k]
     if constraints.scored == 0:
         own = trial.parent[thread, child]
-        return accepted_gain(score, own, ROUNDING * own, n_outputs * rules.gamma, 1.0)
+        return accepted_gain(score, own, ROUNDING * own, n_outputs * state.rules.gamma, 1.0)
     if score == np.inf:
         return trial.given[thread, child]
     return score if score > 0.0 else -1.0
 
 
 @kernel(inline=True, inner=True)
-def keep_best(
-    settings: s.Settings,
-    rules: SplitRules,
-    tree: s.Tree,
-    scalars: IntArray,
-    found: IntArray,
-    node: int,
-    child: int,
-    options: s.Options,
-    vectors: s.Vectors,
-) -> None:
-    """Write the best split that any thread found into the table."""
-    best = best_thread(found, child)
-    units = units_of(scalars, settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
-    row = tree.table[node]
-    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
-    split = found[best, child]
-    score = float_of_bits(split[s.FOUND_SCORE]) * units.scale
-    if vectors.used == 0:
-        left = NodeSums(split[s.FOUND_G_LEFT], split[s.FOUND_H_LEFT], split[s.FOUND_N_LEFT])
-        gain = split_gain(options.constraints, node, score, left, sums, units, rules)
-    else:
-        gain = keep_vector(vectors, best, child, node, score, rules, options.constraints)
-    take_split(tree, scalars, node, split, gain)
-    if score == np.inf:
-        tree.table[node, s.NODE_OPEN] = 2
-
-
-@kernel(inline=True, inner=True)
-def commit_job(
-    settings: s.Settings,
-    rules: SplitRules,
-    tree: s.Tree,
-    scalars: IntArray,
-    job: IntArray,
-    found: IntArray,
-    options: s.Options,
-    vectors: s.Vectors,
-) -> None:
+def commit_job(state: s.State, job: IntArray, found: IntArray) -> None:
     """Take over what the search of a job has found: int64 (any, 2, FOUND_FIELDS)."""
+    tree, scalars = state.tree, state.scalars
     for child in range(2):
         node, _, searched = member(job, child)
         if searched == 1:
-            keep_best(settings, rules, tree, scalars, found, node, child, options, vectors)
+            best = best_thread(found, child)
+            units = tree_units(state)
+            row, split = tree.table[node], found[best, child]
+            score = float_of_bits(split[s.FOUND_SCORE]) * units.scale
+            if state.vectors.used == 0:
+                sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+                left = NodeSums(split[s.FOUND_G_LEFT], split[s.FOUND_H_LEFT], split[s.FOUND_N_LEFT])
+                constraints = state.options.constraints
+                gain = split_gain(constraints, node, score, left, sums, units, state.rules)
+            else:
+                gain = keep_vector(state, best, child, node, score)
+            tree.numbers[node, s.NUMBER_GAIN] = gain
+            if gain < 0.0:
+                release_slot(tree, scalars, node)
+            else:
+                row[s.NODE_OPEN] = 1
+                write_split(row, split)
+            if score == np.inf:
+                row[s.NODE_OPEN] = 2
         elif node >= 0:
             release_slot(tree, scalars, node)
 
 
 @kernel(inner=True)
-def next_node(settings: s.Settings, tree: s.Tree, scalars: IntArray) -> int:
+def next_node(state: s.State) -> int:
     """Return the open node that comes first in the order of growth, or -1."""
-    table = tree.table
+    tree, table, scalars, settings = state.tree, state.tree.table, state.scalars, state.settings
     best = np.int64(-1)
     if scalars[s.IS_N_LEAVES] >= settings.max_leaves:
         return best
@@ -233,45 +186,22 @@ def add_children(tree: s.Tree, scalars: IntArray, parent: int) -> tuple[int, int
 
 
 @kernel(inline=True, inner=True)
-def open_children(
-    settings: s.Settings,
-    rules: SplitRules,
-    tree: s.Tree,
-    scalars: IntArray,
-    parent: int,
-    is_last: bool,
-    job: IntArray,
-    options: s.Options,
-) -> None:
+def open_children(state: s.State, parent: int, is_last: bool, job: IntArray) -> None:
     """Make the two children of ``parent`` and plan their histograms; the last are not searched."""
+    tree, scalars, table, n_slots = (
+        state.tree, state.scalars, state.tree.table, state.settings.n_slots
+    )  # fmt: skip
     small, large = add_children(tree, scalars, parent)
-    units = units_of(scalars, settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
-    bound_children(options.constraints, units, rules, tree, parent)
+    bound_children(state.options.constraints, tree_units(state), state.rules, tree, parent)
     start_job(job, parent)
-    if not is_last and may_split(settings, rules.min_samples_leaf, tree, large):
-        job[s.JOB_SEARCH_LARGE] = 1
-        search_small = may_split(settings, rules.min_samples_leaf, tree, small)
-        job[s.JOB_SEARCH_SMALL] = 1 if search_small else 0
-        plan_histograms(settings.n_slots, tree, scalars, parent, (small, large), job)
-    else:
+    if is_last or not may_split(state, large):
         # The smaller child has no more rows and no less depth: neither is searched.
         release_slot(tree, scalars, parent)
-
-
-@kernel(inner=True)
-def plan_histograms(
-    n_slots: int,
-    tree: s.Tree,
-    scalars: IntArray,
-    parent: int,
-    children: tuple[int, int],
-    job: IntArray,
-) -> None:
-    """Decide how the children's histograms are made, and in which slots."""
+        return
+    job[s.JOB_SEARCH_LARGE] = 1
+    job[s.JOB_SEARCH_SMALL] = 1 if may_split(state, small) else 0
     # Slots ``n_slots`` and ``n_slots + 1`` are not handed out: they serve a node whose histogram
     # cannot be kept because all others are taken.
-    small, large = children
-    table = tree.table
     slot = table[parent, s.NODE_SLOT]
     table[parent, s.NODE_SLOT] = -1
     job[s.JOB_SMALL] = small
@@ -286,22 +216,14 @@ def plan_histograms(
 
 
 @kernel(inline=True, inner=True)
-def advance(
-    settings: s.Settings,
-    rules: SplitRules,
-    tree: s.Tree,
-    scalars: IntArray,
-    found: IntArray,
-    options: s.Options,
-    vectors: s.Vectors,
-) -> None:
+def advance(state: s.State) -> None:
     """Thread 0: commit the found splits, choose the next node and open its children."""
-    job = tree.batch[0]
-    commit_job(settings, rules, tree, scalars, job, found, options, vectors)
-    parent = next_node(settings, tree, scalars)
+    job, scalars = state.tree.batch[0], state.scalars
+    commit_job(state, job, state.search.found)
+    parent = next_node(state)
     scalars[s.IS_N_JOBS] = 1 if parent >= 0 else 0
     start_job(job, parent)
     if parent >= 0:
-        is_last = scalars[s.IS_N_LEAVES] + 1 >= settings.max_leaves
-        open_children(settings, rules, tree, scalars, parent, is_last, job, options)
+        is_last = scalars[s.IS_N_LEAVES] + 1 >= state.settings.max_leaves
+        open_children(state, parent, is_last, job)
     scalars[s.IS_N_SEARCHED] = count_searched(job)

@@ -31,13 +31,14 @@ Their mean is about what that of all rows was, so the same packing suits them.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.splits.split import Units
@@ -81,11 +82,10 @@ def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
 
 
 @kernel(inner=True)
-def flatten_hessian(weight: np.ndarray, start: int, stop: int, block: np.ndarray) -> None:
-    """Set h of each row to its weight: the tree is then the least-squares fit to -g / weight."""
-    h, first = block[1], np.uint64(start)
-    for i in range(np.uint64(stop - start)):
-        h[i] = weight[first + i] if len(weight) > 0 else 1.0
+def tree_units(state: s.State) -> Units:
+    """Return the unit of the sums in histograms and in the table of nodes."""
+    scalars = state.scalars
+    return units_of(scalars, state.settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
 
 
 @kernel(inner=True)
@@ -195,39 +195,61 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
     scalars[s.IS_REDO] = redo
 
 
-@kernel(inner=True)
-def find_probabilities(
-    settings: s.Settings,
-    loss_data: LossData,
-    output: int,
-    place: tuple[int, int],
-    block: FloatArray,
-) -> None:
-    """Compute class probabilities of rows ``place`` before the first tree of a round."""
-    if settings.loss == SOFTMAX and output == 0:
-        for first in range(place[0], place[1], BLOCK):
-            class_probabilities(loss_data, first, min(first + BLOCK, place[1]), block)
+@kernel(inline=True, inner=True)
+def outputs_of(state: s.State) -> int:
+    """Return the number of outputs that the tree grows for."""
+    return np.int64(1) if state.vectors.used == 0 else len(state.vectors.outputs.scalars)
+
+
+class PartOfOutput(NamedTuple):
+    """What a tree has of one of its outputs: scalars and arrays of rows."""
+
+    scalars: IntArray
+    rows: s.Rows
+
+
+@kernel(inline=True, inner=True)
+def part_of(state: s.State, output: int) -> PartOfOutput:
+    """Return what the tree has of an output."""
+    rows, outputs = state.rows, state.vectors.outputs
+    if state.vectors.used == 0:
+        return PartOfOutput(state.scalars, rows)
+    own = s.Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
+    return PartOfOutput(outputs.scalars[output], own)
 
 
 @kernel(inner=True)
-def fix_rows(
-    settings: s.Settings,
-    loss_data: LossData,
-    rows: s.Rows,
-    place: tuple[int, int],
-    block: FloatArray,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Compute fixed and packed gradients of rows ``place``, and measure them."""
-    constant = settings.constant_hessian
+def fix_rows(thread: int, state: s.State, output: int, counts: IntArray) -> None:
+    """Compute fixed and packed gradients of a thread's rows, and measure them."""
+    data = state.loss_data
+    if state.vectors.used == 0:
+        fix_rows_of(thread, state, data, output, counts)
+    else:  # another type: arrays of targets that are not read-only
+        targets = state.vectors.outputs.target
+        target = targets[min(output, len(targets) - 1)]
+        own = LossData(target, data.weight, data.raw, data.probability, data.level)
+        fix_rows_of(thread, state, own, output, counts)
+
+
+@kernel(inner=True)
+def fix_rows_of(thread: int, state: s.State, data: LossData, output: int, counts: IntArray) -> None:
+    """:func:`fix_rows` with the inputs of the loss of the output."""
+    settings, constant = state.settings, state.settings.constant_hessian
+    scalars, rows = part_of(state, output)
+    start, stop = share(settings.n_rows, thread, state.team.n_threads)
+    block, number = state.threads.blocks[thread], scalars[s.IS_OUTPUT]
+    if settings.loss == SOFTMAX and number == 0:  # before the first tree of a round
+        for first in range(start, stop, BLOCK):
+            class_probabilities(data, first, min(first + BLOCK, stop), block)
     for k in range(s.COUNT_H_SUM + 1):
         counts[k] = 0
-    for first in range(place[0], place[1], BLOCK):
-        last = min(first + BLOCK, place[1])
-        derivatives(settings.loss, loss_data, scalars[s.IS_OUTPUT], first, last, block)
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        derivatives(settings.loss, data, number, first, last, block)
         if settings.first_order == 1:
-            flatten_hessian(loss_data.weight, first, last, block)
+            # With weights as hessians the tree is the least-squares fit to -g / weight.
+            for i in range(np.uint64(last - first)):
+                block[1, i] = data.weight[np.uint64(first) + i] if len(data.weight) > 0 else 1.0
         fix_block(block, scalars, constant, rows.quantized, first, last)
         measure_block(block, rows.quantized, counts, first, last)
         if settings.packs_all == 1:
@@ -235,24 +257,21 @@ def fix_rows(
 
 
 @kernel(inner=True)
-def gradient_pass(
-    thread: int,
-    team: ThreadTeam,
-    settings: s.Settings,
-    loss_data: LossData,
-    rows: s.Rows,
-    threads: s.Threads,
-    scalars: IntArray,
-) -> None:
+def gradient_pass(thread: int, state: s.State) -> None:
     """Compute fixed and packed gradients of all rows for the tree about to be grown."""
-    place = share(settings.n_rows, thread, team.n_threads)
-    block, counts = threads.blocks[thread], threads.counts[thread]
-    find_probabilities(settings, loss_data, scalars[s.IS_OUTPUT], place, block)
-    while True:
-        fix_rows(settings, loss_data, rows, place, block, counts, scalars)
-        barrier(team)
-        if thread == 0:
-            choose_packing(threads.counts, scalars, settings.constant_hessian, settings.n_rows)
-        barrier(team)
-        if scalars[s.IS_REDO] == 0:
-            return
+    counts, settings, vectors = state.threads.counts, state.settings, state.vectors
+    for output in range(outputs_of(state)):
+        scalars = part_of(state, output).scalars
+        while True:
+            fix_rows(thread, state, output, counts[thread])
+            barrier(state.team)
+            if thread == 0:
+                choose_packing(counts, scalars, settings.constant_hessian, settings.n_rows)
+            barrier(state.team)
+            if scalars[s.IS_REDO] == 0:
+                break
+        if vectors.used == 1:
+            vectors.outputs.measured[thread, output, 0] = counts[thread, s.COUNT_G_SUM]
+            vectors.outputs.measured[thread, output, 1] = counts[thread, s.COUNT_H_SUM]
+    if vectors.used == 1:
+        barrier(state.team)

@@ -8,7 +8,7 @@ from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.core import state as s
 from hedgerow.kernels.histograms.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
 
 ROWS_TO_SHARE = 8192
 """Nodes with fewer rows are partitioned by one thread, and their histograms
@@ -26,10 +26,9 @@ def partition_alone(rows: s.Rows, column: BinArray, row: IntArray) -> None:
 
 
 @kernel(inner=True)
-def partition_node(
-    thread: int, team: ThreadTeam, rows: s.Rows, column: BinArray, row: IntArray, counts: IntArray
-) -> None:
+def partition_node(thread: int, state: s.State, column: BinArray, row: IntArray) -> None:
     """Order the rows of the node with table row ``row`` by their bins: left child first."""
+    team, rows, counts = state.team, state.rows, state.threads.counts
     start, count = row[s.NODE_START], row[s.NODE_COUNT]
     if count < ROWS_TO_SHARE or team.n_threads == 1:
         if thread == 0:
@@ -52,25 +51,17 @@ def partition_node(
 
 
 @kernel(inline=True, inner=True)
-def partition_batch(
-    thread: int,
-    team: ThreadTeam,
-    rows: s.Rows,
-    by_column: BinArray,
-    table: IntArray,
-    batch: IntArray,
-    n_jobs: int,
-    counts: IntArray,
-) -> None:
+def partition_batch(thread: int, state: s.State, n_jobs: int) -> None:
     """Divide the rows of all parents of a batch: of large nodes together, of small ones alone."""
+    n_threads = state.team.n_threads
     for j in range(n_jobs):
-        parent = batch[j, s.JOB_PARENT]
+        parent = state.tree.batch[j, s.JOB_PARENT]
         if parent < 0:
             continue
-        row = table[parent]
-        column = by_column[row[s.NODE_COLUMN]]
-        if row[s.NODE_COUNT] >= ROWS_TO_SHARE and team.n_threads > 1:
-            partition_node(thread, team, rows, column, row, counts)
-        elif j % team.n_threads == thread:
-            partition_alone(rows, column, row)
-    barrier(team)
+        row = state.tree.table[parent]
+        column = state.bins.by_column[row[s.NODE_COLUMN]]
+        if row[s.NODE_COUNT] >= ROWS_TO_SHARE and n_threads > 1:
+            partition_node(thread, state, column, row)
+        elif j % n_threads == thread:
+            partition_alone(state.rows, column, row)
+    barrier(state.team)

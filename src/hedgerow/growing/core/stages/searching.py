@@ -22,8 +22,8 @@ from hedgerow.growing.core.stages.bundle_search import (
     search_bundles,
     write_bundled,
 )
-from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.kernels.histograms.histogram import Bins, filled_cells
+from hedgerow.growing.core.stages.gradients import tree_units
+from hedgerow.kernels.histograms.histogram import filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_search import find_set
 from hedgerow.kernels.splits.category_split import CategorySplit, SetColumn, complete_set
@@ -78,19 +78,17 @@ def write_set(found: IntArray, split: CategorySplit, feature: int, score: float)
 def search_categories(
     thread: int,
     span: tuple[int, int],
-    bins: Bins,
-    features: IntArray,
+    state: s.State,
     histogram: NodeHistogram,
-    allowed: IntArray,
+    allowed: np.ndarray,
     node: SearchedNode,
     found: IntArray,
-    options: s.Options,
 ) -> None:
-    """Search the category columns among ``features[span[0]:span[1]]``."""
-    categories, constraints = options.categories, options.constraints
+    """Search the category columns in ``span``."""
+    categories, constraints, bins = state.options.categories, state.options.constraints, state.bins
     places, scale = categories.places[thread], node.units.scale
     for k in range(span[0], span[1]):
-        feature = np.int64(features[k])
+        feature = np.int64(state.columns.feature[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
             continue
         at, filled = histogram.start + feature * bins.stride, filled_cells(bins, feature, False)
@@ -111,56 +109,41 @@ def search_categories(
 
 
 @kernel(inline=True, inner=True)
-def search_plain(
-    span: tuple[int, int],
-    columns: IntArray,
-    histogram: NodeHistogram,
-    lanes: ColumnLanes,
-    allowed: IntArray,
-    node: SearchedNode,
-    options: s.Options,
-) -> Split:
-    """Return the best cut of the plain columns among ``columns[span[0]:span[1]]``."""
-    best, n_lanes = NO_SPLIT, 0
-    for k in range(span[0], span[1]):
-        column = np.int64(columns[k])
-        feature = feature_alone(options.bundles, column)
-        if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
-            # This lane and the ones behind it, which may stay empty.
-            for j in range(n_lanes, WIDTH):
-                lanes.feature[j] = feature
-                lanes.at[j] = histogram.start + column * histogram.stride
-            n_lanes += 1
-        if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == span[1]):
-            best = search_columns(histogram, lanes, node, options.constraints, best)
-            n_lanes = 0
-    start = histogram.start
-    if best.score >= 0.0:
-        start += (column_of(options.bundles, best.feature) - best.feature) * histogram.stride
-    own = NodeHistogram(histogram.sums, start, histogram.stride, histogram.n_bins)
-    return complete_split(own, node.sums, node.units, best)
-
-
-@kernel(inline=True, inner=True)
 def search_node(
     thread: int, span: tuple[int, int], state: s.State, child: int, number: int, start: int
 ) -> None:
     """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
-    bins, columns, row = state.bins, state.columns.feature, state.tree.table[number]
-    search, scalars, options = state.search, state.scalars, state.options
-    units = units_of(scalars, state.settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
+    bins, row, options = state.bins, state.tree.table[number], state.options
+    columns, search, bundles = state.columns.feature, state.search, options.bundles
     sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
-    node = searched_node(options.constraints, number, sums, units, state.rules)
+    node = searched_node(options.constraints, number, sums, tree_units(state), state.rules)
     histogram = NodeHistogram(state.histograms, start, bins.stride, bins.n_bins)
     allowed, found = search.allowed[child], search.found[thread, child]
     lanes = ColumnLanes(search.lanes[thread, 0], search.lanes[thread, 1])
-    best = search_plain(span, columns, histogram, lanes, allowed, node, options)
+    best, n_lanes = NO_SPLIT, 0
+    for k in range(span[0], span[1]):
+        column = np.int64(columns[k])
+        feature = feature_alone(bundles, column)
+        if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
+            # This lane and the ones behind it, which may stay empty.
+            for j in range(n_lanes, WIDTH):
+                lanes.feature[j] = feature
+                lanes.at[j] = start + column * bins.stride
+            n_lanes += 1
+        if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == span[1]):
+            best = search_columns(histogram, lanes, node, options.constraints, best)
+            n_lanes = 0
+    column = best.feature
+    if best.score >= 0.0:
+        column = column_of(bundles, best.feature)
+        at = start + (column - best.feature) * bins.stride
+        own = NodeHistogram(state.histograms, at, bins.stride, bins.n_bins)
+        best = complete_split(own, sums, node.units, best)
     write_found(found, best, bins.stride)
-    if found[s.FOUND_FEATURE] >= 0:
-        found[s.FOUND_COLUMN] = column_of(options.bundles, found[s.FOUND_FEATURE])
-    if options.bundles.used == 1:
+    found[s.FOUND_COLUMN] = column
+    if bundles.used == 1:
         best = search_bundles(thread, span, columns, histogram, lanes, allowed, node, options)
         if is_better(best.score, best.feature, found):
-            write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
+            write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
-        search_categories(thread, span, bins, columns, histogram, allowed, node, found, options)
+        search_categories(thread, span, state, histogram, allowed, node, found)
