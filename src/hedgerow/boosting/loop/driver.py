@@ -34,7 +34,7 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.boosting.loop.training_loop import grow_forest
-from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
+from hedgerow.boosting.loop.watch import Watch, record_of
 from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.resume.continuing import Start
 from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of, text_of
@@ -44,7 +44,7 @@ from hedgerow.boosting.row_data.queries import with_queries
 from hedgerow.boosting.row_data.statistics import assembled, constraints_of_inputs
 from hedgerow.boosting.validation.budget import Budget, budget_of
 from hedgerow.boosting.validation.row_sets import TRAINING
-from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.inputs import Inputs
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS
@@ -213,12 +213,14 @@ def watched_rows(
             own = rows.ranks.rows(part.rows.target, part.rows.weight)
             tally = Tally(bound, objective, own)
         scored.append(replace(part, metrics=bound, tally=tally))
+    best = None
+    if stops is not None:
+        watched = scored[0].metrics[0] if scored else plan.metrics[0]
+        best = BestRound(Rising() if plan.stopping.by_out_of_bag else watched, *stops)
     watch = Watch(
         objective=objective,
         scored={part.name: part.metrics for part in scored},
-        best=best_round_of(
-            scored[0].metrics[0] if scored else plan.metrics[0], plan.stopping, stops
-        ),
+        best=best,
         by_out_of_bag=plan.stopping.by_out_of_bag,
         callbacks=plan.callbacks,
         n_rounds=params.n_estimators + plan.n_first,
