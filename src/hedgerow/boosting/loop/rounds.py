@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray
+from hedgerow.arrays import AnyArray, FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
@@ -422,7 +422,13 @@ class BoostState:
 
             unit = unit_on_ranks(data.weight, len(data.target), others)
             steps = steps_on_ranks(self.objective, output, replace(leaf_rows, unit=unit), others)
-        return _with_steps(tree, leaves, steps, params, _schema_of(data))
+        longest = params.max_delta_step or np.inf
+        value = tree.value.copy()
+        value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+        if params.monotone_constraints is not None:
+            signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+            value = order_leaves(tree, value, signs)
+        return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
 
 def rounds(
@@ -454,19 +460,6 @@ def rounds(
             yield state
     finally:
         state.close()
-
-
-def _with_steps(
-    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
-) -> GrownTree:
-    """Return the tree whose ``leaves`` take the given steps, within the limits of ``params``."""
-    longest = params.max_delta_step or np.inf
-    value = tree.value.copy()
-    value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
-    if params.monotone_constraints is not None:
-        signs = split_signs(tree, params.monotone_constraints, schema)
-        value = order_leaves(tree, value, signs)
-    return tree.with_values(means_of_leaves(tree.left, tree.right, tree.cover, value))
 
 
 def means_of_leaves(
