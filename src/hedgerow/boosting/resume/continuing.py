@@ -200,13 +200,13 @@ class Start:
         compared = [key for key in requested if not (by_position and key == "targets")]
         differs = any(requested[key] != kept[key] for key in compared)
         targets = requested.get("targets")
-        if targets is not None and targets["named"]:
-            if self.order_of_targets(targets["names"]) is not None:
-                known = ", ".join(map(repr, model.training["targets"]["names"]))
-                raise ParameterError(
-                    f"{self.name} has the targets of y in another order, which the offsets of this "
-                    f"fit (or a cluster) cannot follow: give them in the order {known}."
-                )
+        named = targets is not None and targets["named"]
+        if named and self.order_of_targets(targets["names"]) is not None:
+            known = ", ".join(map(repr, model.training["targets"]["names"]))
+            raise ParameterError(
+                f"{self.name} has the targets of y in another order, which the offsets of this fit "
+                f"(or a cluster) cannot follow: give them in the order {known}."
+            )
         if differs or objective.name != model.objective or counts[0] != counts[1]:
             raise ParameterError(
                 f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
