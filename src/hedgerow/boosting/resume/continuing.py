@@ -199,9 +199,7 @@ class Start:
         by_position = "targets" in model.training and not all(named)
         compared = [key for key in requested if not (by_position and key == "targets")]
         differs = any(requested[key] != kept[key] for key in compared)
-        targets = requested.get("targets")
-        named = targets is not None and targets["named"]
-        if named and self.order_of_targets(targets["names"]) is not None:
+        if named[0] and self.order_of_targets(requested["targets"]["names"]) is not None:
             known = ", ".join(map(repr, model.training["targets"]["names"]))
             raise ParameterError(
                 f"{self.name} has the targets of y in another order, which the offsets of this fit "
