@@ -130,9 +130,12 @@ class Sample(RowValues):
             return self
         kept = self.weight > 0.0
         sample = self if kept.all() else self.take(np.flatnonzero(kept))
-        if sample.weight is not None and (sample.weight == 1.0).all():
-            return replace(sample, weight=None)
-        return sample
+        return sample.without_equal_weights()
+
+    def without_equal_weights(self) -> Sample:
+        """Return the rows without weights that are all 1."""
+        ones = self.weight is not None and bool((self.weight == 1.0).all())
+        return replace(self, weight=None) if ones else self
 
 
 def counted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
