@@ -260,8 +260,9 @@ def make_ready(
             plan.start.complete(record, watch.n_kept)
         if chosen is not None:
             chosen.complete(record, watch.n_kept)
-        read = rows.read_again or (lambda: new_rows(rows.train, inputs, n_threads))
-        record |= found_by_loss(watch.objective, forest, rows.train, inputs, read, n_threads)
+        record |= found_by_loss(
+            watch.objective, forest, rows.train, inputs, n_threads, rows.read_again
+        )
         record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
         schema, n_copies = rows.train.table.schema, rows.seen.n_copies
         return plan.finish(
@@ -284,7 +285,7 @@ def grow_model(ready: Ready, recorder: Recorder | None) -> Model:
     return model
 
 
-def new_rows(train: Sample, inputs: Inputs | None, n_threads: int) -> NewRows:
+def _new_rows(train: Sample, inputs: Inputs | None, n_threads: int) -> NewRows:
     """Yield the rows of a table as trees see rows that they were not grown on."""
     values, schema, offset = numbers_of(train.table), train.table.schema, train.offset
     if inputs is None:
@@ -303,8 +304,8 @@ def found_by_loss(
     forest: Forest,
     train: Sample,
     inputs: Inputs | None,
-    read: Callable[[], NewRows],
     n_threads: int,
+    read: Callable[[], NewRows] | None = None,
 ) -> dict[str, Any]:
     """Return what a loss adds to the record after training, such as a baseline hazard.
 
@@ -317,7 +318,7 @@ def found_by_loss(
     schema = train.table.schema
     predictor = Predictor(forest, schema.kinds if inputs is None else inputs.schema(schema).kinds)
     parts = []
-    for values, offset in read():
+    for values, offset in read() if read else _new_rows(train, inputs, n_threads):
         raw = predictor.raw_scores(values, n_threads)
         parts.append(raw if offset is None else raw + offset)
     return describe(train.target, np.concatenate(parts, axis=1), train.weight)

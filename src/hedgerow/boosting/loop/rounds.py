@@ -29,7 +29,6 @@ from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAh
 from hedgerow.boosting.loop.sample import RowNames
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
-    AddedScores,
     MeanScores,
     Scores,
     TrainingData,
@@ -156,16 +155,12 @@ class BoostState:
     def begin(self) -> None:
         """Create the grower, before the first round."""
         self._grower = self._make_grower()
-        updated: Sequence[AddedScores] = self.held_out
+        updated: list[Scores | MeanScores] = [self.train, *self.held_out]
         if self._may_run_ahead and kinds.adds_scores(self.params, self.objective):
-            assert isinstance(self.train, Scores)
-            self._ahead = RoundsAhead.of(
-                self._grower, self.train, self.held_out, self.scored, self.objective, self.params,
-                range(self.n_first, self.n_first + self.params.n_estimators),
-            )  # fmt: skip
+            self._ahead = RoundsAhead.of(self, self._grower)
             if self._ahead is not None:
-                updated = ()  # batches add their trees to all scores
-        self.mode = make_mode(self.train, updated, self.params, len(self.base))
+                updated = [self.train]  # batches add their trees to all scores
+        self.mode = make_mode(updated, self.params, len(self.base))
 
     def _make_grower(self) -> CompiledGrower:
         data, matrix = self.data, self.data.matrix
