@@ -155,7 +155,7 @@ def cv(
     bare = replace(sample, group=None)
     check_values(bare, None, objective, trees, stopping, has_validation=True)
     kept = sample.without_zero_weights()
-    with kept.row_names.reported():
+    with kept.naming_rows():
         objective.check_target(kept.target)
     splits = _splits(folds, dataset, sample, stratified, groups, trees.seed, objective)
     inner = among_weighted(splits, sample.weight, "folds")

@@ -230,7 +230,7 @@ def watched_rows(
     )
     state = BoostState(
         rows.seen, objective, params, rows.unseen, n_threads, rows.first, scored,
-        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train.row_names,
+        may_run_ahead and not plan.callbacks, rows.ranks, spaces, rows.train,
     )  # fmt: skip
     return state, watch
 

@@ -144,12 +144,12 @@ def with_rows_aside(plan: FitPlan, given: GivenRows) -> tuple[FitPlan, GivenRows
     objective, stopping, start, (train, validation) = (
         plan.objective, plan.stopping, plan.start, given,
     )  # fmt: skip
-    with train.row_names.reported():
+    with train.naming_rows():
         objective.check_target(train.target)
     check_differences(objective, [(train.target, train.weight, train.offset)])
     stops = stopping.is_on(validation is not None)
     if validation is not None:
-        with validation.row_names.reported():
+        with validation.naming_rows():
             objective.check_target(validation.target)
     elif stopping.sets_rows_aside:
         kept, aside = split_sample(train, objective, stopping, plan.params.seed)

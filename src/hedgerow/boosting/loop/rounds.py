@@ -17,6 +17,7 @@ get their scores by tree traversal.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from hedgerow.arrays import AnyArray, FloatArray, RowArray
 from hedgerow.boosting.loop.assembly import make_forest
 from hedgerow.boosting.loop.ensemble import Additive, finished_tree, make_mode
 from hedgerow.boosting.loop.rounds_ahead import NOT_KNOWN, RestOfBatch, RoundsAhead
-from hedgerow.boosting.loop.sample import RowNames
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.loop.scored import Ranks, ScoredRows, Tally
 from hedgerow.boosting.loop.scores import (
     MeanScores,
@@ -80,7 +81,7 @@ class BoostState:
                            them: nobody reads the training scores, or replays earlier rounds
     ranks                  those that have the other rows; by default there are none
     spaces                 memory for histograms of rows in chunks, that other fits use in turn
-    names                  the user's names of the training rows
+    sample                 the training rows, for the user's names of rows
     objective              bound to the rows
     params                 resolved parameters of the next rounds
     n_rows                 training rows of all ranks, without copies
@@ -110,11 +111,14 @@ class BoostState:
         may_run_ahead: bool = False,
         ranks: Ranks | None = None,
         spaces: Spaces | None = None,
-        names: RowNames | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self.params = params = kinds.resolved(params, objective, _schema_of(data))
         self.data, self.first, self.scored = data, first, scored
-        self.ranks, self._spaces, self.names = ranks or Ranks(), spaces, names or RowNames()
+        self.ranks, self._spaces = ranks or Ranks(), spaces
+        self.naming_rows: Callable[[], AbstractContextManager[None]] = nullcontext
+        if sample is not None:
+            self.naming_rows = sample.naming_rows
         matrix = data.matrix
         self.n_rows = count_rows(matrix.n_rows // data.n_copies, self.ranks.others)[1]
         self.n_features = matrix.n_features
@@ -435,7 +439,7 @@ def rounds(
     exhausted.
     """
     try:
-        with state.names.reported():
+        with state.naming_rows():
             state.begin()
         if earlier is not None:
             state.replay(earlier)
@@ -444,7 +448,7 @@ def rounds(
         last = state.n_first + state.params.n_estimators
         while state.n_rounds < last:
             try:
-                with state.names.reported():
+                with state.naming_rows():
                     params = state.begin_round()
                     n_trees = kinds.trees_of_round(params, len(state.base))
                     for turn in range(n_trees):
