@@ -21,7 +21,8 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 # Wheels by what HEDGEROW_TARGET may name; without it, the machine that builds.
 TARGETS = {
-    "linux-x86_64": "manylinux_2_17_x86_64",
+    # musl's loader takes its own library for libc.so.6 and libm.so.6.
+    "linux-x86_64": "manylinux_2_17_x86_64.musllinux_1_2_x86_64",
     "linux-aarch64": "manylinux_2_17_aarch64",
     "macos-arm64": "macosx_11_0_arm64",
     "windows-amd64": "win_amd64",

@@ -91,8 +91,7 @@ def time_histograms() -> None:
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.binning.pairs import pair_columns
     from hedgerow.growing.core.grower import _bins, _tile_cells
-    from hedgerow.growing.core.setup import list_columns
-    from hedgerow.growing.core.sums_pool import make_histogram_sums
+    from hedgerow.growing.core.setup import list_columns, make_histogram_sums
     from hedgerow.kernels.histograms.histogram import Packing, build_histogram, no_lists
 
     n_rows = 1_000_000

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.helpers.ranks import run_ranks
 
-from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.binning.matrix import BinnedMatrix
 from hedgerow.data.external.memory_store import MemoryStore, rows_of

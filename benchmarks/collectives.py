@@ -2,8 +2,8 @@
 
 ::
 
-    python benchmarks/collectives.py                     # threads, Dask, MPI; two ranks
-    python benchmarks/collectives.py --carriers dask --ranks 2 --repeats 200
+    python benchmarks/collectives.py                     # memory, connections, MPI; two ranks
+    python benchmarks/collectives.py --carriers connections --ranks 2 --repeats 200
 
 A level is a reduce_scatter of the histograms (each rank sums those of its features) and an
 allgather of the best splits (100 bytes per rank).  The program prints the median and the 90th
@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,42 +52,37 @@ def levels(ranks: Any, repeats: int) -> dict[int, tuple[float, float]]:
     return found
 
 
-def measure_threads(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
-    from hedgerow.comm.threads import run_ranks
+def run_rank_of_process(
+    token: bytes, rank: int, n_ranks: int, repeats: int, near: bool, own: Any, all_ports: Any
+) -> None:
+    from hedgerow.comm.connections import Listener, joined
 
-    return run_ranks(n_ranks, lambda ranks: levels(ranks, repeats))[0]
+    listener = Listener("127.0.0.1")
+    own.put((rank, listener.address))
+    with joined(listener, token, rank, all_ports.get(), shares_memory=near) as ranks:
+        found = levels(ranks, repeats)
+    if rank == 0:
+        own.put(found)
 
 
-def run_on_worker(run: bytes, rank: int, addresses: list[str], repeats: int) -> Any:
-    from hedgerow.comm.dask import dask_ranks
-
-    with dask_ranks(run, 0, rank, addresses) as ranks:
-        return levels(ranks, repeats)
-
-
-def measure_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
-    from distributed import Client, LocalCluster
-    from hedgerow.comm.dask import join
-
-    with (
-        LocalCluster(n_workers=n_ranks, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        addresses = sorted(client.nthreads())
-        run = os.urandom(16)
-        client.gather(
-            [
-                client.submit(join, run, 0, rank, n_ranks, workers=[address], pure=False)
-                for rank, address in enumerate(addresses)
-            ]
+def measure_processes(n_ranks: int, repeats: int, near: bool) -> dict[int, tuple[float, float]]:
+    spawning = multiprocessing.get_context("spawn")
+    own, all_ports, token = spawning.Queue(), spawning.Queue(), os.urandom(32)
+    processes = [
+        spawning.Process(
+            target=run_rank_of_process, args=(token, rank, n_ranks, repeats, near, own, all_ports)
         )
-        futures = [
-            client.submit(
-                run_on_worker, run, rank, addresses, repeats, workers=[address], pure=False
-            )
-            for rank, address in enumerate(addresses)
-        ]
-        return client.gather(futures)[0]
+        for rank in range(n_ranks)
+    ]
+    for process in processes:
+        process.start()
+    ports = dict(own.get() for _ in processes)
+    for _ in processes:
+        all_ports.put([ports[rank] for rank in range(n_ranks)])
+    found: dict[int, tuple[float, float]] = own.get()
+    for process in processes:
+        process.join()
+    return found
 
 
 def measure_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
@@ -96,7 +93,11 @@ def measure_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
     return {int(size): tuple(times) for size, times in json.loads(ended.stdout).items()}
 
 
-CARRIERS = {"threads": measure_threads, "dask": measure_dask, "mpi": measure_mpi}
+CARRIERS = {
+    "memory": partial(measure_processes, near=True),
+    "connections": partial(measure_processes, near=False),
+    "mpi": measure_mpi,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -121,14 +122,14 @@ def main() -> None:
         run_rank(print_levels)
         return
     print(f"{options.ranks} ranks; ms a level: median (90th percentile)")
-    print(f"{'':10}" + "".join(f"{size / 1e3:>17,.0f} KB" for size in SIZES))
+    print(f"{'':12}" + "".join(f"{size / 1e3:>17,.0f} KB" for size in SIZES))
     for name in options.carriers:
         if name == "mpi" and shutil.which("mpiexec") is None:
-            print(f"{name:10}  skipped: there is no mpiexec")
+            print(f"{name:12}  skipped: there is no mpiexec")
             continue
         found = CARRIERS[name](options.ranks, options.repeats)
         cells = [f"{found[size][0]:.2f} ({found[size][1]:.2f})" for size in SIZES]
-        print(f"{name:10}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
+        print(f"{name:12}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":

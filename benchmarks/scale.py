@@ -41,11 +41,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.boosting.loop.scored import MOST_GATHERED
-from hedgerow.comm.mailbox import goes_in_steps
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.growing.chunks.exchange import GrowMode
-from hedgerow.growing.chunks.setup import MOST_ROWS
-from hedgerow.growing.chunks.space import builds_for, slots_for
+from hedgerow.growing.chunks.space import MOST_ROWS, builds_for, slots_for
 from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18
@@ -194,7 +192,7 @@ def tree_seconds(
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
     exchanges = 2 + 2 * passes if by_rows else 1 + passes
-    in_steps = goes_in_steps(n_workers) and not direct
+    in_steps = not direct
     steps = math.ceil(math.log2(n_workers)) if in_steps else 1
     messages = steps if in_steps else n_workers - 1
     sent = sent_bytes(shape, n_features, n_workers, mode)
@@ -430,13 +428,13 @@ def time_exchanges(ranks: Any, n_bytes: int) -> tuple[float, float, float]:
 
 
 def run_on_rank(
-    run: bytes, rank: int, addresses: list[str], work: Any, arguments: Any, near: bool = True
+    token: bytes, rank: int, addresses: list[str], work: Any, arguments: Any, near: bool = True
 ) -> Any:
     from hedgerow.comm.base import Alone
-    from hedgerow.comm.dask import dask_ranks
+    from hedgerow.distributed.ranks import ranks_of_workers
 
     talks = len(addresses) > 1
-    joined = dask_ranks(run, 0, rank, addresses, shares_memory=near) if talks else None
+    joined = ranks_of_workers(token, rank, addresses, shares_memory=near) if talks else None
     with joined or nullcontext(Alone()) as ranks:
         return work(ranks, *arguments)
 
@@ -445,20 +443,22 @@ def run_on_workers(
     client: Any, n_ranks: int, work: Any, arguments: list[Any], near: bool = True
 ) -> list[Any]:
     """Run a function on the first ranks, which communicate; ``near``: through shared memory."""
-    from hedgerow.comm.dask import join
+    from hedgerow.comm.connections import TOKEN_BYTES
+    from hedgerow.distributed.ranks import join
 
-    addresses, run = sorted(client.nthreads())[:n_ranks], os.urandom(16)
-    join_all = [
-        client.submit(join, run, 0, rank, n_ranks, workers=[address], pure=False)
-        for rank, address in enumerate(addresses)
-    ]
-    client.gather(join_all)
+    addresses, token = sorted(client.nthreads())[:n_ranks], os.urandom(TOKEN_BYTES)
+    ports = client.gather(
+        [
+            client.submit(join, token, rank, workers=[address], pure=False)
+            for rank, address in enumerate(addresses)
+        ]
+    )
     ranks = [
         client.submit(
             run_on_rank,
-            run,
+            token,
             rank,
-            addresses,
+            ports,
             work,
             arguments[rank],
             near,

@@ -26,8 +26,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing.core import batch
 from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit
 from hedgerow.growing.core.stages import building, frontier, gradients, leaves, partition, searching
@@ -55,25 +55,24 @@ class Clock:
 
 def make_histogram(s: layout.State, clock: Clock, job: IntArray, child: int) -> None:
     """Run ``growing.core.building.make_histogram`` with a clock."""
-    node, slot, searched = batch.member(job, child)
-    how = job[batch.JOB_HISTOGRAMS]
-    if node < 0 or how == batch.KEPT:
+    node, slot, searched = member(job, child)
+    how = job[layout.JOB_HISTOGRAMS]
+    if node < 0 or how == layout.KEPT:
         return
-    columns, lists = (0, s.settings.n_columns), s.options.lists
+    columns = (0, s.settings.n_columns)
     size = s.settings.n_columns * s.bins.stride
-    if child == 1 and how == batch.SUBTRACTED:
-        small = job[batch.JOB_SMALL_SLOT] * size
-        clock.run(
-            "subtract", building.subtract_node,
-            0, columns, s.bins, s.columns, s.histograms, slot * size, small, lists, s.vectors,
-        )  # fmt: skip
-    elif searched == 1 or how == batch.SUBTRACTED:
+    if child == 1 and how == layout.SUBTRACTED:
+        small = job[layout.JOB_SMALL_SLOT] * size
+        clock.run("subtract", building.subtract_node, 0, columns, s, slot * size, small)
+    elif searched == 1 or how == layout.SUBTRACTED:
         row = s.tree.table[node]
-        place = (row[layout.NODE_START], row[layout.NODE_COUNT])
-        clock.rows_visited += int(place[1])
-        clock.run("histogram", building.build_node, 0, s, place, slot)
+        clock.rows_visited += int(row[layout.NODE_COUNT])
+        clock.run("histogram", building.build_node, 0, s, node, slot)
         if node == 0:
-            building.sum_root(s.columns, s.bins.stride, s.histograms, slot * size, row)
+            first = slice(slot * size, slot * size + s.bins.stride)
+            row[layout.NODE_G], row[layout.NODE_H] = (
+                s.histograms.g[first].sum(), s.histograms.h[first].sum()
+            )  # fmt: skip
 
 
 def search_batch(s: layout.State, clock: Clock) -> None:
@@ -81,7 +80,7 @@ def search_batch(s: layout.State, clock: Clock) -> None:
     job, size = s.tree.batch[0], s.settings.n_columns * s.bins.stride
     for child in range(2):
         make_histogram(s, clock, job, child)
-        node, slot, searched = batch.member(job, child)
+        node, slot, searched = member(job, child)
         if searched == 1:
             clock.run(
                 "search", searching.search_node,
@@ -91,31 +90,17 @@ def search_batch(s: layout.State, clock: Clock) -> None:
 
 def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
     """Run ``growing.core.grow.grow_tree`` with a clock."""
-    scalars, tree = s.scalars, s.tree
+    scalars = s.scalars
     scalars[layout.IS_TREE] = number
-    clock.run(
-        "gradient", gradients.gradient_pass,
-        0, s.team, s.settings, s.loss_data, s.rows, s.threads, scalars,
-    )  # fmt: skip
-    sampling.sample_rows(0, s.team, s.settings, s.rows.rows, s.threads.counts, scalars)
-    frontier.start_tree(s.settings, s.rules, tree, scalars, s.options)
+    clock.run("gradient", gradients.gradient_pass, 0, s)
+    sampling.sample_rows(0, s)
+    frontier.start_tree(s)
     while scalars[layout.IS_N_JOBS] > 0:
-        clock.run(
-            "partition", partition.partition_batch,
-            0, s.team, s.rows, s.bins.by_column, tree.table, tree.batch,
-            scalars[layout.IS_N_JOBS], s.threads.counts,
-        )  # fmt: skip
+        clock.run("partition", partition.partition_batch, 0, s, scalars[layout.IS_N_JOBS])
         if scalars[layout.IS_N_SEARCHED] > 0:
             search_batch(s, clock)
-        clock.run(
-            "frontier", frontier.advance,
-            s.settings, s.rules, tree, scalars, s.search.found, s.options, s.vectors,
-        )  # fmt: skip
-    clock.run(
-        "leaves", leaves.finish_tree,
-        0, s.team, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
-        tree, scalars, s.options, s.gpu,
-    )  # fmt: skip
+        clock.run("frontier", frontier.advance, s)
+    clock.run("leaves", leaves.finish_tree, 0, s)
 
 
 def build_parser() -> argparse.ArgumentParser:

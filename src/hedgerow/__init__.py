@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.inspect.memory_estimate import estimate_memory
     from hedgerow.boosting.row_data.dataset import Dataset
-    from hedgerow.convert.exporting import ExportError
-    from hedgerow.convert.exports import ExportReport
+    from hedgerow.convert.exporting import ExportError, ExportReport
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
     from hedgerow.convert.settings.xgboost import from_xgboost_params
@@ -128,8 +127,7 @@ _HOMES = {
         "UnknownNameError",
     ),
     "explain": ("Explanation",),
-    "convert.exporting": ("ExportError",),
-    "convert.exports": ("ExportReport",),
+    "convert.exporting": ("ExportError", "ExportReport"),
     "convert.settings.catboost": ("from_catboost_params",),
     "convert.settings.lightgbm": ("from_lightgbm_params",),
     "convert.settings.xgboost": ("from_xgboost_params",),

@@ -19,7 +19,7 @@ from hedgerow.boosting.row_data.class_weights import true_probabilities, weighte
 from hedgerow.boosting.row_data.classes import classes_of_record
 from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
-from hedgerow.convert.exports import Exports
+from hedgerow.convert.exporting import Exports
 from hedgerow.convert.reading import load_any, warn_of_classes
 from hedgerow.cuda.arrays import gpu_array
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
@@ -33,7 +33,7 @@ from hedgerow.errors import (
     path_repr,
 )
 from hedgerow.explain.views import ExplainedPredictions
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import StreamedPredictions

@@ -15,7 +15,7 @@ from hedgerow.threads import available_threads
 _PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "narwhals", "numba", "llvmlite"),
     *("pandas", "polars", "pyarrow", "matplotlib", "dask", "distributed", "mpi4py"),
-    *("onnx", "onnxruntime", "treelite", "lightgbm", "xgboost", "catboost"),
+    *("onnx", "onnxruntime", "lightgbm", "xgboost", "catboost"),
 )
 
 

@@ -18,13 +18,13 @@ from hedgerow.boosting.loop.sample import Sample
 from hedgerow.boosting.row_data.dataset import Dataset as InMemory
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.chunked import Rows, in_chunks, part_of
+from tests.helpers.ranks import run_ranks
 
 N = 403
 CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}

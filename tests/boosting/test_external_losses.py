@@ -15,7 +15,6 @@ from hedgerow.boosting.external.external_data import TargetSurvey
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec, needs_all_rows
 from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
-from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
@@ -25,6 +24,7 @@ from hedgerow.objectives import PARAMETERS, RowLoss, make_objective, objective_f
 from hedgerow.params import boost_params
 from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.losses import CASES
+from tests.helpers.ranks import run_ranks
 
 N = 330
 SMALL = {"n_estimators": 4, "max_leaves": 6, "min_samples_leaf": 8, "max_bins": 15, "n_jobs": 1}

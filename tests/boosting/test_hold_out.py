@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
-from hedgerow.comm.threads import run_ranks
 from hedgerow.errors import DataError
 from tests.helpers.examples import examples
+from tests.helpers.ranks import run_ranks
 from tests.reference import naive
 
 

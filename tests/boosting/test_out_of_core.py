@@ -20,7 +20,6 @@ from hedgerow.boosting.external.external_sample import StorePlan
 from hedgerow.boosting.validation.hold_out import rows_aside
 from hedgerow.cli.main import main
 from hedgerow.cli.reading import way as cli_way
-from hedgerow.comm.threads import run_ranks
 from hedgerow.data.external.memory_plan import RowShape
 from hedgerow.data.sources.base import ReadRequest, Roles
 from hedgerow.data.sources.opening import Source, open_files
@@ -28,6 +27,7 @@ from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 from tests.helpers.file_tables import all_kinds, simple, split, write
 from tests.helpers.marking import every_second
+from tests.helpers.ranks import run_ranks
 
 LIMIT = 100_000_000
 N_ROWS = 1500

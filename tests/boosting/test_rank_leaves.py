@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from hedgerow.boosting.loop.rank_leaves import check_rule, steps_on_ranks, unit_on_ranks
 from hedgerow.comm.base import Alone
-from hedgerow.comm.threads import run_ranks
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.line_search import LeafRows
+from tests.helpers.ranks import run_ranks
 
 LOSSES = (
     "absolute_error", "quantile", "huber", "logistic", "exponential", "poisson", "gamma", "softmax",

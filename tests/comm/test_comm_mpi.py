@@ -18,7 +18,7 @@ import sys
 import numpy as np
 from mpi4py import MPI
 from hedgerow.comm.mpi import MpiRanks, run_rank
-from hedgerow.comm.threads import run_ranks
+from tests.helpers.ranks import run_ranks
 
 def collectives(ranks):
     rng = np.random.default_rng(ranks.rank)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import runpy
 
@@ -12,16 +11,15 @@ import pytest
 
 import hedgerow
 from hedgerow import Dataset, ExportError, ParameterError, train
-from hedgerow.convert import exporting
+from hedgerow.convert.writers import json_text
 from tests.helpers.foreign_models import adult, california
 
 PACKAGE = {
     "lightgbm": "lightgbm",
     "xgboost": "xgboost",
     "onnx": "onnxruntime",
-    "treelite": "treelite",
 }
-FORMATS = ["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
+FORMATS = ["lightgbm", "xgboost", "onnx", "python", "json"]
 PLAIN = {"target_statistics": False, "n_estimators": 8, "max_leaves": 12}
 
 
@@ -90,16 +88,6 @@ def test_every_kind_of_trees(mixed, target, more, tmp_path) -> None:
     X, y, odd = mixed
     booster = train({**PLAIN, **more}, Dataset(X, y))
     exported(booster, tmp_path / "model", target, odd.head(300))
-
-
-@pytest.mark.parametrize("target", FORMATS)
-def test_numbers_of_a_plain_array(shared_data, target, tmp_path) -> None:
-    X, y = california(shared_data("california"), 2000)
-    booster = train(PLAIN, Dataset(X, y))
-    rows = X[:300].copy()
-    if target != "xgboost":  # which refuses infinite values
-        rows[::5, 0], rows[::7, 1] = np.inf, -np.inf
-    exported(booster, tmp_path / "model", target, rows)
 
 
 @pytest.mark.parametrize("target", FORMATS)
@@ -358,7 +346,7 @@ def test_empty_text_as_a_category(levels, source, tmp_path) -> None:
         params = {**PLAIN, "min_data_per_group": 1, "min_samples_leaf": 1}
         params["target_statistics"] = source == "statistics"
         booster = train(params, Dataset(frame, y))
-        targets += ["lightgbm", "xgboost", "treelite"] if source == "codes" else []
+        targets += ["lightgbm", "xgboost"] if source == "codes" else []
     frame.loc[::9, "c"] = "never seen"
     for target in targets:
         exported(booster, tmp_path / "model", target, frame)
@@ -444,16 +432,6 @@ def test_odd_names_and_categories(name, target, tmp_path) -> None:
         np.testing.assert_allclose(read.predict(own), booster.predict(X), rtol=1e-5)
 
 
-def test_json_is_documented(mixed, tmp_path) -> None:
-    X, y, _ = mixed
-    booster = train(PLAIN, Dataset(X, y))
-    booster.export(tmp_path / "model.json", check=X.head(200))
-    document = json.loads((tmp_path / "model.json").read_text())
-    assert document["format"] == "hedgerow-json"
-    assert [c["name"] for c in document["columns"]] == list(X.columns)
-    assert len(document["trees"]) == 8
-
-
 def test_what_no_format_has_is_named(mixed, tmp_path) -> None:
     X, y, _ = mixed
     cases = [
@@ -516,7 +494,7 @@ def test_linear_leaves_and_crosses(odd_numbers, target, params, tmp_path) -> Non
         y = np.digitize(y, [-1.0, 1.0])
     booster = train({**PLAIN, "min_samples_leaf": 5, **params}, Dataset(X, y))
     exported(booster, tmp_path / "model", target, X)
-    for refused in ("lightgbm", "xgboost", "treelite"):
+    for refused in ("lightgbm", "xgboost"):
         with pytest.raises(ParameterError, match=r"linear leaves|crosses of columns"):
             booster.export(tmp_path / "refused", refused)
 
@@ -554,7 +532,7 @@ def test_target_statistics(mixed, target, objective, tmp_path) -> None:
     assert len(found.crosses) == (objective == "squared_error")
     exported(booster, tmp_path / "model", target, X.head(300))
     exported(booster, tmp_path / "model", target, odd.head(300))
-    for refused in ("lightgbm", "xgboost", "treelite"):
+    for refused in ("lightgbm", "xgboost"):
         with pytest.raises(ParameterError, match="target statistics"):
             booster.export(tmp_path / "refused", refused)
 
@@ -587,29 +565,6 @@ def test_linear_trees_of_lightgbm(odd_numbers, target, tmp_path) -> None:
     exported(booster, tmp_path / "model", target, known)
 
 
-@functools.cache
-def of_the_defaults(task):
-    rng = np.random.default_rng(0)
-    X = np.exp(rng.normal(size=(400, 3)))
-    y = X[:, 0] / X[:, 1] + 0.01 * rng.normal(size=400)
-    if task == "regression":
-        return hedgerow.HedgerowRegressor(random_state=0).fit(X, y), X
-    return hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 1.0), X
-
-
-@pytest.mark.parametrize("task", ["regression", "classes"])
-@pytest.mark.parametrize("target", WITH_LINES)
-def test_models_of_the_defaults(target, task, tmp_path) -> None:
-    """Defaults may choose linear leaves and crosses: such models can be exported."""
-    model, X = of_the_defaults(task)
-    found = model.booster_.model
-    assert found.forest.slopes is not None or found.inputs is not None
-    if target == "onnx":
-        pytest.importorskip("onnxruntime")
-    report = model.export(tmp_path / "model", target, check=X)
-    assert report.rows_checked == 400
-
-
 def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -> None:
     pytest.importorskip("xgboost")
     X, y = california(shared_data("california"), 500)
@@ -625,7 +580,7 @@ def test_rows_that_the_target_refuses_are_a_plain_error(shared_data, tmp_path) -
 def test_zeros_that_are_missing(shared_data, tmp_path) -> None:
     X, y = california(shared_data("california"), 1500)
     booster = train({**PLAIN, "zero_as_missing": True}, Dataset(X, y))
-    for target in ("xgboost", "onnx", "treelite"):
+    for target in ("xgboost", "onnx"):
         with pytest.raises(ParameterError, match="zero_as_missing"):
             exported(booster, tmp_path / "model", target)
     for target in ("json", "python"):
@@ -651,19 +606,34 @@ def test_a_wrong_export_is_found(shared_data, tmp_path, monkeypatch) -> None:
     """The check finds a wrong export, and no file is written."""
     X, y = california(shared_data("california"), 500)
     booster = train(PLAIN, Dataset(X, y))
-    good = exporting._TARGETS["json"]
+    good = json_text.write
 
     def bad(plain, approximate, notes):
-        document = json.loads(good.write(plain, approximate, notes))
+        document = json.loads(good(plain, approximate, notes))
         document["base_score"][0] += 0.001
         return json.dumps(document).encode()
 
-    monkeypatch.setitem(
-        exporting._TARGETS, "json", exporting._Target(bad, good.predict, good.rounding)
-    )
+    monkeypatch.setattr(json_text, "write", bad)
     with pytest.raises(ExportError, match="row"):
         booster.export(tmp_path / "m.json", check=X)
     assert not (tmp_path / "m.json").exists()
+
+
+def test_treelite_reads_what_lightgbm_reads(mixed, tmp_path) -> None:
+    treelite = pytest.importorskip("treelite")
+    X, y, odd = mixed
+    booster = train({**PLAIN, "objective": "logistic"}, Dataset(X, y))
+    booster.export(tmp_path / "m.txt")
+    model = treelite.frontend.load_lightgbm_model(tmp_path / "m.txt")
+    codes = np.column_stack(
+        [
+            pd.Categorical(odd[c.name], c.levels).codes.astype(float) if c.levels else odd[c.name]
+            for c in booster.model.schema.columns
+        ]
+    )
+    codes[codes == -1.0] = np.nan
+    found = treelite.gtil.predict(model, codes.astype(float))
+    np.testing.assert_allclose(found.ravel(), booster.predict_proba(odd)[:, 1], rtol=1e-12)
 
 
 def test_lightgbm_explains_what_was_exported(shared_data, tmp_path) -> None:

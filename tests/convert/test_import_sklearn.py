@@ -179,20 +179,6 @@ def test_several_targets(numbers) -> None:
     np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-12)
 
 
-def test_it_is_a_model_like_any_other(numbers, tmp_path) -> None:
-    X, y = np.nan_to_num(numbers[0]), numbers[1]
-    frame = pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
-    model = ensemble.RandomForestClassifier(10).fit(frame, few(y))
-    booster = hedgerow.from_sklearn(model)
-    path = tmp_path / "forest.hedgerow"
-    booster.save(path)
-    again = hedgerow.load(path)
-    np.testing.assert_array_equal(again.predict(frame), booster.predict(frame))
-    assert again.feature_names == tuple(frame.columns)
-    assert (booster.feature_importance("gain") >= 0).all()
-    assert "column 0" in booster.to_text()
-
-
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -120,15 +120,6 @@ def test_classes(numbers, objective, parallel, tmp_path) -> None:
         np.testing.assert_allclose(booster.predict(X), found, atol=2e-5)
 
 
-def test_dart(numbers, tmp_path) -> None:
-    X, y = numbers
-    table = xgboost.DMatrix(X, y)
-    model = xgboost.train({"booster": "dart", "rate_drop": 0.3, "max_depth": 4}, table, 20)
-    for suffix in ("json", "ubj"):
-        booster = brought(model, tmp_path, suffix)
-        check(model, booster, table, X, exact_sums=False)
-
-
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])
 def test_several_targets(numbers, strategy, tmp_path) -> None:
     X, y = numbers
@@ -217,22 +208,6 @@ def test_numbers_as_categories(numbers, tmp_path) -> None:
     assert "other" in booster.to_text() or "left" in booster.to_text()
     with pytest.raises(hedgerow.ParameterError, match="another library"):
         hedgerow.train({"n_estimators": 1}, hedgerow.Dataset(X, y), init_model=booster)
-
-
-def test_estimators(numbers) -> None:
-    X, y = numbers
-    labels = pd.qcut(y, 3, labels=False)
-    held_out = np.arange(len(X)) % 4 == 0
-    estimator = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=3, learning_rate=0.5)
-    estimator.fit(
-        X[~held_out], labels[~held_out], eval_set=[(X[held_out], labels[held_out])], verbose=False
-    )
-    booster = hedgerow.from_xgboost(estimator)
-    assert booster.num_rounds == estimator.best_iteration + 1 < 200
-    np.testing.assert_allclose(
-        booster.predict(X, kind="probability"), estimator.predict_proba(X), atol=1e-5
-    )
-    assert (booster.predict(X) == estimator.predict(X)).mean() > 0.999
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers"])

@@ -88,6 +88,8 @@ def test_defaults_switch_off_what_the_library_does_not_have(function) -> None:
     settings = function({"early_stopping_rounds": "7"}).params
     assert (settings["early_stopping"], settings["patience"]) == (True, 7)
     assert "early_stopping" not in function({}, defaults=False).params
+    if function is from_xgboost_params:
+        assert (found["max_leaves"], found["grow_policy"]) == (None, "depthwise")
 
 
 def test_defaults_of_losses() -> None:
@@ -251,21 +253,6 @@ def test_rows_are_sampled_only_if_lightgbm_does(data) -> None:
     assert from_lightgbm_params(given).params == from_lightgbm_params(whole).params
     drawn = from_lightgbm_params({**given, "bagging_freq": 5}).params
     assert drawn["subsample"] == 0.5
-
-
-def test_columns_in_no_list_are_used_as_the_notes_say(data) -> None:
-    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-    X, _ = data
-    y = X[:, 0] + X[:, 2] * X[:, 3]
-    given = {"interaction_constraints": [[0, 1]], "verbosity": -1}
-    theirs = lightgbm.train(given, lightgbm.Dataset(X, y), 5)
-    assert not theirs.feature_importance()[2:].any()
-    rows = xgboost.DMatrix(X, y)
-    model = xgboost.train({"interaction_constraints": "[[0, 1]]"}, rows, 5)
-    table = model.trees_to_dataframe()
-    for _, tree in table.groupby("Tree"):
-        split = set(tree["Feature"]) - {"Leaf"}
-        assert split <= {"f0", "f1"} or len(split) == 1
 
 
 # -- parameters of the libraries' estimators -------------------------------------------------

@@ -19,7 +19,6 @@ from hedgerow import (
 from hedgerow.advanced import ADVANCED_NAMES
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
-from hedgerow.convert.settings.names import name_hint
 from hedgerow.convert.settings.rules import united
 from hedgerow.convert.settings.xgboost import XGBOOST
 
@@ -32,61 +31,6 @@ def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4))
     return X, X[:, 0] + X[:, 1] ** 2
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("defaults", [False, True])
-def test_what_comes_out_trains(data, function, defaults) -> None:
-    X, y = data
-    found = function(
-        {"learning_rate": 0.2, "n_estimators": 4, "random_state": 3}, defaults=defaults
-    )
-    assert found.params["learning_rate"] == 0.2
-    booster = train(found.params, Dataset(X, y))
-    assert booster.num_rounds == 4
-    model = HedgerowRegressor(**found.params).fit(X, y)
-    assert model.n_iter_ == 4
-
-
-def test_lightgbm_by_hand(data) -> None:
-    X, y = data
-    given = {
-        "objective": "binary",
-        "num_leaves": 7,
-        "min_child_samples": 5,
-        "lambda_l2": 2.0,
-        "feature_fraction": 0.5,
-        "bagging_fraction": 0.7,
-        "bagging_freq": 1,
-        "verbose": -1,
-        "metric": "auc,binary_logloss",
-        "num_iterations": 5,
-        "early_stopping_round": 3,
-        "seed": 1,
-        "max_depth": -1,
-        "monotone_constraints": "1,0,0,-1",
-    }
-    found = from_lightgbm_params(given, defaults=False)
-    assert found.params == {
-        "objective": "logistic",
-        "max_leaves": 7,
-        "min_samples_leaf": 5,
-        "reg_lambda": 2.0,
-        "colsample_bytree": 0.5,
-        "subsample": 0.7,
-        "eval_metric": ["auc", "logloss"],
-        "n_estimators": 5,
-        "early_stopping": True,
-        "patience": 3,
-        "random_state": 1,
-        "max_depth": None,
-        "monotone_constraints": [1, 0, 0, -1],
-    }
-    assert any("bagging_freq" in line for line in found.differences)
-    held_out = np.arange(len(X)) % 5 == 0
-    labels = (y > 1).astype(float)
-    valid = Dataset(X[held_out], labels[held_out])
-    train(found.params, Dataset(X[~held_out], labels[~held_out]), valid)
 
 
 def test_lightgbm_kinds(data) -> None:
@@ -103,64 +47,6 @@ def test_lightgbm_kinds(data) -> None:
         for defaults in (True, False):
             train(from_lightgbm_params(given, defaults=defaults).params, Dataset(X, y))
     assert from_lightgbm_params({"objective": "quantile", "alpha": 0.9}).params["quantile"] == 0.9
-
-
-def test_xgboost_by_hand(data) -> None:
-    X, y = data
-    given = {
-        "objective": "reg:tweedie",
-        "tweedie_variance_power": 1.3,
-        "eta": 0.1,
-        "lambda": 2.0,
-        "max_depth": 3,
-        "eval_metric": "rmse",
-        "n_estimators": 3,
-    }
-    found = from_xgboost_params(given, defaults=False)
-    assert (
-        found.params
-        == {
-            "objective": "tweedie",
-            "tweedie_power": 1.3,
-            "learning_rate": 0.1,
-            "reg_lambda": 2.0,
-            "max_depth": 3,
-            "eval_metric": "rmse",
-            "n_estimators": 3,
-            "max_leaves": None,
-        }
-        or found.params["tweedie_power"] == 1.3
-    )
-    whole = from_xgboost_params(given).params
-    assert (whole["max_leaves"], whole["grow_policy"], whole["max_depth"]) == (None, "depthwise", 3)
-    train(whole, Dataset(X, np.abs(y)))
-
-
-def test_catboost_by_hand(data) -> None:
-    X, y = data
-    given = {
-        "loss_function": "Quantile:alpha=0.9",
-        "depth": 3,
-        "iterations": 3,
-        "l2_leaf_reg": 2,
-        "od_type": "Iter",
-        "od_wait": 5,
-        "random_seed": 0,
-        "logging_level": "Silent",
-    }
-    found = from_catboost_params(given, defaults=False)
-    assert found.params == {
-        "objective": "quantile",
-        "quantile": 0.9,
-        "max_depth": 3,
-        "n_estimators": 3,
-        "reg_lambda": 2,
-        "early_stopping": True,
-        "patience": 5,
-        "random_state": 0,
-    }
-    model = HedgerowRegressor(**from_catboost_params({**given, "od_wait": None}).params).fit(X, y)
-    assert model.booster_.num_rounds == 3
 
 
 @pytest.mark.parametrize(
@@ -191,26 +77,6 @@ def test_every_name_here_is_one(library) -> None:
         assert rule.ours == "" or rule.ours in known, (name, rule.ours)
     assert set(library.aliases.values()) <= set(library.rules)
     assert not set(library.aliases) & set(library.rules)
-
-
-def test_unknown_parameters_name_those_of_other_libraries(data) -> None:
-    X, y = data
-    for name, ours in (
-        ("num_leaves", "max_leaves"),
-        ("eta", "learning_rate"),
-        ("l2_leaf_reg", "reg_lambda"),
-        ("min_child_samples", "min_samples_leaf"),
-        ("max_leafs", "max_leaves"),
-    ):
-        with pytest.raises(ParameterError, match=ours):
-            train({name: 3}, Dataset(X, y))
-        with pytest.raises(ParameterError, match=ours):
-            HedgerowRegressor().set_params(**{name: 3})
-    with pytest.raises(ParameterError, match="class_weight"):
-        HedgerowClassifier().set_params(scale_pos_weight=3)
-    assert name_hint("zzzzz", ["max_leaves"]) == ""
-    model = HedgerowRegressor().set_params(max_leaves=4)
-    assert model.max_leaves == 4
 
 
 def test_every_parameter_of_lightgbm_is_known() -> None:
@@ -294,22 +160,6 @@ def test_categories_of_few_rows_are_split_by_as_in_xgboost() -> None:
     params = from_xgboost_params({"n_estimators": 30, "max_cat_to_onehot": 1}).params
     found = train(params, rows).predict(rows.X)
     np.testing.assert_allclose(found, level, atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"monotone_penalty": 2.0}, {"monotone_penalty": 2.0}),
-        ({"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
-        ({"objective": "fair", "fair_c": 2.0}, {"objective": "fair", "delta": 2.0}),
-        ({"extra_tree": True}, {"extra_trees": True}),
-        ({"path_smooth": 1.0}, {"path_smooth": 1.0}),
-        ({"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
-    ],
-    ids=str,
-)
-def test_what_lightgbm_has_for_growth_is_translated(given, said) -> None:
-    assert dict(from_lightgbm_params(given, defaults=False).params) == said
 
 
 def test_no_rule_hides_another() -> None:

@@ -75,6 +75,44 @@ def _named(value: object) -> str:
             {"monotone_constraints": "0:1,age:-1"},
             {"monotone_constraints": {0: 1, "age": -1}},
         ),
+        (
+            from_lightgbm_params,
+            {"objective": "binary", "min_child_samples": 5, "feature_fraction": 0.5, "seed": 1},
+            {
+                "objective": "logistic",
+                "min_samples_leaf": 5,
+                "colsample_bytree": 0.5,
+                "random_state": 1,
+            },
+        ),
+        (
+            from_lightgbm_params,
+            {"early_stopping_round": 3, "max_depth": -1, "metric": "auc,binary_logloss"},
+            {
+                "early_stopping": True,
+                "patience": 3,
+                "max_depth": None,
+                "eval_metric": ["auc", "logloss"],
+            },
+        ),
+        (from_lightgbm_params, {"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
+        (
+            from_lightgbm_params,
+            {"objective": "fair", "fair_c": 2.0},
+            {"objective": "fair", "delta": 2.0},
+        ),
+        (from_lightgbm_params, {"path_smooth": 1.0}, {"path_smooth": 1.0}),
+        (from_lightgbm_params, {"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
+        (
+            from_xgboost_params,
+            {"objective": "reg:tweedie", "tweedie_variance_power": 1.3, "lambda": 2.0},
+            {"objective": "tweedie", "tweedie_power": 1.3, "reg_lambda": 2.0},
+        ),
+        (
+            from_catboost_params,
+            {"iterations": 3, "l2_leaf_reg": 2, "random_seed": 0, "logging_level": "Silent"},
+            {"n_estimators": 3, "reg_lambda": 2, "random_state": 0},
+        ),
     ],
     ids=_named,
 )

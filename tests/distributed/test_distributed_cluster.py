@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.comm.base import Communicator
-from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.cluster import Parts, Resilience, contiguous, run_on_workers
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import CommunicationError, DataError
 from tests.helpers.clusters import client_of_workers
 from tests.helpers.marking import mostly_slow
+from tests.helpers.ranks import run_ranks
 
 dask = pytest.importorskip("dask", reason="dask is not installed (hedgerow[dask])")
 distributed = pytest.importorskip(

@@ -16,13 +16,13 @@ from hedgerow import DaskHedgerowRanker, Dataset, train
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.row_data.queries import gathered_queries, part_of_queries, read_qid
 from hedgerow.comm.base import Alone
-from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from tests.helpers import rank_trainings
 from tests.helpers.examples import examples
 from tests.helpers.rank_trainings import cut
+from tests.helpers.ranks import run_ranks
 
 N_ROWS = 480
 PARAMS: dict[str, Any] = {"n_estimators": 3, "max_leaves": 5, "seed": 3, "min_samples_leaf": 5}

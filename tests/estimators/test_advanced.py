@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import hedgerow
 from hedgerow import (
@@ -164,12 +163,6 @@ def test_the_mapping_is_checked(advanced: Any, words: list[str]) -> None:
             call()
         for word in words:
             assert word in str(found.value)
-
-
-def test_searches_vary_the_mapping() -> None:
-    grid = {"advanced": [{"sketch_eps": 0.4}, {"sketch_eps": 0.01}]}
-    search = GridSearchCV(HedgerowRegressor(**SMALL, tree_method="approx"), grid, cv=2).fit(X, Y)
-    assert search.best_params_["advanced"] in grid["advanced"]
 
 
 def test_the_command_line_takes_them_one_by_one() -> None:

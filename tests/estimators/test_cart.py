@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -233,15 +228,6 @@ def test_pruning_path_is_that_of_scikit_learn(criterion) -> None:
     assert sizes[-1] < sizes[0]
 
 
-def test_stump_of_all_alpha() -> None:
-    X, signal, _ = make_data(5)
-    model = CARTRegressor(ccp_alpha=1e6).fit(X, signal)
-    assert model.tree_.node_count == 1
-    assert model.get_depth() == 0
-    np.testing.assert_allclose(model.predict(X), signal.mean())
-    np.testing.assert_array_equal(model.feature_importances_, np.zeros(5))
-
-
 # -- against the naive search ------------------------------------------------------
 
 
@@ -388,42 +374,6 @@ def test_categories_are_compared_by_value() -> None:
     assert again.predict([[99.0], [np.nan], [-5.0]]).tolist() == ["b", "b", "b"]
     with pytest.raises(DataTypeError, match="splits column 'x0' by categories"):
         _ = model.tree_.forest
-
-
-def test_drawings_name_classes_and_categories() -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.integers(0, 4, 200), rng.normal(size=200)])
-    kind = np.array(["ash", "elm", "oak", "yew"])[X[:, 0].astype(int)]
-    y = np.where((kind == "oak") & (X[:, 1] > 0.3), "tall", np.where(kind == "ash", "low", "mid"))
-    model = CARTClassifier(categorical_features=[0]).fit(X, y)
-    rules = model.to_rules()
-    assert len(rules) == model.get_n_leaves()
-    chosen = {rule.split(" -> ")[1].split()[0] for rule in rules}
-    assert chosen == {"tall", "low", "mid"}
-    # Each row meets exactly one rule, that of its leaf.
-    for row, label in zip(X[:40], y, strict=False):
-        met = [rule for rule in rules if _meets(rule, row)]
-        assert len(met) == 1
-        assert met[0].split(" -> ")[1].startswith(f"{label} 1 ")
-    assert "x0 in {" in model.to_text()
-    assert 'label="x0 in {' in model.to_dot()
-    axes = model.plot_tree()
-    shown = " ".join(text.get_text() for text in axes.texts)
-    assert "low 1" in shown
-    assert "in {" in shown
-
-
-def _meets(rule, row) -> bool:
-    """Return whether a row meets a rule like ``x0 in {1, 2} and x1 <= 0.3``."""
-    for part in rule.split(" -> ")[0].split(" and "):
-        text = part.strip("()").replace(" or other", "").replace(" or missing", "")
-        if " in " in text:
-            name, categories = text.split(" in ")
-            if row[int(name[1:])] not in {float(c) for c in categories.strip("{}").split(",")}:
-                return False
-        elif not eval(text, {"x0": row[0], "x1": row[1]}):
-            return False
-    return True
 
 
 def test_missing_category_goes_where_it_went_in_training() -> None:
@@ -611,51 +561,6 @@ def test_class_weights() -> None:
     assert table["score"][0] + table["decrease"][0] == pytest.approx(0.8)
 
 
-def test_labels_come_back() -> None:
-    X, _, y = make_data(n=60)
-    for labels in (
-        np.array(list("vwxyz")),
-        np.array([-5, 0, 7, 8, 9]),
-        np.array([0.0, 1, 2, 3, 9]),
-    ):
-        model = CARTClassifier().fit(X, labels[y])
-        assert model.classes_.dtype == labels.dtype
-        np.testing.assert_array_equal(model.predict(X), labels[y])
-        assert model.score(X, labels[y]) == 1.0
-    with pytest.raises(DataError, match="only one class"):
-        CARTClassifier().fit(X, np.zeros(60))
-
-
-def test_pickle_clone_and_search() -> None:
-    X, signal, y = make_data(n=120)
-    for model, target in ((CARTClassifier(max_depth=4), y), (CARTRegressor(), signal)):
-        model.fit(X, target)
-        again = pickle.loads(pickle.dumps(model))
-        assert same_tree(model.tree_, again.tree_)
-        np.testing.assert_array_equal(model.predict(X), again.predict(X))
-        assert clone(model).get_params() == model.get_params()
-        with pytest.raises(NotFittedError):
-            clone(model).predict(X)
-        search = GridSearchCV(model, {"max_depth": [1, 3], "ccp_alpha": [0.0, 0.01]}, cv=2)
-        assert search.fit(X, target).best_score_ > 0.2
-
-
-def test_frames_by_name() -> None:
-    pandas = pytest.importorskip("pandas")
-    X, signal, _ = make_data(n=80, n_features=3)
-    frame = pandas.DataFrame(X, columns=["c", "a", "b"])
-    model = CARTRegressor().fit(frame, signal)
-    assert model.feature_names_in_.tolist() == ["c", "a", "b"]
-    expected = model.predict(frame)
-    np.testing.assert_array_equal(model.predict(frame[["a", "b", "c"]]), expected)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        np.testing.assert_array_equal(model.predict(X), expected)
-    assert "does not have valid feature names" in str(caught[0].message)
-    assert caught[0].filename == __file__
-    assert "c <= " in model.to_text() + "".join(model.to_rules())
-
-
 def test_forest_is_the_tree() -> None:
 
     X, signal, classes = make_data(6, n=300, missing=0.1)
@@ -687,39 +592,3 @@ def test_a_tree_deeper_than_any_stack() -> None:
     assert model.get_depth() > 200
     np.testing.assert_array_equal(model.tree_.n_node_samples[0], n)
     assert len(model.to_rules()) == model.get_n_leaves()
-
-
-def test_missing_apart_is_drawn_as_such() -> None:
-    X = np.array([1.0, 2, 3, np.nan, np.nan, np.nan])[:, None]
-    model = CARTRegressor().fit(X, [0.0, 0, 0, 1, 1, 1])
-    rules = model.to_rules()
-    assert sorted(rule.split(" -> ")[1][:3] for rule in rules) == ["0.0", "1.0"]
-    assert next(rule for rule in rules if "missing" in rule).startswith("x0 is missing -> 1.0")
-    assert "nan" not in model.to_text() + model.to_dot()
-
-
-def test_rules_tell_missing_from_unseen_categories() -> None:
-    X = np.array([0.0] * 3 + [np.nan] * 2 + [1.0] * 10 + [2.0] * 4)[:, None]
-    model = CARTClassifier(categorical_features=[0]).fit(X, [0] * 5 + [1] * 14)
-    rules = {rule.split(" -> ")[1][0]: rule for rule in model.to_rules()}
-    assert model.predict([[7.0], [np.nan]]).tolist() == [1, 0]
-    assert "or other" in rules["1"]
-    assert "missing" not in rules["1"]
-    assert "or missing" in rules["0"]
-    assert "other" not in rules["0"]
-
-
-def test_categories_are_written_in_full() -> None:
-    X = np.array([1234567.0, 1234568.0, 1234569.0] * 4)[:, None]
-    model = CARTClassifier(categorical_features=[0]).fit(X, [0, 1, 0] * 4)
-    assert "1234568" in model.to_text() + "".join(model.to_rules())
-    wide = np.array([2**60, 2**60 + 1, 2**60 + 2] * 4)[:, None]
-    model = CARTClassifier(categorical_features=[0]).fit(wide, [0, 1, 0] * 4)
-    assert str(2**60 + 1) in "".join(model.to_rules())
-
-
-def test_labels_cannot_break_a_line() -> None:
-    y = np.array(["a\nb", "c\x1b[31m"] * 5)
-    model = CARTClassifier().fit(np.arange(10.0)[:, None] % 2, y)
-    for text in (*model.to_rules(), *model.to_text().splitlines()):
-        assert text.isprintable()

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from hedgerow import CARTClassifier, CARTRegressor
@@ -218,16 +217,6 @@ def test_drawn_cuts_of_classes(criterion: str, missing: bool) -> None:
         tree = CARTClassifier(criterion=criterion, splitter="random").fit(rows, y)
         assert tree.score(rows, y) == 1.0
     assert tree.tree_.n_node_samples[0] == 300
-
-
-def test_forests_of_drawn_cuts_are_as_good_as_those_of_scikit_learn() -> None:
-    X1, y1 = make_rows(1500, 3)
-    seen, new = slice(0, 1000), slice(1000, 1500)
-    peer = ExtraTreesRegressor(60, random_state=0).fit(X1[seen], y1[seen])
-    ours = BaggingRegressor(
-        CARTRegressor(splitter="random", n_jobs=1), 60, bootstrap=False, random_state=0
-    ).fit(X1[seen], y1[seen])
-    assert abs(ours.score(X1[new], y1[new]) - peer.score(X1[new], y1[new])) < 0.02
 
 
 @pytest.mark.parametrize(

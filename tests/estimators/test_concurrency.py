@@ -13,8 +13,6 @@ import pytest
 from hedgerow import Dataset, train
 from hedgerow.boosting.loop.setup import resolved as resolved_module
 from hedgerow.io import model_to_bytes
-from hedgerow.params import BoostParams
-from tests.helpers import engine
 
 
 @pytest.fixture(autouse=True)
@@ -126,22 +124,6 @@ def test_more_threads_than_processors_still_get_through(n_rows) -> None:
     start = time.process_time()
     assert content(fit(0, max(8, many), n_rows, n_estimators=20)) == expected
     assert time.process_time() - start < 20  # 0.2 s on two idle processors
-
-
-def test_merges_of_one_node_end_before_the_next_begins(monkeypatch) -> None:
-    # Without histograms to subtract from, both children are summed by all threads.
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50_000, 20))
-    y = X.sum(axis=1)
-    matrix = engine.binned(X.astype(np.float32))
-    params = BoostParams(max_leaves=6)
-    expected = engine.tree_bytes(engine.grow(matrix, y, params, n_trees=10)[0])
-    from hedgerow.growing.core import grower
-
-    monkeypatch.setattr(grower, "_SLOT_BYTES", 1)
-    for n_threads in (2, 3, 8):
-        trees, _, _ = engine.grow(matrix, y, params, n_threads=n_threads, n_trees=10)
-        assert engine.tree_bytes(trees) == expected
 
 
 def test_no_thread_outlives_a_fit() -> None:

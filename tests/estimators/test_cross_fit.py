@@ -232,16 +232,6 @@ def test_pooled_stopping_gives_all_folds_the_best_common_round() -> None:
 # -- laws ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_threads_change_no_bit(name: str) -> None:
-    for stopping in ("fold", "pooled"):
-        one, many = (_result(name, n_jobs, stopping) for n_jobs in (1, 5))
-        assert np.array_equal(one.oof_raw, many.oof_raw)
-        assert np.array_equal(one.oof_prediction, many.oof_prediction)
-        models = [result.model.booster_.model for result in (one, many)]
-        assert model_to_bytes(models[0]) == model_to_bytes(models[1])
-
-
 @pytest.mark.parametrize("name", ["numbers", "balanced", "statistics", "categories"])
 def test_no_prediction_depends_on_the_target_of_its_row(name: str) -> None:
     X, y, given = _table(name)
@@ -276,16 +266,6 @@ def test_rows_of_weight_zero_are_predicted_and_have_no_part() -> None:
         assert not np.isnan(whole.oof_prediction).any()
         for (_, test), booster in zip(folds, whole.boosters, strict=True):
             assert np.array_equal(booster.predict(X[test], "raw"), whole.oof_raw[test])
-
-
-def test_rows_of_weight_zero_may_have_categories_of_their_own() -> None:
-    X, y, _ = _table("categories")
-    X = {**X, "c": np.where(np.arange(N_ROWS) == 7, "alone", X["c"])}
-    weight = (np.arange(N_ROWS) != 7).astype(float)
-    result = cross_fit(_estimator("categories"), X, y, FOLDS, sample_weight=weight)
-    number = next(k for k, (_, test) in enumerate(result.splits) if 7 in test)
-    row = {k: v[7:8] for k, v in X.items()}
-    assert result.boosters[number].predict(row, "raw")[0] == result.oof_raw[7]
 
 
 def test_offsets_join_the_raw_scores() -> None:
@@ -548,20 +528,6 @@ def test_folds_leave_time_for_the_refit(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.model.stopped_by_ == "time_budget"
 
 
-def test_a_budget_that_is_not_spent_changes_nothing() -> None:
-    X, y = _numbers()
-    settings = {"n_estimators": 4, "early_stopping": False}
-    for how in ("average", "refit"):
-        one, other = (
-            cross_fit(HedgerowRegressor(**settings, **more), X, y, 3, model=how)
-            for more in ({}, {"time_budget": 1000.0})
-        )
-        assert model_to_bytes(one.model.booster_.model) == model_to_bytes(
-            other.model.booster_.model
-        )
-        assert one.model.stopped_by_ == "rounds"
-
-
 def test_a_spent_budget_leaves_the_first_batch_of_rounds() -> None:
     X, y = _numbers()
     model = HedgerowRegressor(n_estimators=500, early_stopping=False, time_budget=1e-9)
@@ -569,13 +535,3 @@ def test_a_spent_budget_leaves_the_first_batch_of_rounds() -> None:
         found = cross_fit(model, X, y, 3, model=how)
         assert found.best_rounds.tolist() == [4, 4, 4]
         assert found.model.stopped_by_ == "time_budget"
-
-
-def test_the_text_of_a_result_is_short() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    model = HedgerowRegressor(n_estimators=3, early_stopping=False, eval_metric=["mae", "r2"])
-    text = repr(cross_fit(model, X, X[:, 0], cv=3))
-    assert text.startswith("<CrossFit: folds 3 of 300 rows, mae ")
-    assert text.endswith(", rounds 3, model HedgerowRegressor>")
-    assert len(text) < 160

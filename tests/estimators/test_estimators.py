@@ -7,12 +7,10 @@ import threading
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -23,7 +21,6 @@ from hedgerow.datasets import load_pima
 from hedgerow.errors import (
     DataError,
     DataTypeError,
-    LossError,
     ModelFormatError,
     ParameterError,
 )
@@ -127,26 +124,6 @@ def test_numpy_strings_are_labels() -> None:
     labels = np.array(["no", "yes"], dtype=np.dtypes.StringDType())[Y]
     model = HedgerowClassifier(**SHORT).fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
-
-
-def test_more_classes() -> None:
-    levels = np.array(["young", "middle", "old"])[np.digitize(X[:, 7], [25.0, 35.0])]
-    model = HedgerowClassifier(**SHORT).fit(X, levels)
-    assert model.classes_.tolist() == ["middle", "old", "young"]
-    assert model.predict_proba(X).shape == model.decision_function(X).shape == (768, 3)
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-14)
-    np.testing.assert_array_equal(
-        model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)]
-    )
-    assert model.score(X, levels) > 0.8
-    assert model.apply(X).shape == (768, 15)
-
-
-def test_softmax_of_two_classes() -> None:
-    model = HedgerowClassifier(**SHORT, objective="softmax").fit(X, Y)
-    assert model.booster_.num_trees == 10
-    assert model.decision_function(X).shape == (768,)
-    np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
 
 
 # -- weights -------------------------------------------------------------------
@@ -254,29 +231,6 @@ def test_any_memory_layout(classifier, dtype, order) -> None:
 # -- early stopping and stages -------------------------------------------------
 
 
-def test_early_stopping_on_given_rows() -> None:
-    seen = []
-    model = HedgerowClassifier(
-        n_estimators=200, learning_rate=0.3, eval_metric="auc", callbacks=seen.append, n_jobs=1
-    ).fit(X[:600], Y[:600], X_val=X[600:], y_val=Y[600:])
-    curve = model.evals_result_["validation"]["auc"]
-    assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmax(curve)) < 200
-    assert len(curve) == len(seen) == model.n_iter_ + 10
-    from sklearn.metrics import roc_auc_score
-
-    probability = model.predict_proba(X[600:])[:, 1]
-    assert roc_auc_score(Y[600:], probability) == pytest.approx(max(curve), rel=1e-12)
-
-
-def test_early_stopping_on_rows_set_aside() -> None:
-    model = HedgerowRegressor(
-        n_estimators=300, learning_rate=0.3, early_stopping=True, patience=5, n_jobs=1
-    ).fit(X[:, :7], X[:, 7])
-    assert model.n_iter_ < 300
-    assert len(model.evals_result_["validation"]["loss"]) == model.n_iter_ + 5
-    assert model.booster_.model.training["n_rows"] == 768 - 77
-
-
 def test_class_weight_counts_in_validation_too() -> None:
     weighted = HedgerowClassifier(**SHORT, class_weight={1: 5.0})
     weighted.fit(X, Y, X_val=X, y_val=Y)
@@ -298,35 +252,7 @@ def test_stages_end_with_the_whole_model(n_classes) -> None:
         np.testing.assert_array_equal(stages[2], getattr(shorter, name)(X))
 
 
-def test_stages_of_a_regressor(regressor) -> None:
-    stages = list(regressor.staged_predict(X[:, :7]))
-    assert len(stages) == 5
-    np.testing.assert_array_equal(stages[-1], regressor.predict(X[:, :7]))
-
-
-def test_attributes(classifier) -> None:
-    assert classifier.n_features_in_ == 8
-    assert classifier.n_iter_ == 5
-    assert classifier.best_iteration_ is None
-    assert classifier.evals_result_ == {}
-    importances = classifier.feature_importances_
-    assert importances.shape == (8,)
-    assert importances.sum() == pytest.approx(1.0)
-    assert NAMES[int(importances.argmax())] == "Glucose"
-    assert not hasattr(HedgerowClassifier(), "feature_importances_")
-    stump = HedgerowRegressor(**SHORT).fit(X[:5], np.ones(5))
-    assert stump.feature_importances_.tolist() == [0.0] * 8
-
-
 # -- scikit-learn around it ----------------------------------------------------
-
-
-def test_grid_search_and_pipeline() -> None:
-    pipeline = make_pipeline(StandardScaler(), HedgerowClassifier(**SHORT))
-    grid = {"hedgerowclassifier__max_leaves": [2, 8]}
-    search = GridSearchCV(pipeline, grid, scoring="roc_auc", cv=3).fit(X, Y)
-    assert search.best_score_ > 0.75
-    assert cross_val_score(HedgerowRegressor(**SMALL), X[:, :7], X[:, 7], cv=3).mean() > 0.1
 
 
 def test_validation_rows_are_routed_as_metadata() -> None:
@@ -339,22 +265,6 @@ def test_validation_rows_are_routed_as_metadata() -> None:
         pipeline.fit(X, Y, sample_weight=np.ones(768), X_val=X, y_val=Y)
     by_hand = clone(model).fit(scaler.transform(X), Y, X_val=scaler.transform(X), y_val=Y)
     assert pipeline[-1].evals_result_ == by_hand.evals_result_
-
-
-def test_clone_has_the_parameters_and_nothing_else(classifier) -> None:
-    twin = clone(classifier)
-    assert twin.get_params() == classifier.get_params()
-    assert not [name for name in vars(twin) if name.endswith("_")]
-    with pytest.raises(NotFittedError):
-        twin.predict(X)
-    with pytest.raises(NotFittedError):
-        twin.staged_predict(X)
-    with pytest.raises(NotFittedError):
-        twin.save("nowhere")
-
-
-def test_has_a_picture_in_a_notebook(classifier) -> None:
-    assert "HedgerowClassifier" in classifier._repr_html_()
 
 
 # -- files ---------------------------------------------------------------------
@@ -388,14 +298,6 @@ def test_save_and_load_give_the_same_estimator_back(tmp_path) -> None:
     np.testing.assert_array_equal(
         hedgerow.load(tmp_path / "m.safetensors").predict(X, "raw"), model.decision_function(X)
     )
-
-
-def test_names_of_columns_are_in_the_file(tmp_path) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X[:, :7], columns=NAMES[:7])
-    HedgerowRegressor(**SHORT).fit(frame, X[:, 7]).save(tmp_path / "m")
-    again = HedgerowRegressor.load(tmp_path / "m")
-    assert again.feature_names_in_.tolist() == list(NAMES[:7])
 
 
 def test_what_cannot_be_saved_is_named(tmp_path) -> None:
@@ -455,17 +357,6 @@ def test_a_loaded_booster_predicts_what_the_estimator_predicted(labels, keep, tm
         loaded.refit(X[:2], ["other", "other"])
     more = HedgerowClassifier(**SHORT).fit(X, y, init_model=loaded)
     np.testing.assert_array_equal(more.classes_, model.classes_)
-
-
-def test_predictions_in_files_are_labels(tmp_path) -> None:
-    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    y = np.array(["no", "yes"])[Y.astype(int)]
-    model = HedgerowClassifier(**SHORT).fit(frame, y)
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    booster = saved_booster(model, tmp_path / "m")
-    booster.predict_files(tmp_path / "rows.csv", tmp_path / "out.csv")
-    found = pd.read_csv(tmp_path / "out.csv")["prediction"]
-    assert found.tolist() == model.predict(frame).tolist()
 
 
 @pytest.mark.parametrize(
@@ -650,20 +541,6 @@ def test_bad_data_is_named_and_the_estimator_stays(case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (np.where(Y, Y, np.nan), r"Input y contains NaN \(500 of 768 values, the first in row 1\)"),
-        (np.where(Y, Y, np.inf), "Input y contains infinity"),
-        (np.full(768, "a"), "y must hold numbers"),
-        (None, "requires y to be passed"),
-    ],
-)
-def test_bad_target_of_a_regressor_is_named(y, words) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        HedgerowRegressor(**SHORT).fit(X, y)
-
-
-@pytest.mark.parametrize(
     ("params", "words"),
     [
         ({"learning_rate": np.nan}, "learning_rate must be a number greater than 0; got nan"),
@@ -700,16 +577,6 @@ def test_logistic_is_for_two_classes() -> None:
         HedgerowClassifier(**SHORT, objective="logistic").fit(X, np.arange(768) % 3)
 
 
-def test_numpy_numbers_are_parameters() -> None:
-    params = {
-        "n_estimators": np.int32(5),
-        "learning_rate": np.float32(0.5),
-        "max_leaves": np.int8(4),
-    }
-    model = HedgerowRegressor(**params, n_jobs=np.int64(1)).fit(X, Y)
-    assert model.n_iter_ == 5
-
-
 @pytest.mark.parametrize("name", ["learning_rate", "reg_lambda", "linear_lambda"])
 def test_integers_beyond_64_bits_are_parameters_where_floats_are(name) -> None:
     settings = {**SHORT, "n_estimators": 1, "linear_leaves": name == "linear_lambda"}
@@ -717,18 +584,6 @@ def test_integers_beyond_64_bits_are_parameters_where_floats_are(name) -> None:
     np.testing.assert_array_equal(
         wide, HedgerowRegressor(**settings, **{name: 1e19}).fit(X, Y).predict(X)
     )
-
-
-def test_random_state_seeds_the_fit() -> None:
-    def raw(random_state):
-        model = HedgerowClassifier(**SHORT, subsample=0.5, random_state=random_state)
-        return model.fit(X, Y).decision_function(X)
-
-    np.testing.assert_array_equal(raw(None), raw(None))
-    np.testing.assert_array_equal(raw(3), raw(3))
-    assert (raw(3) != raw(4)).any()
-    state = np.random.RandomState(0)
-    assert (raw(state) != raw(state)).any()
 
 
 def test_constant_target_is_predicted_exactly() -> None:
@@ -767,13 +622,6 @@ def test_interrupted_fit_leaves_the_estimator_as_it_was(error) -> None:
         fresh.fit(X, Y)
     with pytest.raises(NotFittedError):
         fresh.predict(X)
-
-
-def test_metric_that_fails_leaves_the_estimator_as_it_was() -> None:
-    model = HedgerowRegressor(**SHORT, eval_metric=lambda y, p, w: np.nan)
-    with pytest.raises(LossError, match="round 1"):
-        model.fit(X, Y)
-    assert not hasattr(model, "booster_")
 
 
 def test_refit_forgets_the_fit_before() -> None:

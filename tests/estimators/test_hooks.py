@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.distributed import DaskHedgerowRegressor
 from hedgerow.errors import DataTypeError, ParameterError
@@ -197,14 +197,6 @@ def test_clones_share_what_is_set() -> None:
     model.fit(X, Y)
     assert recorder.calls
     assert "_skl_callbacks" not in vars(clone(model.set_callbacks()))
-
-
-def test_a_ranking_tells_its_rounds() -> None:
-    recorder = Recorder()
-    HedgerowRanker(**SMALL).set_callbacks(recorder).fit(
-        X, (Y > 0).astype(int), qid=np.zeros(len(Y))
-    )
-    assert len(recorder.calls) == 16
 
 
 def test_the_progress_bar_of_scikit_learn(capsys) -> None:

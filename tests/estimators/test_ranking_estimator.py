@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import warnings
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hedgerow import Dataset, HedgerowRanker, cross_fit, load, train
+from hedgerow import Dataset, HedgerowRanker, cross_fit, train
 from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
@@ -61,24 +60,6 @@ def test_scikit_learn_conventions(estimator, check) -> None:
 @pytest.fixture(scope="module")
 def ranker() -> HedgerowRanker:
     return HedgerowRanker(**SHORT).fit(X, Y, qid=QID)
-
-
-@pytest.mark.parametrize("objective", RANKING)
-@pytest.mark.parametrize("pair_method", [None, "mean"])
-def test_learns(objective, pair_method) -> None:
-    if objective == "rank_xendcg" and pair_method:
-        return
-    model = HedgerowRanker(objective=objective, pair_method=pair_method, n_estimators=30)
-    model.fit(X, Y, qid=QID, X_val=X, y_val=Y, qid_val=QID)
-    other_x, other_y, other_qid = make_queries(seed=1)
-    chance = ranking_metric("ndcg").of_queries(query_rows(other_qid, len(other_qid)))
-    rng = np.random.default_rng(0)
-    # Average precision does not tell the labels above 0 apart.
-    least = 0.8 if objective == "rank_map" else 0.9
-    assert model.score(other_x, other_y, qid=other_qid) > least
-    assert chance(other_y, rng.normal(size=len(other_y))) < 0.75
-    curve = model.evals_result_["validation"]["loss"]
-    assert min(curve[5:]) < curve[0]
 
 
 def test_score_is_mean_ndcg(ranker) -> None:
@@ -143,17 +124,6 @@ def test_weight_k_is_a_query_repeated_k_times(objective) -> None:
     weighted = HedgerowRanker(**settings).fit(X, Y, times.astype(float), qid=QID)
     several = HedgerowRanker(**settings).fit(X[rows], Y[rows], qid=QID[rows] * 10 + copy)
     np.testing.assert_allclose(several.predict(X), weighted.predict(X), rtol=1e-6, atol=1e-8)
-
-
-def test_rows_of_weight_0_are_absent(ranker) -> None:
-    rng = np.random.default_rng(5)
-    extra = rng.normal(size=(50, 4))
-    place = np.sort(rng.integers(0, len(Y), 50))
-    more_x, more_y = np.insert(X, place, extra, axis=0), np.insert(Y, place, -3.5)
-    more_qid = np.insert(QID, place, rng.integers(0, 200, 50))
-    weight = np.insert(np.ones(len(Y)), place, 0.0)
-    fitted = HedgerowRanker(**SHORT).fit(more_x, more_y, weight, qid=more_qid)
-    assert model_bytes(fitted) == model_bytes(ranker)
 
 
 def test_without_qid_there_is_an_error_that_shows_it(ranker) -> None:
@@ -262,21 +232,6 @@ def test_parameters_are_those_of_the_others() -> None:
 # -- files ------------------------------------------------------------------------
 
 
-def test_saved_rankers_come_back(tmp_path) -> None:
-    model = HedgerowRanker(**SHORT, truncation_level=7, label_gain=[0, 1, 3, 7, 15])
-    model.fit(X, Y, qid=QID)
-    model.save(tmp_path / "m")
-    again = HedgerowRanker.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.get_params()["truncation_level"] == 7
-    assert again.score(X, Y, qid=QID) == model.score(X, Y, qid=QID)
-    booster = load(tmp_path / "m")
-    assert booster.objective == "lambdarank"
-    np.testing.assert_array_equal(booster.predict(X), model.predict(X))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-    assert model_bytes(again) == model_bytes(model)
-
-
 def test_a_checkpoint_is_of_its_queries_and_its_loss(tmp_path) -> None:
     arguments = {"checkpoint": tmp_path / "c", "checkpoint_every": 0.0}
     HedgerowRanker(**SHORT).fit(X, Y, qid=QID, **arguments)
@@ -302,41 +257,6 @@ def test_train_is_the_same_model(ranker) -> None:
         train(params, Dataset(X, Y, qid=QID), Dataset(X, Y))
     with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
         train({"n_estimators": 1}, Dataset(X, Y, qid=QID))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"boosting": "dart", "skip_drop": 0.0},
-        {"boosting": "rf", "subsample": 0.5},
-        {"subsample": 0.5},
-        {"sampling": "goss"},
-        {"sampling": "mvs", "subsample": 0.5},
-        {"tree_method": "exact"},
-        {"tree_method": "approx"},
-        {"leaf_estimation": "gradient"},
-        {"monotone_constraints": {0: 1}},
-    ],
-    ids=str,
-)
-def test_works_with(settings) -> None:
-    learning_rate = {} if settings.get("boosting") == "rf" else {"learning_rate": 0.3}
-    model = HedgerowRanker(n_estimators=10, **learning_rate, **settings).fit(X, Y, qid=QID)
-    assert model.score(X, Y, qid=QID) > 0.85
-
-
-def test_statistics_of_categories_work_with_queries() -> None:
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(8)
-    level = rng.integers(0, 300, len(Y))
-    worth = rng.normal(size=300)
-    labels = np.clip(np.round(worth[level] + 1.5), 0, 4)
-    frame = pandas.DataFrame({"x": X[:, 0], "level": [f"l{value}" for value in level]})
-    for statistics in ("auto", False):
-        model = HedgerowRanker(n_estimators=20, target_statistics=statistics)
-        model.fit(frame, labels, qid=QID)
-        assert model.score(frame, labels, qid=QID) > 0.8
-    assert model.booster_.model.inputs is None
 
 
 # -- what is refused ------------------------------------------------------------------
@@ -477,12 +397,3 @@ def test_a_ranker_that_knows_nothing_scores_the_same_in_any_order() -> None:
     assert found[0] == pytest.approx(found[1], rel=1e-12)
     assert found[0][0] == pytest.approx(found[0][1], rel=1e-12)
     assert found[0][0] < 0.9
-
-
-def test_early_stopping_does_not_prefer_ties() -> None:
-    """Rows are stored best first, so a model of few rounds, with ties, would seem the best."""
-    rows = np.lexsort((-Y, QID))
-    model = HedgerowRanker(n_estimators=60, n_jobs=1, max_leaves=3, eval_metric="ndcg@5")
-    model.set_params(patience=5)
-    model.fit(X, Y, qid=QID, X_val=X[rows], y_val=Y[rows], qid_val=QID[rows])
-    assert model.best_iteration_ > 10

@@ -158,16 +158,6 @@ def test_rows_that_a_time_budget_holds_out_are_held_out_again(n_rows: int) -> No
     _repeats(model, X, y)
 
 
-def test_statistics_of_rows_outside_of_samples_are_repeated() -> None:
-    X, z = _mixed(500)
-    X["id"] = [f"u{k % 300}" for k in range(500)]
-    params = {"early_stopping": "oob", "subsample": 0.6}
-    model = HedgerowRegressor(random_state=0, **params).fit(X, z)
-    assert model.booster_.model.inputs is not None
-    again = _repeats(model, X, z)
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
 @pytest.mark.parametrize("objective", ["cox", "aft"])
 def test_a_model_of_times_is_repeated(objective: str) -> None:
     X, z = _mixed(400)
@@ -197,14 +187,6 @@ def test_several_targets_groups_and_validation_rows() -> None:
     model = HedgerowRegressor().fit(X[seen], z[seen], **given)
     assert model.stopped_by_ == "early_stopping"
     _repeats(model, X[seen], z[seen], **given)
-
-
-@pytest.mark.parametrize("seconds", [0.3, 3.0])
-def test_a_fit_within_a_time_budget_is_repeated_without_a_clock(seconds: float) -> None:
-    X, z = _mixed(800)
-    model = HedgerowRegressor(time_budget=seconds).fit(X, z)
-    assert "time_budget" not in model.repeat_params_
-    _repeats(model, X, z)
 
 
 def test_a_large_table_and_one_that_goes_on() -> None:

@@ -104,22 +104,6 @@ def test_every_parameter_of_a_peer_has_its_hint(
             assert "'s '" in hint or "In place of" in hint, (name, hint)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("early_stopping_rounds", "is 'patience' here"),
-        ("early_stopping_round", "is 'patience' here"),
-        ("od_wait", "is 'patience' here"),
-        ("loss_function", "is 'objective' here"),
-        ("task_type", "is 'device' here"),
-        ("tweedie_variance_power", "is 'tweedie_power', which is not a parameter here"),
-    ],
-)
-def test_hints_for_parameters_that_become_others(name: str, words: str) -> None:
-    with pytest.raises(hedgerow.ParameterError, match=words):
-        HedgerowClassifier(**{name: 1})
-
-
 def test_a_number_of_rounds_as_early_stopping_points_to_patience() -> None:
     with pytest.raises(hedgerow.ParameterError, match=r"rounds without improvement is patience"):
         HedgerowRegressor(early_stopping=10).fit(X, Y)  # type: ignore[arg-type]
@@ -138,11 +122,6 @@ def test_unknown_categories_are_a_matter_of_datasets_and_estimators() -> None:
         HedgerowRegressor(handle_unknown="error")  # type: ignore[call-arg]
     with pytest.raises(hedgerow.ParameterError, match="unknown_category of Dataset"):
         hedgerow.train({"handle_unknown": "error"}, DATA)
-
-
-def test_python_code_may_expect_a_type_error() -> None:
-    with pytest.raises(TypeError, match="no parameter 'num_leaves'"):
-        HedgerowRegressor(num_leaves=3)  # type: ignore[call-arg]
 
 
 ESTIMATORS = (HedgerowRegressor, HedgerowClassifier, HedgerowRanker)
@@ -167,19 +146,6 @@ def test_objectives_of_peers_are_named(name: str, ours: str) -> None:
             assert f"{name!r} is {ours!r} here" in str(found.value)
     with pytest.raises(hedgerow.ParameterError):
         hedgerow.train({"objective": name}, DATA)
-
-
-@pytest.mark.parametrize(
-    ("metric", "ours"), [("mphe", "pseudo_huber"), ("MultiClass", "logloss"), ("PRAUC", "aucpr")]
-)
-def test_metrics_of_peers_are_known_or_named(metric: str, ours: str) -> None:
-    model = HedgerowClassifier(n_estimators=2, eval_metric=metric)
-    if ours == "pseudo_huber":
-        model = HedgerowRegressor(n_estimators=2, eval_metric=metric)
-    try:
-        model.fit(X, (Y > 0.5) if ours != "pseudo_huber" else Y, X_val=X, y_val=Y > 0.5)
-    except hedgerow.ParameterError as error:
-        assert f"is {ours!r} here" in str(error)  # noqa: PT017
 
 
 def test_subclasses_with_names_of_their_own() -> None:

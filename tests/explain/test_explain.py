@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,7 +20,6 @@ from hedgerow import (
     CARTRegressor,
     Dataset,
     HedgerowClassifier,
-    HedgerowRanker,
     HedgerowRegressor,
     cross_fit,
     train,
@@ -227,20 +225,17 @@ def test_values_add_up_to_the_raw_score(name: str, with_background: bool) -> Non
     "name",
     ["lines", "vectors", "lines of vectors", "classes", "statistics", "backoff", "symmetric"],
 )
-@pytest.mark.parametrize("with_background", [False, True])
-def test_bits_depend_on_neither_threads_nor_batches(name: str, with_background: bool) -> None:
+@pytest.mark.parametrize("of", ["rows", "pairs", "rows with a background"])
+def test_bits_depend_on_neither_threads_nor_batches(name: str, of: str) -> None:
     booster = model(name)
-    others = background_for(booster) if with_background else None
-    whole = booster.explain(table(), background=others, n_jobs=1).values
-    np.testing.assert_array_equal(
-        booster.explain(table(), background=others, n_jobs=3).values, whole
-    )
+    more: dict[str, Any] = {"interactions": of == "pairs"}
+    more["background"] = background_for(booster) if of == "rows with a background" else None
+    whole = booster.explain(table(), n_jobs=1, **more).values
+    np.testing.assert_array_equal(booster.explain(table(), n_jobs=3, **more).values, whole)
     for start, stop in ((0, 1), (1, 18), (18, 290), (290, N)):
-        part = booster.explain(table().iloc[start:stop], background=others, n_jobs=2).values
+        part = booster.explain(table().iloc[start:stop], n_jobs=2, **more).values
         np.testing.assert_array_equal(part, whole[start:stop])
-    batches = booster.explain_batches(
-        (table().iloc[k : k + 97] for k in range(0, N, 97)), background=others
-    )
+    batches = booster.explain_batches((table().iloc[k : k + 97] for k in range(0, N, 97)), **more)
     np.testing.assert_array_equal(np.concatenate([part.values for part in batches]), whole)
 
 
@@ -258,18 +253,6 @@ def test_bits_do_not_depend_on_the_memory_of_factors(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(again.explain(table(), background=others).values, cut)
 
 
-def test_deep_trees_of_many_columns() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(4000, 30))
-    y = (X > 0).astype(float) @ rng.normal(size=30) + X[:, 0] * X[:, 1] * X[:, 2]
-    booster = train({"n_estimators": 3, "max_leaves": 400, "min_samples_leaf": 1}, Dataset(X, y))
-    found = booster.explain(X[:50])
-    raw = booster.predict(X[:50], kind="raw")
-    np.testing.assert_allclose(found.values.sum(1) + found.base_values, raw, rtol=0, atol=1e-12)
-    others = booster.explain(X[:50], background=X[50:80])
-    np.testing.assert_allclose(others.values.sum(1) + others.base_values, raw, rtol=0, atol=1e-11)
-
-
 def test_a_chain_of_ninety_columns() -> None:
     """Each leaf of a chain depends on one more column: 45 quadrature points are exact."""
     n = 91
@@ -279,15 +262,6 @@ def test_a_chain_of_ninety_columns() -> None:
     assert tree.get_depth() > 6
     found = tree.explain(X)
     np.testing.assert_allclose(found.values.sum(1) + found.base_values, y, rtol=0, atol=1e-8)
-
-
-def test_float32_and_float64_rows_agree() -> None:
-    booster = model("exact")
-    X = table()[["size", "age"]].to_numpy(np.float64)
-    narrow = X.astype(np.float32)
-    wide = booster.explain(narrow.astype(np.float64)).values
-    np.testing.assert_array_equal(booster.explain(narrow).values, wide)
-    np.testing.assert_array_equal(booster.explain(np.asfortranarray(narrow)).values, wide)
 
 
 @pytest.mark.parametrize("with_background", [False, True])
@@ -363,15 +337,6 @@ def test_the_only_output_has_number_0() -> None:
 def test_quantiles_are_named_by_their_levels() -> None:
     levels = HedgerowRegressor(objective="quantile", quantile=[0.1, 0.9], **FAST)
     assert levels.fit(table(), target()).explain(table()).output_names == ("0.1", "0.9")
-
-
-def test_a_ranker_explains_its_scores() -> None:
-    qid = np.repeat(np.arange(N // 20), 20)
-    grades = np.digitize(target(), np.quantile(target(), [0.5, 0.8]))
-    ranker = HedgerowRanker(**FAST).fit(table(), grades, qid=qid)
-    found = ranker.explain(table())
-    scores = ranker.predict(table())
-    np.testing.assert_allclose(found.values.sum(1) + found.base_values, scores, atol=1e-12)
 
 
 @pytest.mark.parametrize("categorical", [None, [2]])
@@ -469,14 +434,6 @@ def test_to_shap() -> None:
     )
 
 
-def test_estimators_have_the_method_of_their_booster() -> None:
-    estimator = HedgerowClassifier(**FAST, n_jobs=1).fit(table(), target() > 1.0)
-    found = estimator.explain(table())
-    np.testing.assert_array_equal(found.values, estimator.booster_.explain(table()).values)
-    raw = estimator.decision_function(table())
-    np.testing.assert_allclose(found.values.sum(1) + found.base_values, raw, atol=1e-12)
-
-
 # ---- bad input -------------------------------------------------------------------------
 
 
@@ -493,17 +450,16 @@ def test_an_empty_background_is_an_error() -> None:
         model("numbers and sets").explain(table(), background=table().iloc[:0])
 
 
-def test_a_background_may_hold_unknown_categories() -> None:
-    for name in ("numbers and sets", "backoff"):
-        booster = model(name)
-        found = booster.explain(table(), background=strange_rows())
-        raw = booster.predict(table(), kind="raw")
-        np.testing.assert_allclose(found.values.sum(1) + found.base_values, raw, atol=1e-12)
-
-
-def test_values_beyond_the_limit_of_memory_are_refused() -> None:
-    with pytest.raises(DataError, match=r"\(600, 5, 3\) take 72 kB.*explain_batches"):
-        model("classes").explain(table(), memory_limit="50 kB")
+@pytest.mark.parametrize(
+    ("interactions", "words"),
+    [
+        (False, r"\(600, 5, 3\) take 72 kB.*explain_batches"),
+        (True, r"\(600, 5, 5, 3\) take 360 kB"),
+    ],
+)
+def test_values_beyond_the_limit_of_memory_are_refused(interactions: bool, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        model("classes").explain(table(), interactions=interactions, memory_limit="50 kB")
     assert model("classes").explain(table(), memory_limit="72 kB").values.shape == (N, 5, 3)
 
 
@@ -554,17 +510,6 @@ def test_pairs_add_up_to_values(name: str) -> None:
     np.testing.assert_array_equal(pairs, pairs.swapaxes(1, 2))
 
 
-@pytest.mark.parametrize("name", ["lines", "vectors", "statistics"])
-def test_bits_of_pairs_depend_on_neither_threads_nor_batches(name: str) -> None:
-    booster = model(name)
-    whole = booster.explain(table(), interactions=True, n_jobs=1).values
-    more = booster.explain(table(), interactions=True, n_jobs=3).values
-    np.testing.assert_array_equal(more, whole)
-    for start, stop in ((0, 1), (1, 18), (18, N)):
-        part = booster.explain(table().iloc[start:stop], interactions=True).values
-        np.testing.assert_array_equal(part, whole[start:stop])
-
-
 @pytest.mark.parametrize("kind", [HedgerowRegressor, CARTRegressor])
 def test_pairs_with_a_background_are_refused(kind: type) -> None:
     X = np.arange(60.0).reshape(-1, 2)
@@ -582,11 +527,6 @@ def test_a_frame_of_pairs_adds_up() -> None:
         np.testing.assert_allclose(frame[columns].sum(axis=1), raw[:, k], rtol=0, atol=1e-12)
 
 
-def test_pairs_beyond_the_limit_of_memory_are_refused() -> None:
-    with pytest.raises(DataError, match=r"\(600, 5, 5, 3\) take 360 kB"):
-        model("classes").explain(table(), interactions=True, memory_limit="100 kB")
-
-
 # ---- more ------------------------------------------------------------------------------
 
 
@@ -602,23 +542,10 @@ def test_any_tree(seed: int, leaves: int, columns: int) -> None:
     np.testing.assert_allclose(found, NaiveExplainer(booster).values(X[:1]), rtol=0, atol=1e-12)
 
 
-def test_a_pickled_estimator_explains_as_before() -> None:
-    model = HedgerowClassifier(**FAST).fit(table(), three_classes())
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.explain(table()).values, model.explain(table()).values)
-
-
 @pytest.mark.parametrize("kind", [HedgerowClassifier, CARTClassifier])
 def test_what_is_not_fitted_explains_nothing(kind: type) -> None:
     with pytest.raises(NotFittedError):
         kind().explain(table())
-
-
-def test_a_constant_model() -> None:
-    constant = HedgerowRegressor(n_estimators=3).fit(np.zeros((30, 2)), np.ones(30))
-    found = constant.explain(np.zeros((4, 2)), interactions=True)
-    assert (found.values == 0.0).all()
-    assert found.base_values == 1.0
 
 
 def test_names_that_would_be_equal_need_a_prefix() -> None:

@@ -1,8 +1,7 @@
-"""Shapley values equal those of shap, LightGBM and XGBoost for the same trees."""
+"""Shapley values equal those of LightGBM and XGBoost for the same trees."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,6 @@ import pytest
 import hedgerow
 from hedgerow import Dataset, ParameterError, train
 from hedgerow.booster import Booster
-from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
-from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
 from tests.reference.naive_explain import NaiveExplainer
 
 N = 400
@@ -38,68 +34,6 @@ def booster_of(**parameters: Any) -> Booster:
 # ---- the package shap ------------------------------------------------------------------
 
 
-def shap_trees(booster: Booster) -> dict[str, Any]:
-    """Return the model as ``shap.TreeExplainer`` reads it."""
-    forest, trees = booster.model.forest, []
-    for number in range(forest.n_trees):
-        tree = forest.tree(number)
-        inner = tree.feature >= 0
-        threshold = floats_of_keys(np.where(inner, tree.threshold, 0))
-        value = np.zeros((len(inner), forest.n_outputs))
-        value[:, number % forest.n_outputs] = tree.value
-        trees.append(
-            {
-                "children_left": np.where(inner, tree.left, -1),
-                "children_right": np.where(inner, tree.right, -1),
-                "children_default": np.where(
-                    inner, np.where(tree.missing_left == 1, tree.left, tree.right), -1
-                ),
-                "features": tree.feature,
-                "thresholds": np.where(np.isnan(threshold), -np.inf, threshold),
-                "values": value,
-                "node_sample_weight": tree.count.astype(np.float64),
-            }
-        )
-    return {
-        "trees": trees,
-        "base_offset": forest.base_score if forest.n_outputs > 1 else float(forest.base_score[0]),
-        "tree_output": "raw_value",
-        "objective": "squared_error",
-        "input_dtype": np.float64,
-        "internal_dtype": np.float64,
-    }
-
-
-def test_shap_path_dependent() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), feature_perturbation="tree_path_dependent")
-    expected = explainer.shap_values(X, check_additivity=False)
-    found = booster.explain(X)
-    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.base_values, explainer.expected_value, atol=1e-12)
-
-
-def test_shap_interventional() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), X[:60])
-    expected = explainer.shap_values(X, check_additivity=False)
-    # Weights of shap are float32 here; tests/explain/test_explain.py tests the definition.
-    np.testing.assert_allclose(
-        booster.explain(X, background=X[:60]).values, expected, rtol=0, atol=1e-6
-    )
-
-
-def test_shap_interactions() -> None:
-    shap = pytest.importorskip("shap", reason="the package shap is not installed")
-    booster, (X, _) = booster_of(), data()
-    explainer = shap.TreeExplainer(shap_trees(booster), feature_perturbation="tree_path_dependent")
-    expected = explainer.shap_interaction_values(X[:50])
-    found = booster.explain(X[:50], interactions=True).values
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
-
-
 def test_shap_draws_what_it_is_given() -> None:
     shap = pytest.importorskip("shap", reason="the package shap is not installed")
     plt = pytest.importorskip("matplotlib.pyplot")
@@ -111,115 +45,27 @@ def test_shap_draws_what_it_is_given() -> None:
     plt.close("all")
 
 
-# ---- LightGBM --------------------------------------------------------------------------
-
-
-def from_lightgbm(text: str, n_features: int) -> Forest:
-    """Return the trees of a LightGBM model file, of numbers whose missing values are NaN."""
-    trees = []
-    for block in text.split("Tree=")[1:]:
-        lines = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        trees.append({name: np.array(lines[name].split(), dtype=float) for name in (
-            "split_feature", "threshold", "decision_type", "left_child", "right_child",
-            "leaf_value", "leaf_count", "internal_count")})  # fmt: skip
-    parts = [_lightgbm_tree(tree) for tree in trees]
-    return _joined(parts, np.zeros(1), n_features)
-
-
-def _lightgbm_tree(tree: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    n_inner = len(tree["threshold"])
-
-    def place(child: np.ndarray) -> np.ndarray:
-        child = child.astype(np.int64)
-        return np.where(child >= 0, child, n_inner - 1 - child)
-
-    zeros = np.zeros(len(tree["leaf_value"]))
-    return {
-        "feature": np.concatenate([tree["split_feature"], zeros - 1]),
-        "threshold": np.concatenate([keys_of_floats(tree["threshold"]), zeros.astype(np.int64)]),
-        "missing_left": np.concatenate([(tree["decision_type"].astype(int) & 2) > 0, zeros]),
-        "left": np.concatenate([place(tree["left_child"]), zeros]),
-        "right": np.concatenate([place(tree["right_child"]), zeros]),
-        "value": np.concatenate([np.zeros(n_inner), tree["leaf_value"]]),
-        "count": np.concatenate([tree["internal_count"], tree["leaf_count"]]),
-    }
-
-
-def _joined(parts: list[dict[str, np.ndarray]], base: np.ndarray, n_features: int) -> Forest:
-    types = {"feature": np.int32, "threshold": np.int64, "missing_left": np.uint8, "left": np.int32,
-             "right": np.int32, "value": np.float64, "count": np.int64}  # fmt: skip
-    fields = {
-        name: np.concatenate([part[name].astype(kind) for part in parts])
-        for name, kind in types.items()
-    }
-    sizes = [len(part["feature"]) for part in parts]
-    return Forest(
-        **fields,
-        gain=np.zeros(sum(sizes)),
-        cover=np.zeros(sum(sizes)),
-        tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        base_score=base,
-        n_features=n_features,
-    )
-
-
-def make_booster(forest: Forest) -> Booster:
-    booster = booster_of(n_estimators=1)
-    model = booster.model
-    return Booster(Model(forest, model.schema, model.objective, model.training))
+# ---- imported models -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("leaves", [8, 60])
 def test_lightgbm_pred_contrib(leaves: int) -> None:
     lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     X, y = data()
-    parameters = {"num_leaves": leaves, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1,
-                  "boost_from_average": False}  # fmt: skip
+    parameters = {"num_leaves": leaves, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     peer = lightgbm.train(parameters, lightgbm.Dataset(X, y), 10)
-    booster = make_booster(from_lightgbm(peer.model_to_string(), X.shape[1]))
-    np.testing.assert_allclose(booster.predict(X, kind="raw"), peer.predict(X), rtol=0, atol=1e-12)
     contributions = peer.predict(X, pred_contrib=True)
-    found = booster.explain(X)
+    found = hedgerow.from_lightgbm(peer).explain(X)
     np.testing.assert_allclose(found.values, contributions[:, :-1], rtol=0, atol=1e-11)
     np.testing.assert_allclose(found.base_values, contributions[0, -1], rtol=0, atol=1e-11)
-
-
-# ---- XGBoost ---------------------------------------------------------------------------
-
-
-def from_xgboost(peer: Any, X: np.ndarray) -> Forest:
-    """Return the trees of an XGBoost model, whose float32 thresholds mean ``<``."""
-    parts = []
-    for tree in json.loads(peer.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]:
-        left = np.array(tree["left_children"])
-        inner = left >= 0
-        cut = np.array(tree["split_conditions"], dtype=np.float32)
-        below = np.nextafter(cut, np.float32(-np.inf)).astype(np.float64)
-        hessian = np.array(tree["sum_hessian"])
-        parts.append(
-            {
-                "feature": np.where(inner, tree["split_indices"], -1),
-                "threshold": np.where(inner, keys_of_floats(below), 0),
-                "missing_left": np.where(inner, tree["default_left"], 0),
-                "left": np.where(inner, left, 0),
-                "right": np.where(inner, tree["right_children"], 0),
-                "value": np.where(inner, 0.0, cut),
-                "count": np.round(hessian),
-            }
-        )
-    return _joined(parts, np.zeros(1), X.shape[1])
 
 
 def test_xgboost_pred_contribs_and_interactions() -> None:
     xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
     X, y = data()
-    X = X.astype(np.float32).astype(np.float64)
-    parameters = {"max_depth": 5, "nthread": 1, "base_score": 0.0}
     matrix = xgboost.DMatrix(X, y)
-    peer = xgboost.train(parameters, matrix, 8)
-    booster = make_booster(from_xgboost(peer, X))
-    raw = peer.predict(matrix, output_margin=True)
-    np.testing.assert_allclose(booster.predict(X, kind="raw"), raw, rtol=0, atol=1e-5)
+    peer = xgboost.train({"max_depth": 5, "nthread": 1}, matrix, 8)
+    booster = hedgerow.from_xgboost(peer)
     contributions = peer.predict(matrix, pred_contribs=True)
     found = booster.explain(X)
     np.testing.assert_allclose(found.values, contributions[:, :-1], rtol=0, atol=2e-5)

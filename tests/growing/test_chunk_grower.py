@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hedgerow.boosting.loop.scores import Scores, TrainingData, make_scores
 from hedgerow.boosting.loop.setup.resolved import holds_vectors, resolve, trees_of_round
 from hedgerow.comm.base import Alone
-from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.external.memory_store import MemoryStore, rows_of
 from hedgerow.data.external.row_store import EVERYTHING
@@ -28,7 +27,7 @@ from hedgerow.growing.chunks.exchange import Exchange
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.levels import SymmetricChunkGrower
 from hedgerow.growing.chunks.order import Order
-from hedgerow.growing.chunks.setup import greet
+from hedgerow.growing.chunks.space import greet
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, tree_arrays
@@ -40,6 +39,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from tests.helpers.faults import Fault, with_each_fault
 from tests.helpers.marking import crossed
+from tests.helpers.ranks import rank_outcomes, run_ranks
 
 FIELDS = [field.name for field in dataclasses.fields(GrownTree)]
 

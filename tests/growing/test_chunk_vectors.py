@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hedgerow.data.external.memory_store import MemoryStore
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunks import space as chunk_space
-from hedgerow.growing.chunks.setup import check_vector_rows
+from hedgerow.growing.chunks.space import check_vector_rows
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.targets import several_targets
 from tests.growing.test_chunk_grower import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -23,14 +23,13 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ParameterError
 from hedgerow.growing.core import state as layout
 from hedgerow.growing.core.grower import TreeGrower
-from hedgerow.growing.core.setup import Fit, row_arrays, settings_of, start_scalars
+from hedgerow.growing.core.setup import Fit, row_arrays, start_state
+from hedgerow.growing.exact.grower import make_options
 from hedgerow.growing.sampling.draws import ROW_STREAM
-from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
+from hedgerow.growing.sampling.goss import draw_rows, unit_scale
 from hedgerow.io import model_to_bytes
-from hedgerow.kernels.primitives.barrier import SIGNAL_SIZE, ThreadTeam
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from hedgerow.threads import wait_addresses
 from tests.helpers import engine
 
 MOST = 2**30
@@ -63,25 +62,24 @@ def draw(quantized, params, n_threads=1, number=0, narrow=False):
     rows = row_arrays(n_rows, engine.PAD)
     rows.quantized[:] = np.asarray(quantized, dtype=np.int32).reshape(-1)
     rows.packed[:] = 0
-    objective = make_objective("logistic")
-    settings = settings_of(params, objective, n_rows, 1, 2, False, 1)
-    sampler = make_sampler(params, n_rows, n_threads, packs=True)
-    sampler = sampler._replace(weights=np.zeros(n_rows))
-    scalars = start_scalars(1, 1, params)
+    raw, params = np.zeros((1, n_rows)), replace(params, max_leaves=2)
+    fit = Fit(np.zeros(n_rows), None, raw, make_objective("logistic"), params, n_threads)
+    options = make_options(params, n_rows, np.zeros(1, np.int32), n_threads, 2)
+    sampler = options.sampler._replace(packs=1, weights=np.zeros(n_rows))
+    options = options._replace(sampler=sampler)
+    state = start_state(fit, options, 1, 1, 0, rows)
+    scalars, counts = state.scalars, state.threads.counts
     scalars[layout.IS_ROUND] = scalars[layout.IS_TREE] = number
     packing, dropped = engine.packing_for(5000 if narrow else 1)
     scalars[layout.IS_COUNT_BITS] = packing.count_bits
     scalars[layout.IS_HESSIAN_BITS] = packing.hessian_bits
     scalars[layout.IS_G_APART] = packing.g_apart
     scalars[layout.IS_DROPPED_BITS] = dropped
-    counts = np.zeros((n_threads, layout.COUNTS), dtype=np.int64)
     parts = np.array_split(np.abs(np.asarray(quantized, dtype=np.int64)), n_threads)
     counts[:, layout.COUNT_G_SUM] = [part[:, 0].sum() for part in parts]
     counts[:, layout.COUNT_H_SUM] = [part[:, 1].sum() for part in parts]
-    thread_team = ThreadTeam(n_threads, np.zeros(SIGNAL_SIZE, dtype=np.int64), *wait_addresses())
-    shared = (thread_team, settings, sampler, rows, counts, scalars)
     with ThreadPoolExecutor(n_threads) as team:
-        ends = [team.submit(sample_by_gradient, t, *shared) for t in range(n_threads)]
+        ends = [team.submit(draw_rows, t, state) for t in range(n_threads)]
         for end in ends:
             end.result()
     return Drawn(

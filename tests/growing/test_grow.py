@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hedgerow.growing.core import grower as grower_module
 from hedgerow.growing.core.grower import TreeGrower, has_all_bins
-from hedgerow.growing.core.setup import Fit
-from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.growing.core.setup import Fit, SumsPool
 from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

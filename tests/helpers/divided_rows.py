@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.comm.threads import run_ranks
 from hedgerow.objectives.global_sums import AllRows
+from tests.helpers.ranks import run_ranks
 
 
 def on_ranks(n_ranks: int, question: Any, target: Any, weight: Any = None, offset: Any = None):

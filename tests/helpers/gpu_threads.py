@@ -16,6 +16,7 @@ import numpy as np
 
 from hedgerow.compile import Intrinsic
 from hedgerow.compile.kernels import Kernel
+from hedgerow.kernels.cuda import intrinsics
 
 WARP = 32
 
@@ -120,6 +121,8 @@ def _as_python(function: Any, instructions: dict[str, Any], made: dict[Any, Any]
             names[name] = _as_python(value, instructions, made)
         elif isinstance(value, Intrinsic):
             names[name] = instructions[value.name]
+        elif value is intrinsics:
+            names[name] = types.SimpleNamespace(**{**vars(intrinsics), **instructions})
     return copy
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from hedgerow.boosting.loop.setup.loss_spec import LossSpec
 from hedgerow.boosting.validation.stopping import StoppingParams
-from hedgerow.comm.threads import run_ranks
 from hedgerow.data.sources.base import Roles
 from hedgerow.distributed.cluster import contiguous
 from hedgerow.distributed.partition import Partition, checksum_of, make_partition
@@ -17,6 +16,7 @@ from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.objectives import PARAMETERS
 from hedgerow.params import boost_params
+from tests.helpers.ranks import run_ranks
 
 STOPPING = ("early_stopping", "patience")
 

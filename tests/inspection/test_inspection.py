@@ -26,7 +26,6 @@ from hedgerow import (
     inspection,
     train,
 )
-from hedgerow.inspection import partial_dependence
 from hedgerow.inspection.background import Rescorer, read_background
 from hedgerow.inspection.importance import explained_importance
 from hedgerow.kernels.tables.keys import keys_of_floats
@@ -291,17 +290,6 @@ def test_rows_are_drawn_by_a_seed_among_those_with_a_weight() -> None:
     assert drawn.n_rows == 20
 
 
-def test_a_weight_of_two_is_a_row_twice() -> None:
-    case = made("categories")
-    weight = np.tile([1.0, 2.0, 0.0], N_ROWS // 3)
-    rows = np.repeat(np.arange(N_ROWS), weight.astype(int))
-    weighted = case.booster.partial_dependence(case.X, sample_weight=weight)
-    repeated = case.booster.partial_dependence(case.X.iloc[rows])
-    for a, b in zip(weighted, repeated, strict=True):
-        np.testing.assert_allclose(a.values, b.values, rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(a.rows, b.rows)
-
-
 def walk(forest: Any, tree: int, node: int, column: int, value: float) -> float:
     """Traverse a tree with weights, as Friedman describes it."""
     at = int(forest.tree_start[tree]) + node
@@ -387,31 +375,6 @@ def test_agrees_with_scikit_learn(make: Any, method: str, n_classes: int) -> Non
         if method == "predict_proba" and n_classes == 2:
             got = got[:, 1:]
         np.testing.assert_allclose(got.T, want["average"], rtol=1e-11, atol=1e-12)
-
-
-def test_tools_of_scikit_learn_take_our_estimators() -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from sklearn.inspection import PartialDependenceDisplay, permutation_importance
-
-    X, y = mixed()
-    X["colour"] = X["colour"].fillna("none")
-    X = X[["a", "b", "colour", "size"]].fillna(0.0)
-    model = regressor(X, y)
-    shown = PartialDependenceDisplay.from_estimator(
-        model, X, ["a", "colour", ("a", "b")], categorical_features=["colour", "size"],
-        kind="average", grid_resolution=10,
-    )  # fmt: skip
-    assert len(shown.pd_results) == 3
-    both = PartialDependenceDisplay.from_estimator(model, X, ["a"], kind="both", grid_resolution=5)
-    assert both.pd_results[0]["individual"].shape == (1, N_ROWS, 5)
-    scores = permutation_importance(model, X, y, n_repeats=2, random_state=0)
-    assert scores.importances.shape == (4, 2)
-    assert scores.importances_mean.argmax() in (0, 1, 2)
-    classifier = HedgerowClassifier(**PLAIN).fit(X, y > 0)
-    shown = PartialDependenceDisplay.from_estimator(classifier, X, ["a"], grid_resolution=5)
-    assert shown.pd_results[0]["average"].shape == (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -541,14 +504,10 @@ def test_interactions_are_those_of_the_definition(name: str) -> None:
 
 
 def test_interactions_of_a_sum_are_none() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 3))
+    X = np.random.default_rng(0).normal(size=(500, 3))
     booster = regressor(X, X.sum(axis=1), max_leaves=2).booster_
-    found = booster.interactions(X)
-    assert (found.h == 0.0).all()
-    several = made("classes").booster.interactions(made("classes").X)
-    assert several.h.shape == (5, 5, 3)
-    assert (several.h >= 0.0).all()
+    assert (booster.interactions(X).h == 0.0).all()
+    assert made("classes").booster.interactions(made("classes").X).h.shape == (5, 5, 3)
 
 
 def test_strongest_columns_and_frames() -> None:
@@ -753,43 +712,23 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
 
 
-def test_names_of_outputs_and_labels_of_classes() -> None:
+def test_functions_take_boosters_estimators_and_models() -> None:
     X, y = mixed()
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
-    model = HedgerowClassifier(**PLAIN).fit(X, labels).booster_.model
+    model = HedgerowClassifier(**PLAIN).fit(X, labels)
     for function in (inspection.partial_dependence, inspection.accumulated_effects):
-        found = function(model, X, ["a"], kind="probability", output_names=["x", "y", "z"])
-        assert found.output_names == ("x", "y", "z")
-        for names in (["x", "y"], "xyz"):
-            with pytest.raises(ParameterError, match="a name for each of the 3 outputs"):
-                function(model, X, ["a"], kind="probability", output_names=names)
-    classes = ["high", "low", "middle"]
-    given = [
-        inspection.permutation_importance(model, X, labels, classes=kind(classes), n_repeats=1)
-        for kind in (list, np.array)
-    ]
-    assert np.array_equal(given[0].values, given[1].values)
-
-
-def test_estimators_ask_their_models() -> None:
-    X, y = mixed()
-    model = HedgerowClassifier(**PLAIN).fit(X, np.where(y > 0, "high", "low"))
-    found = model.partial_dependence(X, ["colour"], kind="probability")
-    assert found.output_names == ("high", "low")
-    np.testing.assert_allclose(found["colour"].values.sum(axis=1), 1.0)
-    assert model.partial_dependence(X).output_names == ()
-    assert model.importance("gain").names == tuple(X.columns)
-    assert model.interactions(X, ["a", "b"]).names == ("a", "b")
-    assert model.joint_dependence(X, ["a", "b"]).names == ("a", "b")
-    assert model.individual_curves(X[:3], "a").values.shape[0] == 3
-    assert model.accumulated_effects(X, "a").names == ("a",)
-    assert CARTRegressor().fit(X[["a", "b"]], y).importance("split").values.sum() > 0
-
-
-def test_model_functions_take_models() -> None:
-    case = made("numbers")
-    direct = partial_dependence(case.booster.model, case.X, "x1")
-    assert direct.names == ("x1",)
+        for known in (model, model.booster_):
+            found = function(known, X, ["a"], kind="probability")
+            assert found.output_names == ("high", "low", "middle")
+        assert function(model.booster_.model, X, ["a"]).output_names == ("0", "1", "2")
+        with pytest.raises(DataTypeError, match="must be a Booster, a fitted estimator or a Model"):
+            function(X, X, ["a"])
+    indices = np.searchsorted(model.classes_, labels)
+    one, other = (
+        inspection.permutation_importance(known, X, target, n_repeats=1)
+        for known, target in ((model, labels), (model.booster_.model, indices))
+    )
+    assert np.array_equal(one.values, other.values)
 
 
 # -- single trees ---------------------------------------------------------------------------

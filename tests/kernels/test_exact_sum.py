@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.comm.threads import run_ranks
 from hedgerow.kernels.primitives.exact_sum import (
     ARRAY_SIZE,
     ExactSum,
@@ -26,6 +25,7 @@ from hedgerow.objectives.global_sums import AllRows
 from tests.helpers.divided_rows import on_ranks
 from tests.helpers.examples import examples
 from tests.helpers.losses import CASES
+from tests.helpers.ranks import run_ranks
 
 RNG = np.random.default_rng(0)
 ANY = st.floats(allow_nan=False, allow_infinity=False)

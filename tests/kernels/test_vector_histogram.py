@@ -14,7 +14,8 @@ from hedgerow.kernels.histograms.pairs import Pairs, no_pairs
 from hedgerow.kernels.histograms.vector_histogram import (
     Sums,
     add_cells,
-    build_columns,
+    add_to_columns,
+    empty_columns,
     list_filled,
     subtract_cells,
     width_of,
@@ -82,7 +83,8 @@ class Case:
         ids = np.append(rows, np.zeros(64)).astype(np.uint32)
         part, place = (0, N_FEATURES), (0, len(rows))
         start = slot * N_FEATURES * STRIDE
-        build_columns(
+        empty_columns(self.columns, part, self.bins.stride, self.sums, np.int64(start))
+        add_to_columns(
             self.bins, self.columns, part, ids, place, self.words, self.sums, np.int64(start)
         )
 

@@ -304,31 +304,6 @@ def test_rows_of_weight_zero_are_absent(name, task) -> None:
 
 
 @pytest.mark.parametrize(("name", "task"), ALL)
-def test_weights_of_groups(name, task) -> None:
-    y, prediction = data_for(name, task)
-    axis, times = -1 if name in OF_RAW else 0, ABSENT.astype(int)
-    groups = np.where(np.arange(N) < 30, "first", "second")
-    found = by_group(name, y, prediction, groups, ABSENT)
-    copies = by_group(
-        name, y.repeat(times), prediction.repeat(times, axis=axis), groups.repeat(times)
-    )
-    assert sorted(found) == ["first", "second"]
-    assert found == pytest.approx(copies, rel=1e-12)
-    absurd = add_absurd_rows(name, y, prediction)
-    assert by_group(METRICS[name], *absurd, groups, ABSENT) == found
-    only_second = np.where(groups == "first", 0.0, WEIGHT)
-    assert list(by_group(name, y, prediction, groups, only_second)) == ["second"]
-
-
-@pytest.mark.parametrize(("name", "task"), ALL)
-def test_weight_k_is_a_row_repeated_k_times(name, task) -> None:
-    y, prediction = data_for(name, task)
-    times, axis = WEIGHT.astype(int), -1 if name in OF_RAW else 0
-    repeated = METRICS[name].function(y.repeat(times), prediction.repeat(times, axis=axis), None)
-    assert METRICS[name].function(y, prediction, WEIGHT) == pytest.approx(repeated, rel=1e-12)
-
-
-@pytest.mark.parametrize(("name", "task"), ALL)
 def test_the_order_of_rows_has_no_part(name, task) -> None:
     y, prediction = data_for(name, task)
     order = np.random.default_rng(1).permutation(N)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -153,19 +151,6 @@ def weights_for(name: str):
     return np.ones(40) if name == "ndcg@4" else SHORT_WEIGHTS
 
 
-def test_a_query_of_weight_two_is_two_queries() -> None:
-    objective, names = make_objective("lambdarank"), ["ndcg@4", "map@4", "recall@4", "err@4"]
-    every = np.concatenate([np.flatnonzero(q == SHORT) for q in range(40)
-                            for _ in range(int(SHORT_WEIGHTS[q]))])  # fmt: skip
-    sizes = np.repeat(np.bincount(SHORT), SHORT_WEIGHTS.astype(int))
-    queries = query_rows(np.repeat(np.arange(len(sizes)), sizes), len(every))
-    metrics = metrics_of_queries(make_metrics(names, objective), objective, queries)
-    found = evaluate(metrics, objective, SHORT_LABELS[every], TIED[None, every], None)
-    for name in names:
-        weighted = of_short_queries(name, TIED, SHORT_WEIGHTS)
-        assert found[name] == pytest.approx(weighted, rel=1e-12)
-
-
 IN_ORDER = TIED - 1e-6 * np.arange(len(SHORT))
 """Scores whose ties are broken by the order of the table, in which libraries take ties."""
 
@@ -236,13 +221,3 @@ def test_recall_is_the_share_of_relevant_rows_found() -> None:
         total = RELEVANT[rows].sum()
         wanted.append(RELEVANT[first].sum() / total if total else 0.0)
     assert found == pytest.approx(np.mean(wanted), rel=1e-12)
-
-
-def test_metrics_of_ties_and_of_equal_scores_are_those_of_chance() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert ours("auc", "logistic", LABELS, np.zeros((1, N)), WEIGHT) == 0.5
-        assert ours("gini", "logistic", LABELS, np.zeros((1, N)), WEIGHT) == 0.0
-        share = np.average(LABELS, weights=WEIGHT)
-        found = ours("average_precision", "logistic", LABELS, np.zeros((1, N)), WEIGHT)
-        assert found == pytest.approx(share)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from functools import partial
 
 import numpy as np
@@ -306,6 +305,9 @@ def test_by_group_scores_each_group() -> None:
         rows = g == GROUP
         wanted = f1_score(labels[rows], p[rows] > 0.5, sample_weight=WEIGHT[rows])
         assert found[g] == pytest.approx(wanted)
+    weight = np.where(GROUP == "a", 0.0, WEIGHT)
+    left = by_group(metric, labels, np.column_stack([1 - p, p]), GROUP, weight)
+    assert left == {g: found[g] for g in "bc"}
     with pytest.raises(DataError, match="3 values for 400 rows"):
         by_group(metric, labels, np.column_stack([1 - p, p]), [1, 2, 3])
     with pytest.raises(DataError, match="weight has 2 values for 400 rows"):
@@ -336,12 +338,6 @@ def test_scores_of_distributions_know_no_rows_of_weight_zero() -> None:
         coverage(y, ends, np.zeros(3))
     with pytest.raises(DataError, match=r"weight has shape \(2,\) for 3 rows"):
         coverage(y, ends, [1.0, 2.0])
-
-
-def test_no_warnings_of_scorers() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        last_scores(HedgerowClassifier(), TWO, ["roc_auc", "neg_log_loss", "jaccard_macro"])
 
 
 def test_folds_score_groups_of_their_own_test_rows() -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import polygamma
 
-from hedgerow import Dataset, HedgerowRegressor, load, train
+from hedgerow import HedgerowRegressor, load
 from hedgerow.boosting.row_data.queries import weight_of_rows
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.metrics.distributions import coverage, crps, nll, winkler
 from hedgerow.objectives import make_objective
@@ -24,7 +22,6 @@ from hedgerow.objectives.distributions import predicted as known
 from hedgerow.objectives.distributions.losses import size_information, trigamma
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.precomputed import gradients_at
-from tests.helpers.chunked import Rows, divided_into, same_bytes
 from tests.helpers.divided_rows import on_ranks
 
 NAMES = ("normal", "log_normal", "gamma_dist", "negative_binomial")
@@ -354,49 +351,6 @@ def test_predictions_fit_together_and_survive_files(fitted, tmp_path) -> None:
     assert winkler(y, model.predict_interval(X)) > 0.0
 
 
-def test_threads_weights_and_chunks() -> None:
-    for name in NAMES:
-        y, weight = target_of(name, n=300), np.random.default_rng(0).integers(0, 3, 300) / 2.0
-        given = {"objective": name, "n_estimators": 4, "eval_metric": ["loss", "crps"]}
-
-        def trained(data, given=given, **more):
-            return model_to_bytes(train(given | more, data).model)
-
-        data = Dataset(X[:300], y, weight)
-        expected = trained(data, n_jobs=1)
-        assert trained(data, n_jobs=2) == expected
-        rows = Rows.of_arrays(X[:300], y, weight)
-        with divided_into(128):
-            same_bytes(given, rows)
-            same_bytes(given | {"boosting": "dart", "drop_rate": 0.6, "skip_drop": 0.0}, rows)
-
-
-def test_weight_2_is_two_rows() -> None:
-    y = target_of("gamma_dist", n=200)
-    twice = np.r_[0:200, 0:100]
-    weight = np.r_[np.full(100, 2.0), np.ones(100)]
-    given = {"objective": "gamma_dist", "n_estimators": 5, "min_samples_leaf": 1}
-    a = train(given, Dataset(X[:200], y, weight)).predict_distribution(X)
-    b = train(given, Dataset(X[:200][twice], y[twice])).predict_distribution(X)
-    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-5)
-    np.testing.assert_allclose(a.shape, b.shape, rtol=1e-5)
-
-
-@pytest.mark.parametrize("more", [
-    {"leaf_estimation": "line_search"}, {"leaf_estimation": "gradient"}, {"tree_method": "exact"},
-    {"sampling": "goss"}, {"boosting": "rf", "subsample": 0.5, "oob_score": True},
-], ids=lambda more: next(iter(more.values())))  # fmt: skip
-def test_modes(more) -> None:
-    for name in ("normal", "negative_binomial"):
-        y = target_of(name, n=400)
-        given = {"objective": name, "n_estimators": 10, **more}
-        model = train(given, Dataset(X[:400], y))
-        objective = model._objective
-        start = objective.initial_score(y, None)
-        found = objective.loss(y, model.raw_scores(X[:400]), None)
-        assert found < objective.loss(y, np.repeat(start[:, None], 400, axis=1), None)
-
-
 def test_metrics_of_distributions() -> None:
     y = target_of("normal", n=400)
     model = HedgerowRegressor(
@@ -438,43 +392,6 @@ def test_models_without_a_distribution_say_so() -> None:
         HedgerowRegressor(objective="normal", monotone_constraints=[1, 0, 0]).fit(X, TRUE[0])
 
 
-def test_frames_and_the_command_line(tmp_path, capsys) -> None:
-    from hedgerow.cli.main import main
-
-    frame = pd.DataFrame(X, columns=list("abc")).assign(y=target_of("gamma_dist"))
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    settings = ("objective=gamma_dist", "n_estimators=5", "eval_metric=crps")
-    params = [part for setting in settings for part in ("--set", setting)]
-    model = tmp_path / "model"
-    assert main(["train", str(tmp_path / "rows.csv"), "--target", "y", "--task", "regression",
-                 "--model", str(model), *params]) == 0  # fmt: skip
-    capsys.readouterr()
-    found = load(model).predict_distribution(frame[list("abc")])
-    assert isinstance(found, known.Gamma)
-
-
-@pytest.mark.parametrize("name", ["california", "bike_hour"])
-def test_real_rows_are_better_known_than_with_one_spread(shared_data, name) -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-
-    table = pd.read_parquet(shared_data(name) / "data.parquet").sample(4000, random_state=0)
-    target = {"california": "median_house_value", "bike_hour": "cnt"}[name]
-    y = table[target].to_numpy(float)
-    table = table.drop(columns=[target, "casual", "registered", "index"], errors="ignore")
-    inputs = table.select_dtypes("number").to_numpy(float)
-    fit, stop, new = slice(0, 2500), slice(2500, 3000), slice(3000, 4000)
-    given = {"objective": "normal", "max_leaves": 15, "n_estimators": 300, "n_jobs": 1}
-    model = HedgerowRegressor(**given).fit(inputs[fit], y[fit], X_val=inputs[stop], y_val=y[stop])
-    found = nll(y[new], model.predict_distribution(inputs[new]))
-    points = HedgerowRegressor(**{**given, "objective": "squared_error"})
-    points.fit(inputs[fit], y[fit], X_val=inputs[stop], y_val=y[stop])
-    peer = lightgbm.LGBMRegressor(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1)
-    for other in (points, peer.fit(inputs[fit], y[fit])):
-        spread = np.sqrt(np.mean((y[stop] - other.predict(inputs[stop])) ** 2))
-        law = stats.norm(np.asarray(other.predict(inputs[new])), spread)
-        assert found < -law.logpdf(y[new]).mean()
-
-
 def test_trigamma_has_the_values_of_scipy() -> None:
     rng = np.random.default_rng(0)
     x = np.concatenate([np.exp(rng.uniform(-35.0, 35.0, 20_000)), np.linspace(0.01, 40.0, 4000)])
@@ -513,10 +430,3 @@ def test_a_distribution_seen_from_afar_is_a_point(found) -> None:
         np.testing.assert_allclose(found.crps(far), np.abs(far - found.mean), rtol=1e-12)
         assert (found.log_pdf(far) < -1e4).all()
     assert not np.isnan(found.quantile([1e-300, 0.5, 1 - 1e-16])).any()
-
-
-def test_counts_of_rate_zero_are_zero() -> None:
-    found = known.Poisson(np.zeros(3))
-    assert found.quantile([0.01, 0.99]).tolist() == [[0.0, 0.0]] * 3
-    assert found.crps([0.0, 1.0, 5.0]).tolist() == [0.0, 1.0, 5.0]
-    assert found.log_pdf([0.0, 1.0, 5.0]).tolist() == [0.0, -np.inf, -np.inf]

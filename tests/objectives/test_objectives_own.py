@@ -160,28 +160,6 @@ def test_the_start_of_a_stable_logistic_loss_is_the_log_odds() -> None:
     np.testing.assert_allclose(loss.initial_score(y, None), [math.log(9.0)], rtol=1e-9)
 
 
-def test_numeric_derivatives_are_as_near_as_promised() -> None:
-    raw = RNG.normal(size=500)
-    for function in (own.poisson, own.logistic):
-        exact = derivatives(loops(function), COUNTS[:400], raw[:400])
-        numeric = derivatives(_by_numpy(function), COUNTS[:400], raw[:400])
-        away = np.abs(raw[:400]) > 0.05
-        np.testing.assert_allclose(exact[0][away], numeric[0][away], atol=1e-6)
-        np.testing.assert_allclose(exact[1][away], numeric[1][away], atol=1e-6)
-
-
-def test_constants_of_a_function_are_looked_at_again() -> None:
-    scale = 1.0
-
-    def scaled(y, raw):
-        return scale * (raw - y) ** 2
-
-    first = HedgerowRegressor(objective=scaled, reg_lambda=10.0, **SHORT).fit(X, Y).predict(X)
-    scale = 100.0
-    again = HedgerowRegressor(objective=scaled, reg_lambda=10.0, **SHORT).fit(X, Y).predict(X)
-    assert not np.allclose(first, again)
-
-
 # -- whole fits ------------------------------------------------------------------------------
 
 
@@ -236,13 +214,6 @@ def test_an_error_names_the_missing_slopes() -> None:
         HedgerowRegressor(objective=Bare()).fit([[1.0], [2.0]], [1.0, 2.0])
     with pytest.raises(TypeError, match=r"abstract method '?losses"):
         type("Nothing", (RowLoss,), {})()
-
-
-@pytest.mark.parametrize("function", [*SCALAR, own.squared_pair, own.poisson_pair, own.Fourth()])
-def test_threads_change_nothing(function) -> None:
-    y = LABELS.astype(float) if function is own.logistic else COUNTS
-    models = [train({"objective": function, "n_jobs": n, **SHORT}, Dataset(X, y)) for n in (1, 2)]
-    assert model_to_bytes(models[0].model) == model_to_bytes(models[1].model)
 
 
 def test_pickles_clones_and_files(tmp_path) -> None:

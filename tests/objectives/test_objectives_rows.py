@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import OBJECTIVES, PARAMETERS, RANKING, make_objective
 from hedgerow.objectives.catalogue import DISTRIBUTIONAL, objective_class
@@ -178,25 +176,6 @@ def test_leaf_step_minimises_the_loss_of_the_leaf(case) -> None:
         assert found <= best.fun + 1e-7 * (1 + abs(best.fun))
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_weights_are_repeated_rows(case) -> None:
-    rng = np.random.default_rng(6)
-    y, raw, times = case.draw(rng, 40), rng.normal(size=(1, 40)), rng.integers(1, 5, 40)
-    objective, many = case.objective, (y.repeat(times), raw.repeat(times, axis=1))
-    assert objective.loss(y, raw, times.astype(float)) == pytest.approx(
-        objective.loss(*many, None), rel=1e-12
-    )
-    np.testing.assert_allclose(
-        objective.initial_score(y, times.astype(float)),
-        objective.initial_score(many[0], None),
-        rtol=1e-12, atol=1e-12,
-    )  # fmt: skip
-    starts = np.array([0, 40])
-    once = objective.leaf_steps(LeafRows(y, raw, times.astype(float), starts), 0)
-    often = LeafRows(*many, np.ones(times.sum()), np.array([0, times.sum()]))
-    np.testing.assert_allclose(once, objective.leaf_steps(often, 0), rtol=1e-9, atol=1e-9)
-
-
 def test_all_targets_are_zero() -> None:
     X = np.arange(60.0).reshape(-1, 1)
     for name in ("poisson", "tweedie"):
@@ -280,30 +259,6 @@ def fitted(case, n_jobs=1, **more):
     return train(given_ones, Dataset(X, target_for(case)))
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_threads_and_files_change_nothing(case, tmp_path) -> None:
-    paths = []
-    for n_jobs in (1, 2):
-        paths.append(tmp_path / f"{n_jobs}.hedgerow")
-        fitted(case, n_jobs).save(paths[-1])
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    model, again = fitted(case), load(paths[0])
-    assert repr(model) == repr(again)
-    for kind in ("value", "raw"):
-        assert np.array_equal(model.predict(X, kind), again.predict(X, kind))
-    assert again._objective == case.objective
-
-
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_rounds_lower_the_loss(case) -> None:
-    y = target_for(case)
-    model = fitted(case, learning_rate=0.3)
-    losses = [mean_loss(case, y, raw) for raw in model.staged_predict(X, "raw")]
-    start = mean_loss(case, y, case.objective.initial_score(y, None)[0])
-    assert losses[-1] < losses[0] < start
-    assert losses[-1] < losses[3]
-
-
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.objective.second_order],
     ids=[case.id for case in CASES if case.objective.second_order],
@@ -323,54 +278,3 @@ def test_fit_is_that_of_the_naive_twin(case) -> None:
         max_leaves=31,
     )  # fmt: skip
     np.testing.assert_allclose(fitted(case).predict(X, "raw"), raw[0], rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["poisson", "mape", "huber"])
-@pytest.mark.parametrize("more", [
-    {"tree_method": "exact"}, {"boosting": "dart"}, {"sampling": "goss"},
-    {"boosting": "rf", "subsample": 0.5, "oob_score": True}, {"leaf_estimation": "gradient"},
-    {"leaf_estimation": "line_search"}, {"monotone_constraints": [1, 0, 0, 0]},
-], ids=lambda more: next(iter(more.values())))  # fmt: skip
-def test_modes_and_methods_take_given_losses(name, more) -> None:
-    case = next(case for case in CASES if case.name == name)
-    y = target_for(case)
-    raw = fitted(case, **more).predict(X, "raw")
-    start = mean_loss(case, y, case.objective.initial_score(y, None)[0])
-    assert mean_loss(case, y, raw) < start
-
-
-def test_command_line_takes_losses_and_their_parameters(tmp_path, capsys) -> None:
-    from hedgerow.cli.main import main
-
-    rows = "\n".join(f"{a:.1f},{b:.1f},{int(c)}" for (a, b, *_), c in zip(
-        X, np.random.default_rng(0).poisson(np.exp(0.5 * SIGNAL)), strict=True))  # fmt: skip
-    (tmp_path / "data.csv").write_text(f"a,b,y\n{rows}\n")
-    shared = ["train", str(tmp_path / "data.csv"), "--target", "y", "--task", "regression",
-              "--set", "n_estimators=3", "--model", str(tmp_path / "model")]  # fmt: skip
-    assert main([*shared, "--set", "objective=tweedie", "--set", "tweedie_power=1.3"]) == 0
-    assert load(tmp_path / "model")._objective.tweedie_power == 1.3
-    assert main([*shared, "--set", "objective=quantile", "--set", "quantile=[0.1, 0.9]"]) == 0
-    model, data = str(tmp_path / "model"), str(tmp_path / "data.csv")
-    assert main(["predict", model, data, "-o", str(tmp_path / "out.csv")]) == 0
-    header = (tmp_path / "out.csv").read_text().splitlines()[0]
-    assert header == "prediction_0.1,prediction_0.9"
-    assert main(["predict", model, data, "--kind", "raw", "-o", str(tmp_path / "out.csv")]) == 0
-    assert main(["inspect", model]) == 0
-    assert "quantile" in capsys.readouterr().out
-
-
-# The rounds that folds choose are those of any loss: here they only take time.
-FEW: dict[str, Any] = {"n_estimators": 20, "early_stopping": False, "n_jobs": 1}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", [
-    HedgerowRegressor(objective="huber", delta=2.0, **FEW),
-    HedgerowRegressor(objective="log_cosh", **FEW),
-    HedgerowRegressor(objective="expectile", **FEW),
-    HedgerowClassifier(objective="one_vs_all", **FEW),
-], ids=lambda e: e.objective)  # fmt: skip
-def test_other_losses_keep_to_the_conventions_of_scikit_learn(estimator) -> None:
-    from sklearn.utils.estimator_checks import check_estimator
-
-    check_estimator(estimator)

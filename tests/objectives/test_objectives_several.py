@@ -51,11 +51,6 @@ def test_each_level_is_the_model_of_this_level_alone(model) -> None:
         np.testing.assert_array_equal(alone.booster_.predict(X, "raw"), raw[:, output])
 
 
-def test_coverage_is_near_the_levels(model) -> None:
-    share = (Y[:, None] <= model.predict(X)).mean(axis=0)
-    np.testing.assert_allclose(share, LEVELS, atol=0.06)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_files_keep_the_levels(model, tmp_path, n_jobs) -> None:
     model.save(tmp_path / "model")
@@ -89,25 +84,6 @@ def test_early_stopping_and_metrics_of_several_levels() -> None:
         model.set_params(eval_metric="mae").fit(X, Y)
 
 
-def test_each_level_follows_monotone_constraints() -> None:
-    model = HedgerowRegressor(
-        objective="quantile", quantile=(0.1, 0.9), n_estimators=40, monotone_constraints=[-1, 0, 0]
-    ).fit(X, Y)
-    grid = np.repeat(X[:1], 200, axis=0)
-    grid[:, 0] = np.linspace(X[:, 0].min() - 1.0, X[:, 0].max() + 1.0, 200)
-    assert (np.diff(model.predict(grid), axis=0) <= 0.0).all()
-
-
-def test_forest_of_several_levels() -> None:
-    forest = HedgerowRegressor(
-        objective="quantile", quantile=(0.1, 0.9), boosting="rf", subsample=0.5, oob_score=True,
-        n_estimators=20,
-    ).fit(X, Y)  # fmt: skip
-    assert forest.booster_.model.training["out_of_bag"]["loss"] > 0.0
-    low, high = forest.predict(X).T
-    assert 0.6 < ((low <= Y) & (high >= Y)).mean() < 0.98
-
-
 # -- one against all -----------------------------------------------------------------------
 
 
@@ -123,20 +99,6 @@ def test_one_vs_all_is_a_logistic_model_for_each_class() -> None:
         model.predict(X, "probability"), p / p.sum(axis=1, keepdims=True), rtol=1e-12
     )
     np.testing.assert_array_equal(model.predict(X), raw.argmax(axis=1))
-
-
-def test_one_vs_all_classifies_labels(tmp_path) -> None:
-    labels = np.array(["high", "low", "mid"])[CLASSES]
-    model = HedgerowClassifier(objective="one_vs_all", n_estimators=20).fit(X, labels)
-    assert model.score(X, labels) > 0.8
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    model.save(tmp_path / "model")
-    again = HedgerowClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    line = HedgerowClassifier(
-        objective="one_vs_all", n_estimators=5, leaf_estimation="line_search"
-    ).fit(X, labels)
-    assert line.score(X, labels) > 0.7
 
 
 def test_one_vs_all_far_probabilities_still_add_up() -> None:

@@ -62,24 +62,6 @@ def test_logits_of_each_class() -> None:
     assert model.score(X, Y) > 0.95
 
 
-def test_as_in_lightgbm() -> None:
-    """With learning rate 1 and one round, a leaf is -G / (H + lambda) of the function."""
-    lightgbm = pytest.importorskip("lightgbm")
-    theirs = lightgbm.LGBMClassifier(
-        objective=own_softmax, n_estimators=1, learning_rate=0.5, reg_lambda=1.0, verbose=-1,
-        min_child_weight=0.0, min_data_in_bin=1, boost_from_average=False, n_jobs=1,
-    ).fit(X, Y)  # fmt: skip
-    ours = HedgerowClassifier(
-        objective=own_softmax, n_estimators=1, learning_rate=0.5, min_child_weight=0.0,
-        early_stopping=False, linear_leaves=False, max_leaves=31, min_samples_leaf=20,
-    ).fit(X, Y)  # fmt: skip
-    # The classes have equal shares: both begin at equal scores.
-    np.testing.assert_allclose(
-        shares(ours.booster_.predict(X, kind="raw")),
-        shares(theirs.predict(X, raw_score=True)), rtol=1e-4,
-    )  # fmt: skip
-
-
 def test_saved_models_predict_classes(tmp_path) -> None:
     model = HedgerowClassifier(objective=own_softmax, **FEW).fit(X, NAMES[Y])
     model.save(tmp_path / "m")
@@ -117,16 +99,6 @@ def test_train_takes_the_number_of_classes_from_the_function() -> None:
     booster = train({"objective": three, **FEW}, Dataset(X, Y))
     model = HedgerowClassifier(objective=own_softmax, **FEW).fit(X, Y)
     assert np.array_equal(booster.predict(X, kind="probability"), model.predict_proba(X))
-
-
-def test_same_trees_for_any_number_of_threads() -> None:
-    rng = np.random.default_rng(2)
-    rows = rng.normal(size=(9000, 9))
-    y = np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 1.0])
-    found = [
-        HedgerowClassifier(objective=own_softmax, **FEW, n_jobs=n).fit(rows, y) for n in (1, 3)
-    ]
-    assert found[0].booster_.to_bytes() == found[1].booster_.to_bytes()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""The test suites of other libraries, run against Hedgerow.
+"""The test suites of scikit-learn's trees and boosting, run against Hedgerow.
 
-A test of scikit-learn, LightGBM or XGBoost imports its library and checks what it does.
-Here the names that it imports stand for Hedgerow: thin adapters say the parameters, methods
-and attributes of the other library in ours.  No test is copied: whoever runs a suite names the
-folder where its tests lie, in a checkout or an installed package::
+The names that the tests import stand for Hedgerow: thin adapters say the parameters, methods
+and attributes of scikit-learn in ours.  No test is copied: a suite is that of the
+installed package, or of a checkout::
 
     python -m tests.peers.run --suite sklearn-hgb
 

@@ -3,8 +3,7 @@
 Examples::
 
     python -m tests.peers.run --suite sklearn-hgb
-    python -m tests.peers.run --suite lightgbm-engine --source ~/src/LightGBM
-    python -m tests.peers.run --suite xgboost --source ~/src/xgboost -k monotone
+    python -m tests.peers.run --suite sklearn-tree --source ~/src/scikit-learn -k pruning
 
 The exit code is 0 if each test that fails is listed in ``tests/peers/explained/``, and as many
 pass as the suite asks for.  Tests of what is private to the other library do not count there.

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import sklearn.ensemble
 from sklearn._loss.loss import BaseLoss
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
@@ -31,8 +31,10 @@ def install() -> None:
     sklearn.ensemble.HistGradientBoostingRegressor = HistGradientBoostingRegressor
 
 
-class HistGradientBoosting(BaseEstimator):
-    """What both estimators share; parameters are those of scikit-learn."""
+class HistGradientBoosting:
+    """What both estimators share; the constructors are those of scikit-learn's classes."""
+
+    n_iter_: Any = None  # scikit-learn's is a property, which cannot be set
 
     def _settings(self, X: Any) -> dict[str, Any]:
         early = self.early_stopping
@@ -132,7 +134,7 @@ class HistGradientBoosting(BaseEstimator):
         )
 
     def _table(self, X: Any) -> Any:
-        """Return the text is of numbers outside of categorical columns, where those below 0 are missing."""
+        """Return a table whose text columns are numbers, and whose negative categories are missing."""
         if isinstance(X, pd.DataFrame):
             text = [name for name, kind in X.dtypes.items() if str(kind) in ("object", "str")]
             return X.assign(**{name: pd.to_numeric(X[name]) for name in text})
@@ -216,56 +218,9 @@ def _plain(names: Any) -> Any:
     return names.tolist() if isinstance(names, np.ndarray) else names
 
 
-class HistGradientBoostingClassifier(ClassifierMixin, HistGradientBoosting):
-    """Has the parameters of scikit-learn's class of this name."""
-
-    def __init__(
-        self,
-        loss="log_loss",
-        *,
-        learning_rate=0.1,
-        max_iter=100,
-        max_leaf_nodes=31,
-        max_depth=None,
-        min_samples_leaf=20,
-        l2_regularization=0.0,
-        max_features=1.0,
-        max_bins=255,
-        categorical_features="from_dtype",
-        monotonic_cst=None,
-        interaction_cst=None,
-        warm_start=False,
-        early_stopping="auto",
-        scoring="loss",
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        tol=1e-7,
-        verbose=0,
-        random_state=None,
-        class_weight=None,
-    ):
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-        self.class_weight = class_weight
-
+class HistGradientBoostingClassifier(
+    HistGradientBoosting, sklearn.ensemble.HistGradientBoostingClassifier
+):
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
         if self.class_weight is not None:  # ours keeps probabilities true, which these are not
             by_class = compute_sample_weight(self.class_weight, y)
@@ -290,56 +245,9 @@ class HistGradientBoostingClassifier(ClassifierMixin, HistGradientBoosting):
         yield from self._model.staged_decision_function(X)
 
 
-class HistGradientBoostingRegressor(RegressorMixin, HistGradientBoosting):
-    """Has the parameters of scikit-learn's class of this name."""
-
-    def __init__(
-        self,
-        loss="squared_error",
-        *,
-        quantile=None,
-        learning_rate=0.1,
-        max_iter=100,
-        max_leaf_nodes=31,
-        max_depth=None,
-        min_samples_leaf=20,
-        l2_regularization=0.0,
-        max_features=1.0,
-        max_bins=255,
-        categorical_features="from_dtype",
-        monotonic_cst=None,
-        interaction_cst=None,
-        warm_start=False,
-        early_stopping="auto",
-        scoring="loss",
-        validation_fraction=0.1,
-        n_iter_no_change=10,
-        tol=1e-7,
-        verbose=0,
-        random_state=None,
-    ):
-        self.loss = loss
-        self.quantile = quantile
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.verbose = verbose
-        self.random_state = random_state
-
+class HistGradientBoostingRegressor(
+    HistGradientBoosting, sklearn.ensemble.HistGradientBoostingRegressor
+):
     def _own_settings(self) -> dict[str, Any]:
         return {"quantile": self.quantile}
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import sklearn.ensemble  # its forests stay as they are: import them before trees are exchanged
 import sklearn.tree
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -77,15 +76,15 @@ class TreeView:
         return self._tree.feature_importances()
 
 
-class SingleTree(BaseEstimator):
-    """What the four estimators share; parameters are those of scikit-learn."""
+class SingleTree:
+    """What the four estimators share; the constructors are those of scikit-learn's classes."""
 
     def _settings(self) -> dict[str, Any]:
         return dict(self.get_params())
 
-    def _fit(self, kind: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         touch()
-        model = kind(**self._settings()).fit(X, y, sample_weight)
+        model = self._kind(**self._settings()).fit(X, y, sample_weight)
         self._model = model
         for name in _FITTED:
             if hasattr(model, name):
@@ -122,48 +121,17 @@ class SingleTree(BaseEstimator):
         return self._kind(**self._settings()).cost_complexity_pruning_path(X, y, sample_weight)
 
 
-class DecisionTreeClassifier(ClassifierMixin, SingleTree):
-    """Has the parameters of scikit-learn's class of this name."""
+class TreeOfClasses(SingleTree):
+    """What trees of classes add."""
 
     _kind = CARTClassifier
-
-    def __init__(
-        self,
-        *,
-        criterion="gini",
-        splitter="best",
-        max_depth=None,
-        min_samples_split=2,
-        min_samples_leaf=1,
-        min_weight_fraction_leaf=0.0,
-        max_features=None,
-        random_state=None,
-        max_leaf_nodes=None,
-        min_impurity_decrease=0.0,
-        class_weight=None,
-        ccp_alpha=0.0,
-        monotonic_cst=None,
-    ):
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.class_weight = class_weight
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
 
     def fit(self, X, y, sample_weight=None, check_input=True):
         self._several = np.ndim(y) == 2
         if self.class_weight is not None and self._several:  # ours is for one column
             by_class = compute_sample_weight(self.class_weight, y)
             sample_weight = by_class if sample_weight is None else by_class * sample_weight
-        return self._fit(CARTClassifier, X, y, sample_weight)
+        return self._fit(X, y, sample_weight)
 
     def _settings(self):
         settings = super()._settings()
@@ -178,111 +146,26 @@ class DecisionTreeClassifier(ClassifierMixin, SingleTree):
         return self._fitted().predict_log_proba(X)
 
 
-class DecisionTreeRegressor(RegressorMixin, SingleTree):
-    """Has the parameters of scikit-learn's class of this name."""
+class TreeOfNumbers(SingleTree):
+    """What trees of numbers add."""
 
     _kind = CARTRegressor
 
-    def __init__(
-        self,
-        *,
-        criterion="squared_error",
-        splitter="best",
-        max_depth=None,
-        min_samples_split=2,
-        min_samples_leaf=1,
-        min_weight_fraction_leaf=0.0,
-        max_features=None,
-        random_state=None,
-        max_leaf_nodes=None,
-        min_impurity_decrease=0.0,
-        ccp_alpha=0.0,
-        monotonic_cst=None,
-    ):
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-
     def fit(self, X, y, sample_weight=None, check_input=True):
-        return self._fit(CARTRegressor, X, y, sample_weight)
+        return self._fit(X, y, sample_weight)
 
 
-class ExtraTreeClassifier(DecisionTreeClassifier):
-    """A tree of drawn cuts."""
-
-    def __init__(
-        self,
-        *,
-        criterion="gini",
-        splitter="random",
-        max_depth=None,
-        min_samples_split=2,
-        min_samples_leaf=1,
-        min_weight_fraction_leaf=0.0,
-        max_features="sqrt",
-        random_state=None,
-        max_leaf_nodes=None,
-        min_impurity_decrease=0.0,
-        class_weight=None,
-        ccp_alpha=0.0,
-        monotonic_cst=None,
-    ):
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            class_weight=class_weight,
-            ccp_alpha=ccp_alpha,
-            monotonic_cst=monotonic_cst,
-        )
+class DecisionTreeClassifier(TreeOfClasses, sklearn.tree.DecisionTreeClassifier):
+    pass
 
 
-class ExtraTreeRegressor(DecisionTreeRegressor):
-    """A tree of drawn cuts."""
+class DecisionTreeRegressor(TreeOfNumbers, sklearn.tree.DecisionTreeRegressor):
+    pass
 
-    def __init__(
-        self,
-        *,
-        criterion="squared_error",
-        splitter="random",
-        max_depth=None,
-        min_samples_split=2,
-        min_samples_leaf=1,
-        min_weight_fraction_leaf=0.0,
-        max_features=1.0,
-        random_state=None,
-        max_leaf_nodes=None,
-        min_impurity_decrease=0.0,
-        ccp_alpha=0.0,
-        monotonic_cst=None,
-    ):
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            monotonic_cst=monotonic_cst,
-        )
+
+class ExtraTreeClassifier(TreeOfClasses, sklearn.tree.ExtraTreeClassifier):
+    pass
+
+
+class ExtraTreeRegressor(TreeOfNumbers, sklearn.tree.ExtraTreeRegressor):
+    pass

@@ -20,9 +20,7 @@ class Suite:
     files : tuple of str
         Below the folder of the tests.
     package : str
-        Installed package that ships the tests, with their folder; empty if none does.
-    folder : str
-        Where the tests lie in a checkout.
+        Package of the tests: of the installed library, or of a checkout.
     wanted : float
         Share of the tests that has to pass.
     """
@@ -30,28 +28,23 @@ class Suite:
     adapter: str
     files: tuple[str, ...]
     package: str
-    folder: str
     wanted: float
 
     def tests_in(self, source: Path | None) -> list[Path]:
         """Return the test files in a checkout, or in the installed package."""
-        folder = self._folder(source)
+        if source is None:
+            spec = importlib.util.find_spec(self.package)
+            if spec is None or spec.origin is None:
+                raise SystemExit(f"{self.package} is not installed")
+            folder = Path(spec.origin).parent
+        else:
+            inside = source.joinpath(*self.package.split("."))
+            folder = inside if inside.is_dir() else source
         found = [folder / name for name in self.files]
         missing = [str(file) for file in found if not file.is_file()]
         if missing:
             raise SystemExit(f"not found: {', '.join(missing)}")
         return found
-
-    def _folder(self, source: Path | None) -> Path:
-        if source is None:
-            if not self.package:
-                raise SystemExit("this suite needs --source, the folder of a checkout")
-            spec = importlib.util.find_spec(self.package)
-            if spec is None or spec.origin is None:
-                raise SystemExit(f"{self.package} is not installed")
-            return Path(spec.origin).parent
-        inside = source / self.folder
-        return inside if inside.is_dir() else source
 
 
 SUITES = {
@@ -59,42 +52,12 @@ SUITES = {
         "tests.peers.sklearn_hgb",
         ("test_gradient_boosting.py", "test_monotonic_constraints.py", "test_warm_start.py"),
         "sklearn.ensemble._hist_gradient_boosting.tests",
-        "sklearn/ensemble/_hist_gradient_boosting/tests",
         0.90,
     ),
     "sklearn-tree": Suite(
         "tests.peers.sklearn_tree",
         ("test_tree.py", "test_monotonic_tree.py"),
         "sklearn.tree.tests",
-        "sklearn/tree/tests",
         0.85,
     ),
-    "lightgbm-sklearn": Suite(
-        "tests.peers.lightgbm_names",
-        ("test_sklearn.py",),
-        "",
-        "tests/python_package_test",
-        0.80,
-    ),
-    "lightgbm-engine": Suite(
-        "tests.peers.lightgbm_names",
-        ("test_engine.py",),
-        "",
-        "tests/python_package_test",
-        0.75,
-    ),
-    "xgboost": Suite(
-        "tests.peers.xgboost_names",
-        (
-            *("test_basic.py", "test_basic_models.py", "test_callback.py"),
-            *("test_early_stopping.py", "test_eval_metrics.py", "test_interaction_constraints.py"),
-            *("test_monotone_constraints.py", "test_pickling.py", "test_predict.py"),
-            *("test_ranking.py", "test_shap.py", "test_survival.py"),
-            *("test_training_continuation.py", "test_tree_regularization.py"),
-            *("test_updaters.py", "test_with_sklearn.py"),
-        ),
-        "",
-        "tests/python",
-        0.70,
-    ),
-}  # fmt: skip
+}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import doctest
 import functools
 import html
-import importlib
 import itertools
 import re
 import subprocess
@@ -256,25 +254,6 @@ def test_rules_say_where_rows_go(seed: int) -> None:
         assert float(holding[0].rsplit(" -> ")[1].split()[0]) == walk(model, values)
 
 
-def test_rules_of_a_trained_tree_hold_for_one_leaf_each() -> None:
-    """The rows are random, with missing values, from training and new."""
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(600, 4)).round(1)
-    X[rng.random(X.shape) < 0.15] = np.nan
-    y = np.where(np.isnan(X[:, 0]), 2.0, X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2
-    params = {"n_estimators": 1, "min_samples_leaf": 3, "early_stopping": False}
-    booster = train(params, Dataset(X, y))
-    rules, forest = booster.to_rules(), booster.model.forest
-    new = rng.normal(scale=2.0, size=(200, 4)).round(1)
-    new[rng.random(new.shape) < 0.3] = np.nan
-    reached = booster.predict(new, kind="leaf")[:, 0]
-    for row, leaf in zip(new.tolist(), reached, strict=True):
-        values = [None if np.isnan(value) else value for value in row]
-        (rule,) = [rule for rule in rules if rule_holds(rule, values)]
-        cover, count = short_number(forest.cover[leaf]), forest.count[leaf]
-        assert rule.endswith(f" -> {float(forest.value[leaf])!r}  (cover={cover}, n={count})")
-
-
 def rule_holds(rule: str, values: Sequence[Any]) -> bool:
     conditions = rule.rsplit(" -> ")[0]
     if conditions == "always":
@@ -500,25 +479,6 @@ def test_dot_shows_every_fact(seed: int, max_leaves: int) -> None:
     assert not edges
 
 
-@pytest.mark.parametrize("method", ["to_text", "to_rules", "to_dot", "plot_tree"])
-def test_examples_of_the_booster_run(method: str) -> None:
-    pytest.importorskip("matplotlib")
-    (example,) = doctest.DocTestFinder().find(getattr(Booster, method), method, globs={})
-    assert example.examples
-    assert doctest.DocTestRunner().run(example).failed == 0
-    close_figures()
-
-
-def test_booster_shows_its_trees(pima: Booster) -> None:
-    assert pima.to_text(1, max_depth=2) == tree_text(pima.model, 1, max_depth=2)
-    assert pima.to_rules(1) == tree_rules(pima.model, 1)
-    assert pima.to_dot(-1, max_depth=2) == tree_dot(pima.model, 1, 2)
-    pytest.importorskip("matplotlib")
-    full, cut = pima.plot_tree(1), pima.plot_tree(1, max_depth=2)
-    assert len(cut.texts) < len(full.texts)
-    close_figures()
-
-
 def test_text_needs_neither_pandas_nor_matplotlib() -> None:
     code = (
         "import sys; from tests.plot import test_plot as t; from hedgerow.plot import *; "
@@ -533,15 +493,6 @@ def test_text_needs_neither_pandas_nor_matplotlib() -> None:
         check=True,
     )
     assert result.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("module", ["text", "picture"])
-def test_examples_run(module: str) -> None:
-    pytest.importorskip("matplotlib")
-    result = doctest.testmod(importlib.import_module(f"hedgerow.plot.{module}"))
-    assert result.attempted > 0
-    assert result.failed == 0
-    close_figures()
 
 
 # ------------------------------------------------------------------ pictures
@@ -625,23 +576,6 @@ def test_deep_and_large_trees_continue_in_panels(model: Model) -> None:
     assert min(text.get_fontsize() for text in ax.texts) >= 7.0
     assert_legible(ax)
     close_figures()
-
-
-def test_a_broad_tree_continues_in_panels() -> None:
-    """A tree of 128 leaves at depth 7 is divided because of its height."""
-    splits = 127
-    like, node = model_of(splits + 1).forest, np.arange(2 * splits + 1)
-    inner = node < splits
-    forest = replace(
-        like,
-        feature=np.where(inner, 0, -1).astype(np.int32),
-        left=np.where(inner, 2 * node + 1, 0).astype(np.int32),
-        right=np.where(inner, 2 * node + 2, 0).astype(np.int32),
-    )
-    model = Model(forest, Schema((Column("a"),)), "squared_error")
-    layout = lay_out(pick_tree(model, None, 0), in_letters)
-    assert_well_placed(model, layout)
-    assert sorted(panel_lines(layout)) == [32, 32, 33, 34]
 
 
 def test_panels_have_many_letters() -> None:

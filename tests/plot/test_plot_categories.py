@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 import re
 from dataclasses import replace
 
@@ -21,7 +19,7 @@ from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import forest_frame, tree_dot, tree_rules, tree_text
-from hedgerow.plot.divisions import Division, level_text, set_text
+from hedgerow.plot.divisions import level_text, set_text
 from hedgerow.plot.labels import pick_tree
 from hedgerow.plot.layout import lay_out
 from tests.helpers.examples import examples
@@ -148,16 +146,6 @@ def test_views_shorten_long_sets_and_tables_do_not() -> None:
     assert box.heading == ("city", "in {town 000, town 002, … 98 more}")
     assert all(level in tree_rules(model)[0] for level in levels[::2])
     assert forest_frame(model)["left_levels"] == [levels[::2], None, None, None, None]
-
-
-def test_frame_holds_the_levels_that_go_left() -> None:
-    frame = forest_frame(city_model())
-    assert frame["threshold"].tolist()[0] is None
-    assert frame["threshold"].tolist()[2] == 40.0
-    assert np.isnan(frame["threshold"][1])
-    assert frame["left_levels"] == [["Oslo", "Rome"], None, None, None, None]
-    assert frame["missing"][0] == "left"
-    assert "left_levels" not in forest_frame(train(None, Dataset([[1.0], [2.0]], [0, 1])).model)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow", None])
@@ -462,33 +450,6 @@ def towns():
     return train(params, data), data
 
 
-def test_rules_of_a_frame_of_strings_say_where_rows_go(towns) -> None:
-    booster, data = towns
-    frame, forest = data.X.iloc[:200].copy(), booster.model.forest
-    frame.loc[frame.index[:20], "town"] = "nowhere"  # counts as missing
-    levels = {c.name: c.levels for c in booster.model.schema.columns if c.kind == "category"}
-    assert set(levels) == {"town", "colour"}
-    leaves = booster.predict(frame, kind="leaf")
-    for tree in range(3):
-        rules = booster.to_rules(tree)
-        start = forest.tree_start[tree]
-        for row, leaf in zip(frame.to_dict("records"), leaves[:, tree], strict=True):
-            town = row["town"]
-            named = {**row, "town": town if isinstance(town, str) and town[0] == "t" else None}
-            (rule,) = [rule for rule in rules if holds(rule, named, levels, True)]
-            assert float(rule.rsplit(" -> ")[1].split()[0]) == forest.value[start + leaf]
-            assert f"n={forest.count[start + leaf]})" in rule
-
-
-def test_a_copy_shows_the_same(towns) -> None:
-    booster, data = towns
-    for other in (pickle.loads(pickle.dumps(booster)), copy.deepcopy(booster)):
-        assert other.to_rules(1) == booster.to_rules(1)
-        assert other.to_text(2) == booster.to_text(2)
-        assert other.to_frame(None)["left_levels"] == booster.to_frame(None)["left_levels"]
-        np.testing.assert_array_equal(other.predict(data.X), booster.predict(data.X))
-
-
 def test_importance_counts_splits_of_categories(towns) -> None:
     booster, _ = towns
     frame = booster.to_frame()
@@ -511,12 +472,3 @@ def test_pictures_of_long_sets_are_legible(towns) -> None:
     assert "town" in shown
     assert re.search(r"in \{town \d\d, town \d\d, … \d+ more\}", shown)
     close_figures()
-
-
-def test_division_names_its_left_levels() -> None:
-    division = Division(("a", "b", "c"), np.array([True, False, True]), "left")
-    assert division.left_levels() == ["a", "c"]
-    assert division.phrase(True) == ("not in", "{b}")
-    assert (division.ways(True), division.ways(False)) == (
-        "missing left", "missing right, other left",
-    )  # fmt: skip

@@ -167,15 +167,6 @@ def test_importance_with_errors_and_outputs() -> None:
     check_no_overlap(axes.figure)
 
 
-def test_300_columns_are_20_bars() -> None:
-    names = tuple(f"sensor_channel_{k:03d}_mean_over_the_last_week" for k in range(300))
-    found = Importances(names, np.arange(300.0), None, "gain", "share")
-    axes = plot_importance(found)
-    assert len(labels(axes.yaxis)) == 21
-    assert labels(axes.yaxis)[-1] == "280 other columns"
-    check_no_overlap(axes.figure)
-
-
 @pytest.mark.parametrize("background", [True, False])
 def test_partial_dependence_has_a_panel_for_each_column(background: bool) -> None:
     fitted, frame = model()

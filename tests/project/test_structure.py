@@ -108,10 +108,8 @@ def test_numba_is_imported_by_few() -> None:
         "compile/read_arguments.py",
         "compile/variants.py",
         "kernels/cuda/intrinsics_llvm.py",
-        "kernels/simd/bit_lanes_llvm.py",
         "kernels/primitives/intrinsics_llvm.py",
         "kernels/simd/lanes_llvm.py",
-        "kernels/simd/row_lanes_llvm.py",
         "objectives/jets.py",
     }
     found = {

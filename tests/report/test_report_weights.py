@@ -16,48 +16,49 @@ from tests.report.test_report import Page
 PLAIN: dict[str, Any] = {"n_estimators": 20, "early_stopping": False, "min_samples_leaf": 5}
 
 
-def pictures(found: Any) -> str:
-    return "".join(predictions_html(found))
+MODELS: dict[str, Any] = {
+    "classes": lambda: HedgerowClassifier(**PLAIN),
+    "normal": lambda: HedgerowRegressor(objective="normal", **PLAIN),
+    "quantiles": lambda: HedgerowRegressor(objective="quantile", quantile=[0.1, 0.9], **PLAIN),
+    "ranking": lambda: HedgerowRanker(**PLAIN),
+}
 
 
-def test_effects_scores_and_calibration_of_classes() -> None:
+@pytest.mark.parametrize("kind", MODELS)
+def test_findings_are_those_of_repeated_rows(kind: str) -> None:
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(250, 2))
-    y = (X[:, 0] + rng.normal(size=250) > 0).astype(int)
-    weight = np.where(y == 1, rng.integers(0, 2, 250), 3)
-    model = HedgerowClassifier(**PLAIN).fit(X, y)
+    X, query = rng.normal(size=(240, 2)), np.arange(240) // 8
+    y = X[:, 0] + rng.normal(size=240)
+    weight = rng.integers(0, 4, 240)
+    if kind in ("classes", "ranking"):
+        y = (y > 0).astype(int)
+    if kind == "ranking":  # weights of queries, of which one that is repeated is another one
+        weight = query % 2
+    model = MODELS[kind]().fit(X, y, **({"qid": query} if kind == "ranking" else {}))
 
-    def of(rows: Any, weights: Any = None) -> Any:
+    def found_of(rows: Any, weights: Any = None) -> Any:
         table = {"x0": X[rows, 0], "x1": X[rows, 1]}
-        return find(model.booster_, table, y[rows], sample_weight=weights)
+        more = {"qid": query[rows]} if kind == "ranking" else {}
+        return find(model.booster_, table, y[rows], sample_weight=weights, **more)
 
-    everything = np.arange(250)
-    weighted, plain = of(everything, weight), of(np.repeat(everything, weight))
-    for name in ("x0", "x1"):
-        values = weighted.effects[name].values
-        expected = model.partial_dependence(
-            X, name, kind="probability", sample_weight=weight, n_points=len(values)
-        )
-        np.testing.assert_allclose(values, expected[name].values)
+    everything = np.arange(240)
+    weighted, plain = found_of(everything, weight), found_of(np.repeat(everything, weight))
     scores = [[score.value for score in found.scores] for found in (weighted, plain)]
     assert scores[0] == pytest.approx(scores[1])
-    error = calibration_of(y, model.predict_proba(X)[:, 1], sample_weight=weight).error
-    assert f"off by {error:.3f} on average" in " ".join(weighted.warnings)
-    assert pictures(weighted) != pictures(of(everything))
-
-
-@pytest.mark.parametrize("objective", ["normal", "quantile"])
-def test_shares_are_those_of_repeated_rows(objective: str) -> None:
-    rng = np.random.default_rng(4)
-    X, weight = rng.normal(size=(200, 1)), rng.integers(0, 4, 200)
-    y = X[:, 0] + rng.normal(size=200)
-    level: Any = {"quantile": [0.1, 0.9]} if objective == "quantile" else {}
-    model = HedgerowRegressor(objective=objective, **level, **PLAIN).fit(X, y)
-    rows = np.repeat(np.arange(200), weight)
-    weighted = find(model.booster_, {"x0": X[:, 0]}, y, sample_weight=weight)
-    plain = find(model.booster_, {"x0": X[rows, 0]}, y[rows])
-    shares = [[row[1] for row in Page(pictures(f)).tables[-1][1:]] for f in (weighted, plain)]
-    assert shares[0] == shares[1]
+    for name in ("x0", "x1"):
+        ours, theirs = (found.effects[name] for found in (weighted, plain))
+        np.testing.assert_allclose(ours.at(X[:9, 0]), theirs.at(X[:9, 0]), rtol=1e-9)
+    drawn = ["".join(predictions_html(found)) for found in (weighted, found_of(everything))]
+    assert drawn[0] != drawn[1]
+    if kind in ("normal", "quantiles"):
+        shares = [
+            [row[1] for row in Page("".join(predictions_html(found))).tables[-1][1:]]
+            for found in (weighted, plain)
+        ]
+        assert shares[0] == shares[1]
+    if kind == "classes":
+        error = calibration_of(y, model.predict_proba(X)[:, 1], sample_weight=weight).error
+        assert f"off by {error:.3f} on average" in " ".join(weighted.warnings)
 
 
 def test_survivors_are_those_of_repeated_rows() -> None:
@@ -66,20 +67,6 @@ def test_survivors_are_those_of_repeated_rows() -> None:
     found = survivors(time.astype(float), event, weight.astype(float))
     expected = survivors(np.repeat(time, weight).astype(float), np.repeat(event, weight))
     np.testing.assert_allclose(found, expected)
-
-
-def test_queries_count_by_their_weights() -> None:
-    rng = np.random.default_rng(6)
-    X, query = rng.normal(size=(200, 2)), np.repeat(np.arange(40), 5)
-    y = rng.integers(0, 3, 200)
-    model = HedgerowRanker(**PLAIN).fit(X, y, qid=query)
-    table = {"x0": X[:, 0], "x1": X[:, 1]}
-    weight = np.where(query < 20, 1.0, 0.0)
-    half = find(model.booster_, {k: v[:100] for k, v in table.items()}, y[:100], qid=query[:100])
-    found = find(model.booster_, table, y, qid=query, sample_weight=weight)
-    assert [s.value for s in found.scores] == pytest.approx([s.value for s in half.scores])
-    everything = find(model.booster_, table, y, qid=query)
-    assert pictures(found) != pictures(everything)
 
 
 def test_effective_rows_of_known_weights() -> None:

@@ -1,102 +1,131 @@
-"""Collectives, built from messages between two ranks.
+"""Collectives of W ranks in log2 W exchanges.
 
-Glossary
---------
-transport  carries messages between ranks: queues between threads, or the connections
-           between the workers of a cluster
-exchange   every rank sends one message to every other rank and receives one from it; all
-           collectives consist of exchanges
+In each exchange a rank sends one message to one rank and receives one from another, at distances
+1, 2, 4, ... ::
+
+    gather     rank r has the parts of r, r + 1, ...; in the exchange of distance d it receives
+               the next parts from rank r + d (Bruck et al. 1997, for any W)
+
+               5 ranks, parts received by rank 0 in each exchange:   0 | 1 | 2 3 | 4
+    scatter    the reverse: sums of the parts r + d, ... go to rank r + d, which adds them
+    meet       messages are empty; after an exchange of distance d, 2 d ranks have arrived
 
 ==================  =========================================================
 collective          exchanges
 ==================  =========================================================
-barrier             one, with empty messages
-allgather           one: each rank sends its message to every other rank
-reduce_scatter      one: each rank sends every other rank its part of the array, and sums
-                    the received parts
-allreduce           one with complete arrays if they are small, else
-                    a reduce_scatter and an allgather of the sums
+barrier             meet
+allgather           gather
+reduce_scatter      scatter
+allreduce           gather of complete arrays if they are small, else scatter
+                    and a gather of the sums
 ==================  =========================================================
 
-A direct exchange sends the fewest bytes for a reduce_scatter, ``(size - 1) / size`` of the
-array from each rank, in one step with ``size - 1`` messages per rank.  Many ranks send the
-same number of bytes in log2 ``size`` steps of one message (:mod:`hedgerow.comm.steps`).
+In gather and scatter each rank sends ``(W - 1) / W`` of an array, the fewest bytes possible.
 """
 
 from __future__ import annotations
 
 import itertools
+import struct
 import zlib
 from collections.abc import Sequence
-from typing import Protocol
+from enum import IntEnum
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.comm import steps
 from hedgerow.comm.base import Combine
-from hedgerow.comm.mailbox import goes_in_steps
-from hedgerow.comm.messages import Call, Kind, Message, Payload, Stamp, sealed
 from hedgerow.errors import CommunicationError
 
-DEFAULT_TIMEOUT = 300.0
-"""Seconds without an answer after which a rank counts as lost: longer than a first
-compilation or a pass over a large part of the rows."""
+Payload: TypeAlias = bytes | bytearray | memoryview
 
 WHOLE_BYTES = 1 << 16
-"""Limit in bytes, times the number of other ranks, for an allreduce in one step."""
+"""Limit in bytes, times the number of other ranks, for an allreduce by one gather."""
 
 _COMBINING = {"sum": np.add, "max": np.maximum}
 
 
-class Transport(Protocol):
-    """Connection that carries messages to and from one rank; all messages have its ``stamp``."""
+class Kind(IntEnum):
+    """The collective, or the announcement, of the sender of a message."""
 
-    stamp: Stamp
+    BARRIER = 1
+    ALLGATHER = 2
+    REDUCE_SCATTER = 3
+    ALLREDUCE_SUM = 4
+    ALLREDUCE_MAX = 5
+    ALLREDUCE_PARTS = 6
+    ABORT = 7
+    LEAVE = 8
+    WAITING = 9
+
+
+class Call(NamedTuple):
+    """A collective, equal on all ranks of an exchange: ``agreed`` is a hash of its arguments."""
+
+    kind: Kind
+    agreed: int = 0
+
+    def __str__(self) -> str:
+        return self.kind.name.lower()
+
+
+class Transport(Protocol):
+    """Carries messages to and from one rank; see :mod:`hedgerow.comm.connections`."""
+
     rank: int
     size: int
 
-    @property
-    def by_memory(self) -> frozenset[int]:
-        """Ranks with shared memory, whose payloads have no checksums."""
+    def swap(
+        self, call: Call, sequence: int, target: int, payload: Payload, source: int
+    ) -> tuple[Call, Payload]:
+        """Send to one rank, and return the message of another in the same exchange."""
 
-    def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Start to send messages to ranks; their payloads may be overwritten afterwards."""
+    def announce(self, kind: Kind, text: str) -> None:
+        """Tell the neighbours, if they are reachable, that this rank gives up or is done."""
 
-    def flush(self, timeout: float) -> None:
-        """Wait until all posted messages are sent, or raise if that is impossible."""
 
-    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
-        """Return the message of a rank in an exchange."""
+def distances(size: int) -> list[int]:
+    """Return the distances of the exchanges in ascending order: 1, 2 and 4 for five ranks."""
+    return [1 << step for step in range((size - 1).bit_length())]
+
+
+def neighbours(rank: int, size: int) -> list[int]:
+    """Return the ranks with which a rank exchanges messages, in ascending order."""
+    away = [sign * distance for distance in distances(size) for sign in (1, -1)]
+    return sorted({(rank + step) % size for step in away} - {rank})
+
+
+def most_ahead(size: int) -> int:
+    """Return the number of exchanges by which a message may be early.
+
+    Each collective needs a message of every rank, so a rank is less than two collectives ahead.
+    """
+    return 1 if size == 2 else 2 * len(distances(size))
 
 
 class Collectives:
     """A :class:`hedgerow.comm.base.Communicator` over any transport."""
 
-    def __init__(self, transport: Transport, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, transport: Transport) -> None:
         self.rank = transport.rank
         self.size = transport.size
         self.n_exchanges = 0
         self.bytes_sent = 0
         self._transport = transport
-        self._timeout = timeout
         self._failure: str | None = None
-        self._in_steps = goes_in_steps(self.size)
 
     def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
         """Return the element-wise sum or maximum of an int64 array over all ranks."""
         flat = _checked(array).reshape(-1)
-        kind = Kind.ALLREDUCE_SUM if combine == "sum" else Kind.ALLREDUCE_MAX
-        call = Call(kind, flat.size)
-        if self.size == 1:
-            return array.copy()
-        if not self._in_steps and flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
-            payloads = self._exchange(call, [_bytes_of(flat)] * self.size)
-            return self._combined(flat, payloads, combine).reshape(array.shape)
+        call = Call(Kind.ALLREDUCE_SUM if combine == "sum" else Kind.ALLREDUCE_MAX, flat.size)
+        if flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
+            gathered = [_integers(part) for part in self._gather(call, bytes(_bytes_of(flat)))]
+            return _COMBINING[combine].reduce(gathered).reshape(array.shape)
         starts = [part * flat.size // self.size for part in range(self.size + 1)]
-        own = self._part(call, flat, starts, combine)
-        parts = self._gather(Call(Kind.ALLREDUCE_PARTS, flat.size), _bytes_of(own))
-        return np.concatenate([_integers(part) for part in parts]).reshape(array.shape)
+        own = self._scatter(call, flat, starts, combine)
+        parts = self._gather(Call(Kind.ALLREDUCE_PARTS, flat.size), bytes(_bytes_of(own)))
+        return _integers(bytearray().join(parts)).reshape(array.shape)
 
     def reduce_scatter(
         self, array: IntArray, starts: Sequence[int], out: IntArray | None = None
@@ -117,131 +146,121 @@ class Collectives:
                 f"between {self.size} ranks"
             )
         agreed = zlib.crc32(np.asarray(places, dtype="<i8").tobytes())
-        return self._part(Call(Kind.REDUCE_SCATTER, agreed), array, places, "sum", out)
+        return self._scatter(Call(Kind.REDUCE_SCATTER, agreed), array, places, "sum", out)
 
     def allgather(self, message: bytes) -> list[bytes]:
         """Return the message of each rank, in the order of the ranks."""
-        return [bytes(payload) for payload in self._gather(Call(Kind.ALLGATHER), message)]
+        return self._gather(Call(Kind.ALLGATHER), message)
 
     def barrier(self) -> None:
         """Return when all ranks have called this method."""
-        if self._in_steps:
-            steps.meet(self.rank, self.size, self._swap(Call(Kind.BARRIER)))
-        else:
-            self._exchange(Call(Kind.BARRIER), [b""] * self.size)
+        for distance in distances(self.size):
+            self._swap(Call(Kind.BARRIER), distance, b"")
 
     def abort(self, reason: str) -> None:
         """Tell the other ranks, if they are reachable, that this rank gives up."""
-        self._failure = self._failure or reason
-        self._announce(Kind.ABORT, reason.encode())
+        if self._failure is None:
+            self._failure = f"rank {self.rank} gave up: {reason}"
+            self._transport.announce(Kind.ABORT, self._failure)
 
     def leave(self) -> None:
         """Tell the other ranks that this rank is done, so that they need not wait for it."""
-        self._announce(Kind.LEAVE, b"")
+        self._transport.announce(Kind.LEAVE, "")
 
-    def _part(
+    def _gather(self, call: Call, message: bytes) -> list[bytes]:
+        held = [message]
+        for distance in distances(self.size):
+            n_parts = min(distance, self.size - distance)
+            held += self._unpacked(self._swap(call, -distance, _packed(held[:n_parts])), n_parts)
+        return [held[(other - self.rank) % self.size] for other in range(self.size)]
+
+    def _scatter(
         self,
         call: Call,
-        flat: IntArray,
+        array: IntArray,
         starts: Sequence[int],
         combine: Combine,
         out: IntArray | None = None,
     ) -> IntArray:
-        if self._in_steps:
-            swap, combining = self._swap(call), _COMBINING[combine]
-            return steps.scatter(self.rank, self.size, swap, flat, starts, combining, out)
-        parts = [flat[starts[rank] : starts[rank + 1]] for rank in range(self.size)]
-        payloads = self._exchange(call, [_bytes_of(part) for part in parts])
-        return self._combined(parts[self.rank], payloads, combine, out)
+        """Return this rank's part of the sums or maxima over all ranks."""
+        first = starts[self.rank]
+        order = [(self.rank + k) % self.size for k in range(self.size)]
+        ends = np.cumsum([0, *(starts[rank + 1] - starts[rank] for rank in order)]).tolist()
+        held: IntArray | None = None  # sums of the parts of rank, rank + 1, ...
 
-    def _combined(
-        self,
-        own: IntArray,
-        payloads: Sequence[Payload],
-        combine: Combine,
-        out: IntArray | None = None,
-    ) -> IntArray:
-        """Return the sums or maxima of this rank's numbers and those of the others."""
-        out, total = np.empty_like(own) if out is None else out, own
-        for rank, payload in enumerate(payloads):
-            if rank != self.rank:
-                total = _COMBINING[combine](total, _integers(payload), out=out)
-        return total if total is not own else own.copy()
+        def parts(start: int, stop: int) -> IntArray:
+            """Return numbers of the parts in the order of ``order``, without a copy if possible."""
+            if held is not None:
+                return held[start:stop]
+            turn = array.size - first  # the part of rank 0 begins here
+            if start >= turn or stop <= turn:
+                before = first if stop <= turn else -turn
+                return array[before + start : before + stop]
+            return np.concatenate((array[first + start :], array[: stop - turn]))
 
-    def _gather(self, call: Call, message: Payload) -> Sequence[Payload]:
-        if self._in_steps:
-            return steps.gather(self.rank, self.size, self._swap(call), bytes(message))
-        payloads = self._exchange(call, [message] * self.size)
-        payloads[self.rank] = message
-        return payloads
+        for distance in reversed(distances(self.size)):
+            n_parts = min(distance, self.size - distance)
+            sent = parts(ends[distance], ends[distance + n_parts])
+            received = self._swap(call, distance, _bytes_of(sent))
+            own = parts(0, ends[distance])  # those from n_parts on have no sums yet
+            if len(received) != 8 * ends[n_parts]:
+                raise self._give_up(
+                    f"rank {(self.rank - distance) % self.size} sent {len(received)} bytes of "
+                    f"sums, {8 * ends[n_parts]} were expected: do all ranks run the same version?"
+                )
+            numbers = _integers(received)
+            if distance == 1:
+                return _COMBINING[combine](own, numbers, out=out)
+            if held is None:
+                own = own.copy()
+            _COMBINING[combine](own[: numbers.size], numbers, out=own[: numbers.size])
+            held = own
+        if out is None:
+            return array.copy()
+        out[:] = array
+        return out
 
-    def _exchange(self, call: Call, payloads: Sequence[Payload]) -> list[Payload]:
-        """Send ``payloads[rank]`` to each other rank; return the payloads received by rank."""
-        others = [(self.rank + step) % self.size for step in range(1, self.size)]
-        received: list[Payload] = [b""] * self.size
-        found = self._send_and_take(call, [(rank, payloads[rank]) for rank in others], others)
-        for rank, payload in zip(others, found, strict=True):
-            received[rank] = payload
-        return received
-
-    def _swap(self, call: Call) -> steps.Swap:
-        """Return a function for a step of a collective: send to one rank, receive from another."""
-
-        def swap(target: int, payload: Payload, source: int) -> Payload:
-            return self._send_and_take(call, [(target, payload)], [source])[0]
-
-        return swap
-
-    def _send_and_take(
-        self, call: Call, sent: Sequence[tuple[int, Payload]], sources: Sequence[int]
-    ) -> list[Payload]:
-        """Send payloads to ranks; return the messages of the sources."""
+    def _swap(self, call: Call, distance: int, payload: Payload) -> Payload:
+        """Send to the rank at a distance; return the message of the rank at the opposite one."""
         if self._failure is not None:
             raise CommunicationError(self._failure)
-        sequence, taken = self.n_exchanges, []
+        target, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
+        sequence = self.n_exchanges
         self.n_exchanges += 1
         try:
-            self._transport.post(
-                [(rank, self._sealed(call, rank, sequence, payload)) for rank, payload in sent]
-            )
-            for rank in sources:
-                other, payload = self._transport.receive(rank, sequence, self._timeout)
-                self._check_same(call, other, rank, sequence)
-                taken.append(payload)
-            self._transport.flush(self._timeout)
+            other, received = self._transport.swap(call, sequence, target, payload, source)
         except CommunicationError as error:
-            self.abort(str(error))
+            # The others get the reason as it is: with it, every rank names the same lost rank.
+            self._failure = str(error)
+            self._transport.announce(Kind.ABORT, self._failure)
             raise
-        self.bytes_sent += sum(len(payload) for _, payload in sent)
-        return taken
-
-    def _sealed(self, call: Call, target: int, sequence: int, payload: Payload) -> Message:
-        checked = target not in self._transport.by_memory
-        return sealed(call, self.rank, target, self._transport.stamp, sequence, payload, checked)
-
-    def _check_same(self, own: Call, other: Call, rank: int, sequence: int) -> None:
-        if own.kind != other.kind:
-            raise CommunicationError(
-                f"ranks are out of step in exchange {sequence}: rank {self.rank} calls {own}, "
-                f"rank {rank} calls {other}"
+        between = f"ranks are out of step in exchange {sequence}: "
+        if other.kind != call.kind:
+            raise self._give_up(
+                f"{between}rank {self.rank} calls {call}, rank {source} calls {other}"
             )
-        if own.agreed != other.agreed:
-            raise CommunicationError(
-                f"ranks are out of step in exchange {sequence}: ranks {self.rank} and {rank} call "
-                f"{own} for arrays of different lengths or different parts"
+        if other.agreed != call.agreed:
+            raise self._give_up(
+                f"{between}ranks {self.rank} and {source} call {call} for arrays of different "
+                "lengths or different parts"
             )
+        self.bytes_sent += len(payload)
+        return received
 
-    def _announce(self, kind: Kind, payload: bytes) -> None:
-        messages = [
-            (rank, self._sealed(Call(kind), rank, self.n_exchanges, payload))
-            for rank in range(self.size)
-            if rank != self.rank
-        ]
-        try:
-            self._transport.post(messages)
-            self._transport.flush(min(self._timeout, 1.0))
-        except CommunicationError:
-            pass  # an unreachable rank notices the failure itself
+    def _unpacked(self, payload: Payload, n_parts: int) -> list[bytes]:
+        head = 8 * n_parts
+        lengths = struct.unpack(f"<{n_parts}Q", payload[:head]) if len(payload) >= head else ()
+        if len(lengths) != n_parts or head + sum(lengths) != len(payload):
+            raise self._give_up(
+                "a message with the parts of several ranks does not have the length in its header"
+            )
+        ends = np.cumsum((head, *lengths)).tolist()
+        return [bytes(payload[start:stop]) for start, stop in itertools.pairwise(ends)]
+
+    def _give_up(self, reason: str) -> CommunicationError:
+        self._failure = reason
+        self._transport.announce(Kind.ABORT, reason)
+        return CommunicationError(reason)
 
 
 def _checked(array: IntArray) -> IntArray:
@@ -257,3 +276,8 @@ def _bytes_of(array: IntArray) -> memoryview:
 
 def _integers(payload: Payload) -> IntArray:
     return np.frombuffer(payload, dtype="<i8").astype(np.int64, copy=False)
+
+
+def _packed(parts: Sequence[bytes]) -> bytes:
+    """Return the lengths of the parts, followed by their contents."""
+    return struct.pack(f"<{len(parts)}Q", *map(len, parts)) + b"".join(parts)

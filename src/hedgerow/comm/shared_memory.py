@@ -1,23 +1,19 @@
 """Messages between ranks of one machine through shared memory.
 
-Each rank has an outbox of two files in ``/dev/shm`` (more, if collectives go in steps), which
-every other rank of the machine maps.  The messages of exchange ``n`` are in file ``n % 2``::
+Each rank has an outbox of a few files in ``/dev/shm``, which its neighbours on its machine map.
+The message of exchange ``n`` is in file ``n % n_files``::
 
     word 0                 number of the exchange + 1, written last
-    words 8, 9             kind of the collective, hash of its arguments
-    words 10 + 2 r, ...    start and length of the message to rank r
-    from the next page on  messages; a message to several ranks is stored once
+    words 8, 9, 10         kind of the collective, hash of its arguments, length of the message
+    from the next page on  the message
 
-Two files are enough without acknowledgements.  A rank posts in exchange ``n + 2`` only after it
-has received all messages of exchange ``n + 1``, and every other rank sent its message of exchange
-``n + 1`` after it had used the messages of exchange ``n``.  If collectives go in steps, a rank
-may be further ahead (:func:`hedgerow.comm.mailbox.most_ahead`), and there is one more file for
-each such exchange.
+No acknowledgements are needed, because a rank is at most ``n_files - 1`` exchanges ahead of
+another one (:func:`hedgerow.comm.collectives.most_ahead`).  With two ranks, a rank posts in
+exchange ``n + 2`` only after it has received the message of exchange ``n + 1``, which the other
+rank sent after it had used the message of exchange ``n``.
 
-A waiting rank polls word 0, and occasionally its mailbox, because failures of a training (a
-lost worker, a rank that gives up) still arrive over the connections between the workers.
 Files are unlinked as soon as all ranks have mapped them, so a killed process leaves no files
-behind.
+behind.  Their names are a hash of the token of the training.
 
 Shared memory needs Linux.  On other systems, and between ranks of different machines or users,
 messages use the connections.
@@ -26,42 +22,35 @@ messages use the connections.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import mmap
 import os
 import stat
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.comm.mailbox import Mailbox, most_ahead, not_answered, took_no_part
-from hedgerow.comm.messages import Call, Kind, Payload, Stamp
-from hedgerow.errors import CommunicationError
+from hedgerow.comm.collectives import Call, Kind, Payload, most_ahead, neighbours
 from hedgerow.kernels.primitives.shared_words import is_published, publish
 
 FOLDER = "/dev/shm"  # noqa: S108 (names are random, and files opened by their owner only)
 """A file system in memory, which is local to the machine."""
 
-_PUBLISHED, _KIND, _AGREED, _PLACES = 0, 8, 9, 10
+_PUBLISHED, _KIND, _AGREED, _LENGTH, _N_WORDS = 0, 8, 9, 10, 16
 _BY_CONNECTION = 0
-"""Kind of an exchange whose messages did not fit."""
+"""Kind of an exchange whose message did not fit."""
 
-_LINE = 64
 _LOOKS = 50_000
 """Polls of the word between two sleeps: about 25 us."""
-
-_FIRST_NAP, _LONGEST_NAP = 1e-5, 1e-3
-_NAP_GROWTH = 1.1
-"""A sleep is a tenth of the time waited so far, which bounds the delay of a rank."""
 
 
 class Segment:
     """A file mapped by several processes: words, and messages behind them."""
 
-    def __init__(self, path: str, n_words: int, is_new: bool) -> None:
-        self._n_words = n_words
-        self.start = -(-8 * n_words // mmap.PAGESIZE) * mmap.PAGESIZE
+    start = mmap.PAGESIZE
+
+    def __init__(self, path: str, is_new: bool) -> None:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags | (os.O_CREAT | os.O_EXCL if is_new else 0), 0o600)
         try:
@@ -78,7 +67,7 @@ class Segment:
     def _map(self) -> None:
         self.size = os.fstat(self._file).st_size
         self.memory = memoryview(mmap.mmap(self._file, self.size))
-        words = np.frombuffer(self.memory, dtype=np.int64, count=self._n_words)
+        words = np.frombuffer(self.memory, dtype=np.int64, count=_N_WORDS)
         self.words: IntArray = words
 
     def reserve(self, size: int) -> None:
@@ -101,62 +90,31 @@ class Segment:
         self.words = np.zeros(0, dtype=np.int64)
 
 
-class _Box:
-    """The files of the messages of one rank; ``OSError`` if they cannot be mapped."""
+class Box:
+    """The files of the messages of one rank; ``OSError`` if they cannot be made or mapped."""
 
-    def __init__(self, stamp: Stamp, rank: int, size: int, is_new: bool) -> None:
-        name = os.path.join(FOLDER, f"hedgerow-{stamp.run.hex()}-{stamp.epoch}-{rank}")
-        self._paths = [f"{name}-{number}" for number in range(most_ahead(size) + 1)]
+    def __init__(self, token: bytes, rank: int, size: int, is_new: bool) -> None:
+        name = hashlib.blake2b(token, digest_size=16, person=b"hedgerow").hexdigest()
+        self._paths = [
+            os.path.join(FOLDER, f"hedgerow-{name}-{rank}-{number}")
+            for number in range(most_ahead(size) + 1)
+        ]
+        self._is_new = is_new
         self._files: list[Segment] = []
         try:
             for path in self._paths:
-                self._files.append(Segment(path, _PLACES + 2 * size, is_new))
+                self._files.append(Segment(path, is_new))
         except OSError:
             self.close()
             raise
 
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
-        self._files = []
-
-
-class Outbox(_Box):
-    """The messages of a rank to other ranks."""
-
-    def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
-        super().__init__(stamp, rank, size, is_new=True)
-
-    def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
-        """Write the messages of an exchange; return False if there is no space for them."""
-        file = self._files[sequence % len(self._files)]
-        starts: dict[int, int] = {}  # by identity of the payload: allgather sends the same to all
-        end = file.start
-        for _, payload in messages:
-            if id(payload) not in starts:
-                starts[id(payload)] = end
-                end += -(-len(payload) // _LINE) * _LINE
-        try:
-            file.reserve(end)
-        except OSError:
-            file.words[_KIND] = _BY_CONNECTION
-            publish(file.words, sequence + 1)
-            return False
-        written = set()
-        for rank, payload in messages:
-            start, place = starts[id(payload)], _PLACES + 2 * rank
-            if id(payload) not in written:
-                file.memory[start : start + len(payload)] = payload
-                written.add(id(payload))
-            file.words[place], file.words[place + 1] = start, len(payload)
-        file.words[_KIND], file.words[_AGREED] = int(call.kind), call.agreed
-        publish(file.words, sequence + 1)
-        return True
+    def file(self, sequence: int) -> Segment:
+        """Return the file of an exchange."""
+        return self._files[sequence % len(self._files)]
 
     def unlink(self) -> None:
-        """Unlink the files, once all ranks have mapped them."""
-        for path in self._paths:
+        """Unlink the files that this rank has made, once all ranks have mapped them."""
+        for path in self._paths[: len(self._files) if self._is_new else 0]:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         self._paths = []
@@ -164,90 +122,84 @@ class Outbox(_Box):
     def close(self) -> None:
         """Unlink and close the files."""
         self.unlink()
-        super().close()
-
-
-class Inbox(_Box):
-    """The messages of another rank."""
-
-    def __init__(self, stamp: Stamp, source: int, mailbox: Mailbox) -> None:
-        self._source, self._mailbox = source, mailbox
-        super().__init__(stamp, source, mailbox.size, is_new=False)
-
-    def receive(self, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Wait for the message of an exchange; return None if it uses the connection."""
-        file = self._files[sequence % len(self._files)]
-        self._wait_for(file, sequence, timeout)
-        kind = int(file.words[_KIND])
-        if kind == _BY_CONNECTION:
-            return None
-        self._mailbox.skip(self._source, sequence)
-        place = _PLACES + 2 * self._mailbox.rank
-        # The payload stays as it is until this rank posts in the exchange after the next.
-        payload = file.view(int(file.words[place]), int(file.words[place + 1]))
-        return Call(Kind(kind), int(file.words[_AGREED])), payload
-
-    def _wait_for(self, file: Segment, sequence: int, timeout: float) -> None:
-        deadline, nap = time.monotonic() + timeout, _FIRST_NAP
-        while True:
-            # Read this before the poll: a rank posts all of its messages before it leaves.
-            has_left = self._mailbox.has_left(self._source)
-            if self._mailbox.failure is not None:
-                raise CommunicationError(self._mailbox.failure)
-            if is_published(file.words, sequence + 1, _LOOKS):
-                return
-            if has_left:
-                raise took_no_part(self._source, sequence)
-            if time.monotonic() > deadline:
-                raise not_answered(self._source, self._mailbox.rank, sequence, timeout)
-            time.sleep(nap)
-            nap = min(_NAP_GROWTH * nap, _LONGEST_NAP)
+        for file in self._files:
+            file.close()
+        self._files = []
 
 
 class SharedMemory:
-    """The outbox of a rank, and the inboxes of the ranks on its machine."""
+    """The outbox of a rank, and those of its neighbours on its machine.
 
-    def __init__(self, outbox: Outbox | None, inboxes: Mapping[int, Inbox]) -> None:
-        self._outbox, self._inboxes = outbox, dict(inboxes)
-        self.ranks: frozenset[int] = frozenset()
+    Without an outbox, nothing is shared.
+    """
 
-    def keep(self, ranks: Iterable[int]) -> None:
-        """Use shared memory for these ranks, after all ranks of the machine have mapped it."""
-        self.ranks = frozenset(ranks)
-        for rank in self._inboxes.keys() - self.ranks:
+    def __init__(self, outbox: Box | None, token: bytes, rank: int, size: int) -> None:
+        self._outbox, self._about = outbox, (token, rank, size)
+        self._inboxes: dict[int, Box] = {}
+
+    @classmethod
+    def open(cls, token: bytes, rank: int, size: int) -> SharedMemory:
+        """Make the outbox of a rank; without one if processes cannot share memory."""
+        outbox: Box | None = None
+        with contextlib.suppress(OSError):
+            if size > 1 and os.path.isdir(FOLDER):
+                outbox = Box(token, rank, size, is_new=True)
+        return cls(outbox, token, rank, size)
+
+    def map_neighbours(self) -> None:
+        """Map the outboxes of the neighbours, as far as this process can."""
+        token, rank, size = self._about
+        for other in neighbours(rank, size) if self._outbox is not None else ():
+            with contextlib.suppress(OSError):
+                self._inboxes[other] = Box(token, other, size, is_new=False)
+
+    def keep(self, ranks: Collection[int]) -> None:
+        """Use shared memory for these ranks only, after all ranks have mapped it."""
+        for rank in self._inboxes.keys() - set(ranks):
             self._inboxes.pop(rank).close()
         if self._outbox is not None:
             self._outbox.unlink()  # mapped files do not need names
 
-    def post(self, sequence: int, call: Call, messages: Sequence[tuple[int, Payload]]) -> bool:
-        """Write messages to ranks of this machine; return False if they need the connections."""
-        return self._outbox is not None and self._outbox.post(sequence, call, messages)
+    def reads(self, rank: int) -> bool:
+        """Return whether messages of a rank come through shared memory."""
+        return rank in self._inboxes
 
-    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload] | None:
-        """Return a message of a rank of this machine, or None if it uses the connection."""
-        return self._inboxes[source].receive(sequence, timeout)
+    def post(self, target: int, sequence: int, call: Call, payload: Payload) -> bool:
+        """Write a message; return False if it needs the connection."""
+        if self._outbox is None or target not in self._inboxes:
+            return False
+        file = self._outbox.file(sequence)
+        try:
+            file.reserve(file.start + len(payload))
+        except OSError:
+            file.words[_KIND] = _BY_CONNECTION
+        else:
+            file.memory[file.start : file.start + len(payload)] = payload
+            file.words[_KIND], file.words[_AGREED] = int(call.kind), call.agreed
+            file.words[_LENGTH] = len(payload)
+        found = bool(file.words[_KIND] != _BY_CONNECTION)
+        publish(file.words, sequence + 1)
+        return found
+
+    def take(self, source: int, sequence: int) -> tuple[Call, Payload] | None:
+        """Return the message of an exchange; None before it is there, or by the connection.
+
+        The message stays as it is until this rank posts its message of the exchange after the next.
+        """
+        file = self._inboxes[source].file(sequence)
+        if not is_published(file.words, sequence + 1, _LOOKS):
+            return None
+        kind, length = int(file.words[_KIND]), int(file.words[_LENGTH])
+        if kind == _BY_CONNECTION:
+            return None
+        payload = file.view(file.start, length)
+        return Call(Kind(kind), int(file.words[_AGREED])), payload
 
     def close(self) -> None:
         """Release the memory."""
         for inbox in self._inboxes.values():
             inbox.close()
+        self._inboxes = {}
         if self._outbox is not None:
             self._outbox.close()
-
-
-def open_outbox(stamp: Stamp, rank: int, size: int) -> Outbox | None:
-    """Return the outbox of a rank, or None if processes cannot share memory."""
-    try:
-        return Outbox(stamp, rank, size) if os.path.isdir(FOLDER) else None
-    except OSError:
-        return None
-
-
-def open_inboxes(stamp: Stamp, mailbox: Mailbox) -> dict[int, Inbox]:
-    """Return the inboxes of the other ranks whose outboxes this process can map."""
-    inboxes = {}
-    for source in range(mailbox.size):
-        if source != mailbox.rank:
-            with contextlib.suppress(OSError):
-                inboxes[source] = Inbox(stamp, source, mailbox)
-    return inboxes
+            self._outbox = None

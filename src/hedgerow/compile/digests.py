@@ -59,11 +59,18 @@ def _parts_of(function: Any) -> Iterator[str]:
     code = _complete_code(function.__code__)
     yield from _code_parts(code)
     yield repr(function.__defaults__)
-    names = sorted(set(_global_names(code)))
-    for name in names:
-        if name in function.__globals__:
-            yield name
-            yield from _value_parts(function.__globals__[name])
+    attributes = sorted(set(_names(code, "LOAD_ATTR")))
+    for name in sorted(set(_names(code, "LOAD_GLOBAL"))):
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        yield name
+        yield from _value_parts(value)
+        if isinstance(value, types.ModuleType) and value.__name__.startswith("hedgerow."):
+            for attribute in attributes:
+                if hasattr(value, attribute):
+                    yield attribute
+                    yield from _value_parts(getattr(value, attribute))
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name
         yield from _value_parts(cell.cell_contents)
@@ -107,13 +114,14 @@ def _code_parts(code: types.CodeType) -> Iterator[str]:
             yield repr(constant)
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
+def _names(code: types.CodeType, instruction_name: str) -> Iterator[str]:
+    """Yield the names that instructions of one kind load."""
     for instruction in dis.get_instructions(code):
-        if instruction.opname == "LOAD_GLOBAL":
+        if instruction.opname == instruction_name:
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
+            yield from _names(constant, instruction_name)
 
 
 def _value_parts(value: Any) -> Iterator[str]:

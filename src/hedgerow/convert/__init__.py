@@ -1,7 +1,7 @@
 """Import and export of models of other libraries.
 
 ``readers``   LightGBM, XGBoost, CatBoost and scikit-learn to a Hedgerow model
-``writers``   a Hedgerow model to LightGBM, XGBoost, ONNX, treelite, Python and JSON
+``writers``   a Hedgerow model to LightGBM, XGBoost, ONNX, Python and JSON
 ``settings``  parameters with the names of other libraries
 
 This folder has the parts that both directions share: trees (:mod:`hedgerow.convert.trees`), sets

@@ -1,20 +1,17 @@
-"""Export of a model, and comparison with the predictions of the target."""
+"""Export of a model as a method of a booster, and comparison with the predictions of the target."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from hedgerow.argument_types import is_one_of, path_text
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import FloatArray
 from hedgerow.atomic import write_atomically
-from hedgerow.convert.exports import ExportFormat, ExportReport
-from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
-from hedgerow.convert.writers.plain import PlainModel, plain_model
 from hedgerow.errors import (
     HedgerowError,
     ParameterError,
@@ -23,67 +20,135 @@ from hedgerow.errors import (
     did_you_mean,
     path_repr,
 )
-from hedgerow.model.model import Model
+from hedgerow.model.booster_part import BoosterPart
+from hedgerow.notebook import Viewed
+
+if TYPE_CHECKING:
+    from hedgerow.convert.writers.plain import PlainModel
+
+ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "python", "json"]
+FORMATS: tuple[str, ...] = get_args(ExportFormat)
+_MODULES = {"python": "python_text", "json": "json_text"}
 
 SUFFIXES: dict[str, ExportFormat] = {
     ".txt": "lightgbm",
     ".onnx": "onnx",
-    ".tl": "treelite",
     ".py": "python",
     ".json": "json",
 }
 """Format of a file by its suffix, if ``format`` is not set."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Writer of a format, and the prediction by its own program.
+class ExportError(HedgerowError):
+    """Error if the predictions of the target differ from the predictions of the model."""
 
-    ``rounding`` is the allowed difference of raw scores, in units of the largest sum of
-    magnitudes: one rounding error for each tree.
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Viewed):
+    """Path and format of an export, notes on differences, and the result of a check.
+
+    Attributes
+    ----------
+    path : str
+    format : str
+    notes : tuple of str
+        Differences from the model: rounded numbers, and properties of the format.
+    rows_checked : int
+        Rows that the target predicted; 0 without ``check``.
+    largest_difference : float
+        Largest difference of raw scores; 0.0 if nothing was checked.
     """
 
-    write: Callable[[PlainModel, bool, list[str]], bytes]
-    predict: Callable[[bytes, PlainModel, FloatArray], Any]
-    rounding: float
+    path: str
+    format: str
+    notes: tuple[str, ...] = ()
+    rows_checked: int = 0
+    largest_difference: float = 0.0
+
+    def _facts(self) -> dict[str, object]:
+        checked = f"{self.rows_checked:,} rows, largest difference {self.largest_difference:.3g}"
+        return {"path": self.path, "format": self.format, "checked": checked}
+
+    def _more(self) -> list[tuple[str, str]]:
+        return [("note", text) for text in self.notes]
 
 
-_TARGETS: dict[str, _Target] = {
-    "lightgbm": _Target(lightgbm.write_lightgbm, lightgbm.predict_lightgbm, 2.0**-52),
-    "xgboost": _Target(xgboost.write_xgboost, xgboost.predict_xgboost, 2.0**-23),
-    "onnx": _Target(onnx.write_onnx, onnx.predict_onnx, 2.0**-52),
-    "treelite": _Target(treelite.write_treelite, treelite.predict_treelite, 2.0**-52),
-    "python": _Target(python_text.write_python, python_text.predict_python, 2.0**-52),
-    "json": _Target(json_text.write_json, json_text.predict_json, 2.0**-52),
-}
+class Exports(BoosterPart):
+    """Mixin of :class:`hedgerow.Booster` for exports."""
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: ExportFormat | None = None,  # noqa: A002
+        *,
+        check: Any = None,
+        approximate: bool = False,
+        raw: bool = False,
+    ) -> ExportReport:
+        """Write the model in the format of another library.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An existing file is replaced atomically.
+        format : {"lightgbm", "xgboost", "onnx", "python", "json"}, optional
+            Default: by the suffix of ``path``: ``.txt``, ``.onnx``, ``.py``, ``.json``
+            (Hedgerow's JSON).  Treelite reads the text of ``"lightgbm"``.
+        check : table, optional
+            Rows that the target predicts, if it is installed; raw scores must be equal within
+            rounding.
+        approximate : bool, default=False
+            Round numbers that the target cannot represent, and report the differences.
+        raw : bool, default=False
+            Write raw scores instead of predictions.
+
+        Returns
+        -------
+        ExportReport
+            Notes on differences, and the result of the check.
+
+        Raises
+        ------
+        ParameterError
+            If the format cannot express the model (the message names the feature), or if a
+            package is missing.
+        ExportError
+            If the target's predictions differ; no file is written.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import hedgerow
+        >>> X = {"size": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "blue"]}
+        >>> booster = hedgerow.train({"n_estimators": 3}, hedgerow.Dataset(X, [1, 2, 3, 5]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     booster.export(os.path.join(folder, "model.py"), check=X).rows_checked
+        4
+        """
+        from hedgerow.convert.writers.plain import plain_model
+
+        name = _format_of(path, format)
+        plain = plain_model(self.model, self._classes, raw, name)
+        notes: list[str] = []
+        try:
+            data = _writer(name).write(plain, approximate, notes)
+        except ImportError as error:
+            raise ParameterError(
+                f"format={name!r} needs a package that is not installed: {error}. Install "
+                "hedgerow[export]."
+            ) from None
+        report = ExportReport(os.fspath(path), name, tuple(dict.fromkeys(notes)))
+        if check is not None:
+            report = _checked(report, data, plain, check)
+        write_atomically(path, [data])
+        return report
 
 
-def export_model(
-    model: Model,
-    classes: AnyArray | None,
-    path: str | os.PathLike[str],
-    chosen: str | None,
-    *,
-    check: Any,
-    approximate: bool,
-    raw: bool,
-) -> ExportReport:
-    """Write a model; see :meth:`hedgerow.Booster.export`."""
-    name = _format_of(path, chosen)
-    plain = plain_model(model, classes, raw, name)
-    notes: list[str] = []
-    try:
-        data = _TARGETS[name].write(plain, approximate, notes)
-    except ImportError as error:
-        raise ParameterError(
-            f"format={name!r} needs a package that is not installed: {error}. Install "
-            "hedgerow[export]."
-        ) from None
-    report = ExportReport(os.fspath(path), name, tuple(dict.fromkeys(notes)))
-    if check is not None:
-        report = _checked(report, data, plain, check)
-    write_atomically(path, [data])
-    return report
+def _writer(format: str) -> Any:  # noqa: A002
+    """Return the module of a format: ``write(plain, approximate, notes)`` and ``predict``."""
+    return import_module(f"hedgerow.convert.writers.{_MODULES.get(format, format)}")
 
 
 def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
@@ -93,27 +158,26 @@ def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
         if found is None:
             raise ParameterError(
                 f"the suffix of path {path_repr(text)} is unknown: set format to one of "
-                f"{', '.join(map(repr, _TARGETS))}."
+                f"{', '.join(map(repr, FORMATS))}."
             )
         return found
-    if not is_one_of(chosen, get_args(ExportFormat)):
+    if not is_one_of(chosen, FORMATS):
         raise ParameterError(
-            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {brief(chosen)}."
-            f"{did_you_mean(chosen, _TARGETS)}"
+            f"format must be one of {', '.join(map(repr, FORMATS))}; got {brief(chosen)}."
+            f"{did_you_mean(chosen, FORMATS)}"
         )
     return str(chosen)
 
 
 def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> ExportReport:
     """Predict the rows with the target, and compare."""
-    target = _TARGETS[report.format]
     matrix = plain.matrix(X)
     if report.format == "xgboost":  # XGBoost rounds values to float32
         with np.errstate(over="ignore"):
             matrix = matrix.astype(np.float32).astype(np.float64)
     ours = plain.scores(matrix)
     try:
-        found = target.predict(data, plain, matrix)
+        found = _writer(report.format).predict(data, plain, matrix)
         exported = np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
     except ImportError as error:
         raise ParameterError(
@@ -130,7 +194,7 @@ def _checked(report: ExportReport, data: bytes, plain: PlainModel, X: Any) -> Ex
             "check out."
         ) from error
     difference = float(np.max(np.abs(ours - exported), initial=0.0))
-    allowed = _allowance(plain, matrix, target.rounding)
+    allowed = _allowance(plain, matrix, 2.0**-23 if report.format == "xgboost" else 2.0**-52)
     if not difference <= allowed:
         row = int(np.abs(ours - exported).max(axis=1).argmax())
         raise ExportError(
@@ -162,7 +226,3 @@ def _size_of_terms(plain: PlainModel, matrix: FloatArray) -> FloatArray:
     before = np.concatenate([[0.0], np.cumsum(3.0 * terms)])
     size: FloatArray = np.diff(before[slopes.start])
     return size
-
-
-class ExportError(HedgerowError):
-    """Error if the predictions of the target differ from the predictions of the model."""

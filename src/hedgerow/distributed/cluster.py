@@ -3,9 +3,9 @@
 Glossary
 --------
 rank      one long-running task on each worker; all ranks run the same function and
-          communicate over the connections between workers (:mod:`hedgerow.comm.dask`)
-epoch     number of the attempt, increased when a rank is lost; messages of older epochs are
-          dropped, and ranks of older epochs end
+          communicate over connections of their own (:mod:`hedgerow.comm.connections`)
+epoch     number of the attempt, increased when a rank is lost; each has its own token, so
+          ranks of older attempts reach nobody, and end
 lineage   the tasks that made a partition; Dask runs them again if the workers with the
           partition are lost
 
@@ -33,9 +33,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow.comm.dask import join
+from hedgerow.comm.connections import TOKEN_BYTES
 from hedgerow.distributed.checkpoints import collect, forget
-from hedgerow.distributed.ranks import Assignment, RankResult, Work, rank_task
+from hedgerow.distributed.ranks import Assignment, RankResult, Work, join, rank_task
 from hedgerow.errors import CommunicationError, HedgerowError
 
 logger = logging.getLogger("hedgerow")
@@ -162,7 +162,8 @@ def _attempt(
     """Run one attempt on all ranks."""
     for table in tables:
         ready(client, table.futures)
-    addresses = _join(client, workers, resilience, run, epoch)
+    token = os.urandom(TOKEN_BYTES)
+    addresses, ports = _join(client, workers, resilience, token)
     first, second = (table.of_ranks(len(addresses)) for table in tables)
     futures = [
         client.submit(
@@ -170,8 +171,9 @@ def _attempt(
             Assignment(
                 run,
                 epoch,
+                token,
                 rank,
-                tuple(addresses),
+                ports,
                 tuple(first[rank]),
                 tuple(second[rank]),
                 tuple(saved),
@@ -232,20 +234,25 @@ def _pause(began: float) -> None:
 
 
 def _join(
-    client: Any, workers: Sequence[str] | None, resilience: Resilience, run: bytes, epoch: int
-) -> list[str]:
-    """Return the addresses of the participating workers, each with an open mailbox.
+    client: Any, workers: Sequence[str] | None, resilience: Resilience, token: bytes
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the addresses of the participating workers, and of the open port of each rank.
 
     Workers that do not answer are removed from the cluster, so that Dask computes their data on
     other workers, and the remaining workers join again.
     """
     chosen = present_workers(client, workers, resilience.connect_timeout)
     futures = [
-        client.submit(join, run, epoch, rank, len(chosen), workers=[address], pure=False)
+        client.submit(join, token, rank, workers=[address], pure=False)
         for rank, address in enumerate(chosen)
     ]
     answered = _wait_for_tasks(client, futures, resilience.connect_timeout)
     statuses = [future.status for future in futures]
+    for future, status in zip(futures, statuses, strict=True):
+        if status == "error":
+            _raise_own(future)
+    all_open = answered and all(status == "finished" for status in statuses)
+    ports = tuple(client.gather(futures)) if all_open else ()
     client.cancel(futures, force=True)
     if not answered:
         silent = [
@@ -256,10 +263,10 @@ def _join(
             f"no sign of life from {', '.join(silent)} within {resilience.connect_timeout:g} s"
             + (f"; removed from the cluster: {', '.join(removed)}" if removed else "")
         )
-    failed = [status for status in statuses if status != "finished"]
-    if failed:
+    if not all_open:
+        failed = [status for status in statuses if status != "finished"]
         raise _Lost(f"{len(failed)} of {len(chosen)} workers went away before they could begin")
-    return chosen
+    return chosen, ports
 
 
 def present_workers(

@@ -7,12 +7,15 @@ partitions, and take part in another training, while it trains.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hedgerow.comm.base import Communicator
-from hedgerow.comm.dask import dask_ranks
+from hedgerow.comm.collectives import Collectives
+from hedgerow.comm.connections import Listener, Tls, joined
 from hedgerow.distributed.checkpoints import saver
 from hedgerow.errors import CommunicationError
 
@@ -27,9 +30,11 @@ class Assignment:
         16 random bytes of this training.
     epoch : int
         Number of the attempt.
+    token : bytes
+        Random bytes of this attempt, by which ranks know each other.
     rank : int
     addresses : tuple of str
-        Addresses of the workers of all ranks.
+        Addresses at which the ranks listen.
     numbers : tuple of int
         Numbers of the rank's partitions.
     more_numbers : tuple of int
@@ -42,6 +47,7 @@ class Assignment:
 
     run: bytes
     epoch: int
+    token: bytes
     rank: int
     addresses: tuple[str, ...]
     numbers: tuple[int, ...]
@@ -116,13 +122,67 @@ class RankResult:
     n_saved: int = 0
 
 
+_listeners: dict[tuple[bytes, int], tuple[float, Listener]] = {}
+"""The ports of ranks on this worker, by token and rank, until their tasks begin."""
+
+_LONGEST_WAIT = 600.0
+"""Seconds after which the task of a rank no longer begins."""
+
+
+def join(token: bytes, rank: int) -> str:
+    """Open the port of a rank on this worker, and return its address."""
+    from distributed.comm import get_address_host
+
+    from distributed import get_worker
+
+    for (known, other), (opened, listener) in [*_listeners.items()]:
+        if time.monotonic() > opened + _LONGEST_WAIT:
+            _listeners.pop((known, other), None)
+            listener.close()
+    address = str(get_worker().address)
+    in_one_process = address.startswith("inproc://")
+    listener = Listener("127.0.0.1" if in_one_process else get_address_host(address))
+    _listeners[token, rank] = time.monotonic(), listener
+    return listener.address
+
+
+def _tls_of(worker: Any) -> Tls | None:
+    """Return the contexts of a worker for encrypted connections, if it has them."""
+    server = worker.security.get_listen_args("worker").get("ssl_context")
+    client = worker.security.get_connection_args("worker").get("ssl_context")
+    return None if server is None or client is None else Tls(server, client)
+
+
+def ranks_of_workers(
+    token: bytes, rank: int, addresses: Sequence[str], **options: Any
+) -> AbstractContextManager[Collectives]:
+    """Return a context of the communicator of a rank, in a task on a worker that has joined."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    key = worker.get_current_task()
+    opened = _listeners.pop((token, rank), None)
+    if opened is None:
+        raise CommunicationError(
+            f"rank {rank} has no open port on {worker.address}: the worker was started again, or "
+            "the task began too late"
+        )
+
+    def is_cancelled() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state not in ("executing", "long-running")
+
+    tls = _tls_of(worker)
+    return joined(opened[1], token, rank, addresses, is_cancelled=is_cancelled, tls=tls, **options)
+
+
 def rank_task(
     assignment: Assignment, work: Work, partitions: Sequence[Any], more: Sequence[Any]
 ) -> RankResult:
     """Run the task of one rank."""
     from distributed import get_worker, secede
 
-    worker = get_worker()
+    worker: Any = get_worker()
     secede()
     n_saved = 0
     keep = saver(assignment.run, assignment.epoch)
@@ -134,9 +194,8 @@ def rank_task(
             n_saved += 1
 
     try:
-        with dask_ranks(
-            assignment.run,
-            assignment.epoch,
+        with ranks_of_workers(
+            assignment.token,
             assignment.rank,
             assignment.addresses,
             timeout=assignment.timeout,

@@ -33,7 +33,7 @@ from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.multilabel import classes_of_labels
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.estimators.snapshots import snapshot
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective

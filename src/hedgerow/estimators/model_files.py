@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.convert.exports import ExportFormat, ExportReport
+from hedgerow.convert.exporting import ExportFormat, ExportReport
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError, brief
 from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.snapshots import of_one_fit

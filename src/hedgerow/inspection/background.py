@@ -18,12 +18,12 @@ from hedgerow.data.binning.cut_sample import codes_of
 from hedgerow.data.reading.columns import floats_of_column
 from hedgerow.data.schema import Column, position_of
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import DataError, ParameterError, brief, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError, brief, did_you_mean
 from hedgerow.kernels.tables.keys import floats_of_keys, keys_of_floats
 from hedgerow.metrics import task_of
 from hedgerow.model.cells import Cells
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record
 from hedgerow.once import once
@@ -50,6 +50,38 @@ _SEED = Interval(0, 2**32 - 1, integer=True)
 
 Columns: TypeAlias = "Sequence[str | int] | str | int | None"
 """Names or positions of columns; None means all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inspected:
+    """A model, the labels of its classes by index, and the names of its targets if several."""
+
+    model: Model
+    classes: AnyArray | None = None
+    targets: Sequence[str] | None = None
+
+    def names_of(self, kind: str) -> tuple[str, ...]:
+        """Return the names of the predicted numbers of a row, if there are several."""
+        n_outputs = self.model.forest.n_outputs
+        classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
+        if n_outputs == 1:
+            return classes if is_one_of(kind, ("probability",)) else ()
+        for names in (self.targets, classes):
+            if names is not None and len(names) == n_outputs:
+                return tuple(names)
+        return tuple(map(str, range(n_outputs)))
+
+
+def inspected(model: Any) -> Inspected:
+    """Return the model of a booster or of a fitted estimator, or a model itself."""
+    if isinstance(model, Model):
+        return Inspected(model)
+    if not hasattr(model, "_inspected"):
+        raise DataTypeError(
+            f"model must be a Booster, a fitted estimator or a Model; got {brief(model)}."
+        )
+    found: Inspected = getattr(model, "_inspected")()  # noqa: B009  (of Inspections)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +203,6 @@ def read_background(
 
 def positions_of(columns: Columns, model: Model) -> list[int]:
     """Return the positions of columns of a model; raise ``ParameterError`` if one is unknown."""
-    check_model(model)
     if columns is None:
         return list(range(model.schema.n_features))
     given = [columns] if isinstance(columns, str | int | np.integer) else listed(columns)

@@ -5,9 +5,8 @@ The trees that use the column score the rows again with other values of the colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +17,12 @@ from hedgerow.errors import DataError, ParameterError, brief
 from hedgerow.inspection import background as bg
 from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
 from hedgerow.inspection.effects import Effect, PartialDependence
-from hedgerow.inspection.partial import N_POINTS, effect_of_grid, named_outputs, single_output
+from hedgerow.inspection.partial import N_POINTS, effect_of_grid, single_output
 from hedgerow.model.model import Model
 from hedgerow.notebook import Viewed
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.views import Inspections
 
 MOST_BYTES = 1 << 31
 """Limit on the bytes of curves."""
@@ -56,7 +58,7 @@ class IndividualCurves(Viewed):
 
 
 def individual_curves(
-    model: Model,
+    model: Model | Inspections,
     X: Any,
     column: str | int,
     *,
@@ -100,14 +102,15 @@ def individual_curves(
     >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
     [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
     """
-    places = bg.positions_of(column, model)
+    inspected = bg.inspected(model)
+    places = bg.positions_of(column, inspected.model)
     if column is None or len(places) != 1:
         raise ParameterError(f"column must name one column; got {brief(column)}.")
     place = places[0]
     bg.check_points(n_points)
-    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(inspected.model, X, kind, sample_weight, offset, n_jobs)
     grid = bg.grid_of(background, place, n_points)
-    size = 8 * background.n_rows * len(grid.encoded) * model.forest.n_outputs
+    size = 8 * background.n_rows * len(grid.encoded) * inspected.model.forest.n_outputs
     if size > MOST_BYTES:
         raise DataError(
             f"curves of {background.n_rows:,} rows at {len(grid.encoded)} values would take "
@@ -116,6 +119,7 @@ def individual_curves(
     scores = Rescorer(background, place).grid_scores(grid.encoded)
     curves = np.concatenate([background.curves(raw) for raw in scores])
     effect = effect_of_grid(background, place, grid, background.mean(curves))
+    effect = replace(effect, output_names=inspected.names_of(background.kind))
     values = single_output(curves[: len(grid.positions)].swapaxes(0, 1))
     own = background.values[:, place]
     if grid.column.kind == "category":
@@ -127,7 +131,7 @@ def individual_curves(
 
 
 def accumulated_effects(
-    model: Model,
+    model: Model | Inspections,
     X: Any,
     columns: Columns = None,
     *,
@@ -135,7 +139,6 @@ def accumulated_effects(
     sample_weight: Any = None,
     offset: Any = None,
     n_points: int = 40,
-    output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
     """Compute accumulated local effects of numeric columns (ALE).
@@ -176,22 +179,22 @@ def accumulated_effects(
     >>> accumulated_effects(booster.model, X)["x0"].values.round(6).tolist()
     [-0.833333, 0.166667, 1.166667]
     """
-    chosen = bg.positions_of(columns, model)
+    own = bg.inspected(model)
+    schema, chosen = own.model.schema, bg.positions_of(columns, own.model)
     bg.check_points(n_points)
-    kinds = model.schema.kinds
+    kinds = schema.kinds
     if columns is None:
         chosen = [column for column in chosen if kinds[column] != "category"]
     for column in chosen:
         if kinds[column] == "category":
             raise ParameterError(
-                f"column {model.schema.names[column]!r} holds categories, which have no order: "
+                f"column {schema.names[column]!r} holds categories, which have no order: "
                 "use partial_dependence."
             )
-    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
     effects = [_accumulated(background, column, n_points) for column in chosen]
-    n_outputs = effects[0].n_outputs if effects else 1
-    names = named_outputs(output_names, n_outputs)
-    mean = np.squeeze(np.zeros(n_outputs))
+    names = own.names_of(background.kind)
+    mean = np.squeeze(np.zeros(effects[0].n_outputs if effects else 1))
     return PartialDependence(tuple(effects), background.kind, mean, names, is_accumulated=True)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from hedgerow.model.model import Model
 from hedgerow.notebook import Viewed, largest, some_of
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import Interval
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.views import Inspections
 
 AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
 
@@ -124,7 +127,7 @@ class Importances(Viewed):
         return make_frame(columns, backend)
 
 
-def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances:
+def model_importance(model: Model | Inspections, kind: ImportanceKind = "gain") -> Importances:
     """Return gain, splits or cover of each column; gain and cover as fractions of their sum.
 
     Examples
@@ -135,6 +138,7 @@ def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances
     >>> model_importance(booster.model).values.tolist()
     [1.0]
     """
+    model = bg.inspected(model).model
     values = feature_importance(model, kind)
     if kind != "split" and values.sum() > 0.0:
         values = values / values.sum()
@@ -169,7 +173,7 @@ def explained_importance(explanation: Any) -> Importances:
 
 
 def permutation_importance(
-    model: Model,
+    model: Model | Inspections,
     X: Any,
     y: Any,
     columns: bg.Columns = None,
@@ -180,7 +184,6 @@ def permutation_importance(
     sample_weight: Any = None,
     offset: Any = None,
     qid: Any = None,
-    classes: AnyArray | None = None,
     n_jobs: int | None = None,
 ) -> Importances:
     """Return how much the score worsens when the values of a column are shuffled.
@@ -190,9 +193,9 @@ def permutation_importance(
 
     Parameters
     ----------
-    model : Model
+    model : Booster, fitted estimator or Model
     X, y : array-like
-        Rows that the model was not trained on.
+        Rows that the model was not trained on; a Model knows no labels, but 0, 1, ...
     columns : names or positions, optional
         Default: all; other columns have no row in the result.
     metric : name, callable or GroupedMetric, optional
@@ -203,8 +206,6 @@ def permutation_importance(
     sample_weight, offset : array-like, optional
     qid : array-like, optional
         For rankings, the query of each row.
-    classes : ndarray, optional
-        Labels of the classes by index, if y holds labels.
     n_jobs : int, optional
 
     Returns
@@ -229,10 +230,11 @@ def permutation_importance(
     """
     if n_repeats not in _N_REPEATS:
         raise ParameterError(f"n_repeats must be {_N_REPEATS}; got {brief(n_repeats)}.")
-    chosen = bg.positions_of(columns, model)
-    background = bg.read_background(model, X, "raw", sample_weight, offset, n_jobs)
+    own = bg.inspected(model)
+    chosen = bg.positions_of(columns, own.model)
+    background = bg.read_background(own.model, X, "raw", sample_weight, offset, n_jobs)
     judge = _metric(background, metric, qid)
-    target = read_targets(background.objective, y, classes, background.n_rows)[1]
+    target = read_targets(background.objective, y, own.classes, background.n_rows)[1]
 
     def score(raw: FloatArray) -> float:
         values = raw if judge.from_raw else background.values_of(raw)
@@ -250,7 +252,7 @@ def permutation_importance(
             permuted = score(rescorer.scores(background.values[order, column]))
             samples[place, repeat] = sign * (permuted - baseline)
     errors = samples.std(axis=1, ddof=1) / np.sqrt(n_repeats) if n_repeats > 1 else None
-    names = tuple(model.schema.names[j] for j in chosen)
+    names = tuple(own.model.schema.names[j] for j in chosen)
     verb = "lost" if judge.higher_is_better else "added"
     return Importances(
         names, samples.mean(axis=1), errors, "permutation", f"{judge.name} {verb}",

@@ -12,8 +12,9 @@ and ``k``, at the values of some rows and as means over these rows::
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +22,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.categories.levels import Level
 from hedgerow.errors import ParameterError, brief
 from hedgerow.inspection import background as bg
-from hedgerow.inspection.background import Background, Columns, Grid, Kind, Rescorer
+from hedgerow.inspection.background import Background, Columns, Grid, Inspected, Kind, Rescorer
 from hedgerow.inspection.effects import Effect, Interactions, JointEffect, PartialDependence
 from hedgerow.model.forest import UNKNOWN_BIN, Forest
 from hedgerow.model.model import Model
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.views import Inspections
 
 N_POINTS = 100
 """Number of values of a column to evaluate."""
@@ -39,7 +43,7 @@ _TREES_AT_ONCE = 64
 
 
 def partial_dependence(
-    model: Model,
+    model: Model | Inspections,
     X: Any = None,
     columns: Columns = None,
     *,
@@ -49,14 +53,14 @@ def partial_dependence(
     n_points: int = N_POINTS,
     max_rows: int | None = MAX_ROWS,
     random_state: int = 0,
-    output_names: Sequence[str] = (),
     n_jobs: int | None = None,
 ) -> PartialDependence:
     """Compute the mean prediction as a function of each column.
 
     Parameters
     ----------
-    model : Model
+    model : Booster, fitted estimator or Model
+        As a method: the object itself.
     X : array, data frame, sparse matrix or list of rows, optional
         The background: rows over which the other columns are averaged.  Without X, the
         fractions of training rows that went left and right at each split are used
@@ -77,8 +81,6 @@ def partial_dependence(
         about 3% of the standard deviation.  None takes all rows.
     random_state : int, default=0
         Seed of the drawn rows.
-    output_names : sequence of str
-        Names of several outputs.
     n_jobs : int, optional
         Maximum number of threads; default: all available ones.
 
@@ -108,22 +110,23 @@ def partial_dependence(
     >>> effect.at([0.0, 3.5]).round(6).tolist()
     [0.0, 3.0]
     """
-    chosen = bg.positions_of(columns, model)
+    own = bg.inspected(model)
+    chosen = bg.positions_of(columns, own.model)
     bg.check_points(n_points)
     if X is None:
         if sample_weight is not None or offset is not None:
             raise ParameterError("sample_weight and offset belong to rows of X: pass X as well.")
-        return _expected_dependence(model, chosen, kind, n_points, output_names)
-    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+        return _expected_dependence(own, chosen, kind, n_points)
+    background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
     mean = some.means([some.raw])[0]
-    names = named_outputs(output_names, len(mean))
     effects = [_effect_alone(background, some, column, n_points)[1] for column in chosen]
+    names = own.names_of(background.kind)
     return PartialDependence(tuple(effects), background.kind, np.squeeze(mean), names)
 
 
 def joint_dependence(
-    model: Model,
+    model: Model | Inspections,
     X: Any,
     columns: Sequence[str | int],
     *,
@@ -160,11 +163,12 @@ def joint_dependence(
     >>> joint_dependence(booster.model, X, ["x0", "x1"]).present.round(6).tolist()
     [[0.0, 0.5], [1.0, 3.0]]
     """
-    chosen = bg.positions_of(columns, model)
+    own = bg.inspected(model)
+    chosen = bg.positions_of(columns, own.model)
     bg.check_points(n_points)
     if len(set(chosen)) != 2 or len(chosen) != 2:
         raise ParameterError(f"columns must be two different columns; got {brief(columns)}.")
-    background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
+    background = bg.read_background(own.model, X, kind, sample_weight, offset, n_jobs)
     some = background.sample(max_rows, random_state)
     (one, first), (two, second) = (
         _effect_alone(background, some, column, n_points) for column in chosen
@@ -176,6 +180,7 @@ def joint_dependence(
     rows = np.zeros((shape[0] + 1, shape[1] + 1))  # the last are levels that are not evaluated
     np.add.at(rows, tuple(places), 1.0 if background.weight is None else background.weight)
     values = single_output(means.reshape(*shape, -1))
+    first = replace(first, output_names=own.names_of(background.kind))
     return JointEffect(first, second, values, rows[:-1, :-1], background.kind)
 
 
@@ -189,7 +194,7 @@ def _effect_alone(
 
 
 def interactions(
-    model: Model,
+    model: Model | Inspections,
     X: Any,
     columns: Columns = None,
     *,
@@ -229,7 +234,8 @@ def interactions(
     >>> float(found.strength[0, 1]), float(found.h[0, 1].round(6))
     (1.0, 0.57735)
     """
-    chosen = bg.positions_of(columns, model)
+    own = bg.inspected(model)
+    model, chosen = own.model, bg.positions_of(columns, own.model)
     background = bg.read_background(model, X, kind, sample_weight, offset, n_jobs)
     background = background.sample(max_rows, random_state)
     values, forest = background.values, model.forest
@@ -244,35 +250,23 @@ def interactions(
     alone = [dependence(j) for j in chosen]
     asks = [bg.rounds_with(forest, bg.inputs_of_column(model, j)) for j in chosen]
     n, n_outputs = len(chosen), alone[0].shape[1]
-    own, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
+    apart, both = np.zeros((n, n, n_outputs)), np.zeros((n, n, n_outputs))
     for a, b in combinations(range(n), 2):
         if background.kind == "raw" and not (asks[a] & asks[b]).any():
             continue  # no tree has both: a sum of the two effects
         joint = dependence(chosen[a], chosen[b])
-        own[a, b] = own[b, a] = _variance(joint - alone[a] - alone[b], background.weight)
+        apart[a, b] = apart[b, a] = _variance(joint - alone[a] - alone[b], background.weight)
         both[a, b] = both[b, a] = _variance(joint, background.weight)
-    ratio = np.divide(own, both, out=np.zeros_like(own), where=both > 0.0)
-    h, strength = single_output(np.sqrt(ratio)), single_output(np.sqrt(own))
+    ratio = np.divide(apart, both, out=np.zeros_like(apart), where=both > 0.0)
+    h, strength = single_output(np.sqrt(ratio)), single_output(np.sqrt(apart))
     names = tuple(model.schema.names[j] for j in chosen)
-    return Interactions(names, h, strength, background.n_rows)
+    return Interactions(names, h, strength, background.n_rows, own.names_of(background.kind))
 
 
 def _variance(values: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Return the weighted variance of each column."""
     mean = np.average(values, axis=0, weights=weight)
     return np.asarray(np.average((values - mean) ** 2, axis=0, weights=weight))
-
-
-def named_outputs(names: Sequence[str], n_outputs: int) -> tuple[str, ...]:
-    """Return the names of several outputs, if they are given; raise for a wrong number of them."""
-    if n_outputs == 1 or len(names) == 0:
-        return ()
-    if isinstance(names, str) or len(names) != n_outputs:
-        raise ParameterError(
-            f"output_names must be a list with a name for each of the {n_outputs} outputs; got "
-            f"{brief(names)}."
-        )
-    return tuple(names)
 
 
 def single_output(values: FloatArray) -> FloatArray:
@@ -307,9 +301,10 @@ def effect_of_grid(background: Background, column: int, grid: Grid, curve: Float
 
 
 def _expected_dependence(
-    model: Model, chosen: Sequence[int], kind: object, n_points: int, output_names: Sequence[str]
+    own: Inspected, chosen: Sequence[int], kind: object, n_points: int
 ) -> PartialDependence:
     """Return effects with the shares of training rows in place of a background."""
+    model = own.model
     forest, checked = model.forest, bg.check_kind(kind, model)
     plain = all(bg.is_plain(model, column) for column in chosen)
     counted = forest.count.any() or forest.cover.any() or not (forest.feature >= 0).any()
@@ -329,8 +324,7 @@ def _expected_dependence(
         effects.append(effect_of_grid(background, column, grid, curve))
     nowhere = bg.grid_of(background, chosen[0], 2)
     mean = _expected_curve(model, -1, nowhere)[0]
-    names = named_outputs(output_names, forest.n_outputs)
-    return PartialDependence(tuple(effects), checked, np.squeeze(mean), names)
+    return PartialDependence(tuple(effects), checked, np.squeeze(mean), own.names_of(checked))
 
 
 def _expected_curve(model: Model, place: int, grid: Grid) -> FloatArray:

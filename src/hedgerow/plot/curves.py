@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.argument_types import is_one_of
 from hedgerow.data.reading.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, brief, did_you_mean
+from hedgerow.inspection.background import inspected
 from hedgerow.model.booster_part import BoosterPart
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 from hedgerow.plot import style as s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hedgerow.inspection.views import Inspections
 
 OF_FOLDS = "cv"
 """Name of the curves of folds."""
@@ -36,7 +39,6 @@ def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
 
 def _sets(model: Model) -> dict[str, Mapping[str, Sequence[float]]]:
     """Return the curves of each set of rows: validation sets first, in the user's order."""
-    check_model(model)
     history = model.training.get("history", {})
     order = [*model.training.get("validation_sets", ()), "validation", "train", "out_of_bag"]
     place = {rows: place for place, rows in enumerate(dict.fromkeys(order))}
@@ -59,7 +61,7 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
 
 
 def plot_history(
-    model: Model,
+    model: Model | Inspections,
     metric: str | None = None,
     ax: Axes | None = None,
     *,
@@ -69,7 +71,7 @@ def plot_history(
 
     Parameters
     ----------
-    model : Model
+    model : Booster, fitted estimator or Model
     metric : str, optional
         Name of a metric; default: the first, which early stopping uses.
     ax : matplotlib Axes, optional
@@ -102,6 +104,7 @@ def plot_history(
     ('round', 'loss')
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
+    model = inspected(model).model
     name, curves = _curves_of(model, metric)
     ax = s.new_axes("plot_history", ax, 7.0, 4.2)
     for line, (rows, scores) in enumerate(curves.items()):
@@ -244,12 +247,4 @@ class CurveViews(BoosterPart):
             columns["value"] += scores
         return make_frame(columns, backend)
 
-    def plot_history(
-        self,
-        metric: str | None = None,
-        ax: Axes | None = None,
-        *,
-        path: str | os.PathLike[str] | None = None,
-    ) -> Axes:
-        """Draw the learning curves of one metric; see :func:`hedgerow.plot.plot_history`."""
-        return plot_history(self.model, metric, ax, path=path)
+    plot_history = plot_history

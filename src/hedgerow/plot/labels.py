@@ -15,7 +15,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -23,12 +23,16 @@ from hedgerow.arrays import IntArray
 from hedgerow.data.reading.temporal import text_of_ticks
 from hedgerow.data.schema import Column, Schema, Temporal
 from hedgerow.errors import DataTypeError, ParameterError, brief, shown_name
+from hedgerow.inspection.background import inspected
 from hedgerow.kernels.tables.keys import float_of_key
 from hedgerow.model.forest import Forest, node_arrays
-from hedgerow.model.model import Model, check_model
+from hedgerow.model.model import Model
 from hedgerow.model.split_values import HIGHEST_KEY
 from hedgerow.params import Interval
 from hedgerow.plot.divisions import Division, division_of
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.views import Inspections
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +55,8 @@ class Labelled:
     divisions: Mapping[int, Division]
 
 
-ModelLike: TypeAlias = Model | Forest | Labelled
+ModelLike: TypeAlias = "Model | Forest | Labelled | Inspections"
+"""A booster, an estimator, or its trees."""
 
 
 _DEPTHS = Interval(0, math.inf, integer=True)
@@ -165,15 +170,12 @@ def depths_of(forest: Forest) -> IntArray:
 
 def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
     """Return forest and schema of a model, or of a forest with a separate schema."""
-    if isinstance(model, Model):
-        return model.forest, model.split_schema if schema is None else schema
-    if isinstance(model, Labelled):
-        model = model.forest
-    if not isinstance(model, Forest):
-        check_model(model)
-    if schema is None:
-        raise TypeError("a Forest has no column names: pass schema=, or a Model instead.")
-    return model, schema
+    if isinstance(model, Forest | Labelled):
+        if schema is None:
+            raise TypeError("a Forest has no column names: pass schema=, or a Model instead.")
+        return model.forest if isinstance(model, Labelled) else model, schema
+    found = inspected(model).model
+    return found.forest, found.split_schema if schema is None else schema
 
 
 def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> Tree:

@@ -54,7 +54,8 @@ def tree_text(
 
     Parameters
     ----------
-    model : Model or Forest
+    model : Booster, fitted estimator, Model or Forest
+        As a method: the booster.
     tree : int, default=0
         Number of the tree; negative numbers count from the end.
     max_depth : int, optional

@@ -12,6 +12,7 @@ from hedgerow.model.booster_part import BoosterPart
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.notebook import Viewed, most_used
 from hedgerow.peer_arguments import OF_IMPORTANCE, advised
+from hedgerow.plot import picture, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TreeViews(BoosterPart, Viewed):
-    """Mixin of the booster that shows trees as tables, text and pictures."""
+    """Mixin of the booster: its trees as tables, and the functions for text and pictures of one."""
 
     def _facts(self) -> dict[str, object]:
         return {
@@ -47,90 +48,16 @@ class TreeViews(BoosterPart, Viewed):
             Columns of :func:`hedgerow.plot.forest_frame`; levels of mixed types are text in
             libraries with typed columns.
         """
-        from hedgerow.plot import forest_frame
-
         columns = {
             name: column if isinstance(column, list) else column.tolist()
-            for name, column in forest_frame(self.model).items()
+            for name, column in text.forest_frame(self.model).items()
         }
         return make_frame(columns, backend)
 
-    def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """Draw one tree as text, one line per node; see :func:`hedgerow.plot.tree_text`.
-
-        Parameters
-        ----------
-        tree : int, default=0
-            Number of the tree; negative numbers count from the end.
-        max_depth : int, optional
-            Deeper splits are summarised.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.to_text().splitlines()[0]
-        'tree 0 of 1: 2 leaves, 3 nodes, depth 1'
-        """
-        from hedgerow.plot import tree_text
-
-        return tree_text(self.model, tree, max_depth)
-
-    def to_rules(self, tree: int = 0) -> list[str]:
-        """Write one tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> for rule in booster.to_rules():
-        ...     print(rule.partition(" -> ")[0])
-        (x0 <= 3.0 or missing)
-        x0 > 3.0
-        """
-        from hedgerow.plot import tree_rules
-
-        return tree_rules(self.model, tree)
-
-    def to_dot(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """Write one tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
-
-        The parameters are those of :meth:`to_text`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.to_dot().splitlines()[0]
-        'digraph tree {'
-        """
-        from hedgerow.plot import tree_dot
-
-        return tree_dot(self.model, tree, max_depth)
-
-    def plot_tree(
-        self, tree: int = 0, ax: Axes | None = None, *, max_depth: int | None = None
-    ) -> Axes:
-        """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`.
-
-        ``ax`` holds the axes to draw on; the default is a new figure of the size that the tree
-        needs.  The other parameters are those of :meth:`to_text`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.plot_tree(max_depth=3).figure.savefig("tree.png")  # doctest: +SKIP
-        >>> booster.plot_tree().get_title(loc="left")
-        'tree 0 of 1'
-        """
-        from hedgerow.plot import plot_tree
-
-        return plot_tree(self.model, tree, ax, max_depth=max_depth)
+    to_text = text.tree_text
+    to_rules = text.tree_rules
+    to_dot = text.tree_dot
+    plot_tree = picture.plot_tree
 
     @advised(OF_IMPORTANCE)
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:

@@ -189,8 +189,7 @@ def find(
     part = {name: column[rows] for name, column in columns.items()}
     some = Rows(target[rows], part_of(weight, rows), part_of(query, rows))
     importance = permutation_importance(
-        booster.model, part, labels[rows], classes=known, sample_weight=some.weight,
-        qid=some.query, n_jobs=n_jobs,
+        booster.model, part, some.target, sample_weight=some.weight, qid=some.query, n_jobs=n_jobs,
     )  # fmt: skip
     kind: Any = "probability" if has_chances else "value"
     kind = "raw" if task in ("ranking", "survival") else kind

@@ -15,7 +15,7 @@ from hedgerow.data.binning.bins import BinSpec
 from hedgerow.data.external.blocks import ColumnBlocks
 from hedgerow.data.external.row_store import ChunkStore, Uses
 from hedgerow.data.reading.mapped_table import BLOCK_ROWS, MappedTable
-from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.growing.core.setup import SumsPool
 from hedgerow.growing.core.tree import (
     NO_ROWS,
     GrownTree,

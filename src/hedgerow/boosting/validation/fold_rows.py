@@ -40,7 +40,7 @@ from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import ONLY
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.binning.bins import BinSpec, joined_bins, sampled_rows
-from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.growing.core.setup import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 

@@ -133,14 +133,14 @@ def add_convert(commands: Any) -> None:
         description="Read a model file of Hedgerow, LightGBM (text), XGBoost (JSON, UBJSON) or "
         "CatBoost (JSON), and write it in another format. If the format cannot express a feature, "
         "an error names it.",
-        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .tl "
-        "treelite, .py Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
+        epilog="Without --to, the suffix of OUT sets the format: .txt LightGBM, .onnx ONNX, .py "
+        "Python, .json Hedgerow's JSON, .hedgerow or none a Hedgerow model.",
     )
     parser.add_argument("model", metavar="IN", help="model file")
     parser.add_argument("out", metavar="OUT", help="file to write")
     parser.add_argument(
         "--to",
-        choices=(_OURS, "lightgbm", "xgboost", "onnx", "treelite", "python", "json"),
+        choices=(_OURS, "lightgbm", "xgboost", "onnx", "python", "json"),
         help="format to write",
     )
     parser.add_argument(

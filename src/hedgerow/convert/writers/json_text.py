@@ -21,7 +21,7 @@ VERSION_WITH_MORE = 2
 """Version if leaves have terms, or inputs of the trees are computed from the columns."""
 
 
-def write_json(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
+def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
     document = {
@@ -106,7 +106,7 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
-def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
     """Compute raw scores from the document, row by row; ``matrix`` has codes of categories."""
     document = json.loads(data)
     sizes = [len(column.get("levels", ())) for column in document["columns"]]

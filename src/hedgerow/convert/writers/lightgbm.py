@@ -31,7 +31,7 @@ _OBJECTIVES |= {name: name for name in ("huber", "quantile", "tweedie")}
 _BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid:1"}
 
 
-def write_lightgbm(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
+def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     schema = plain.schema
     check_names(plain, _TARGET, "\0")
@@ -210,7 +210,7 @@ def _floats(values: FloatArray) -> str:
     return " ".join(repr(value) for value in values.tolist())
 
 
-def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Predict raw scores with LightGBM."""
     import lightgbm
 

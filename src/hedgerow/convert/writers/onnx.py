@@ -29,7 +29,7 @@ _SUM = 1
 _OPSETS = (("", 18), ("ai.onnx.ml", 5))
 
 
-def write_onnx(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
+def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the content of a file."""
     import onnx
     from onnx import helper
@@ -259,7 +259,7 @@ def _attributes(
     return found
 
 
-def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Predict raw scores with ONNX Runtime."""
     import onnxruntime
 

@@ -22,7 +22,7 @@ _MOST_DEPTH = 80
 """Python accepts at most 100 levels of indentation."""
 
 
-def write_python(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
+def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a module."""
     trees = plain.trees()
     lines = _head(plain)
@@ -266,7 +266,7 @@ _PREDICT: dict[str, list[str]] = {
 }
 
 
-def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Compute raw scores with the module, row by row."""
     with scratch_folder() as folder:
         path = str(folder / "model.py")

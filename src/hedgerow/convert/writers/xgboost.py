@@ -96,7 +96,7 @@ class _Rounding:
         notes.append("XGBoost adds leaves in float32.")
 
 
-def write_xgboost(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
+def write(plain: PlainModel, approximate: bool, notes: list[str]) -> bytes:
     """Return the text of a model."""
     if plain.schema.zero_missing:
         raise refuse("zero_as_missing", _TARGET)
@@ -305,7 +305,7 @@ def _encoding(levels: list[Any]) -> dict[str, Any]:
     return {"offsets": ends, "values": letters}
 
 
-def predict_xgboost(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
+def predict(data: bytes, plain: PlainModel, matrix: FloatArray) -> Any:
     """Predict raw scores with XGBoost."""
     import xgboost
 

@@ -40,7 +40,7 @@ from hedgerow.estimators.model_files import params_of_record, to_json
 from hedgerow.estimators.snapshots import of_one_fit
 from hedgerow.growing.cart.state import CartRules
 from hedgerow.growing.limits.constraints import read_signs
-from hedgerow.inspection.views import Inspected
+from hedgerow.inspection.background import Inspected
 from hedgerow.io.training_record import is_count
 from hedgerow.kernels.cart.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.kernels.cart.search import Least

@@ -32,42 +32,12 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.cart import state as s
 from hedgerow.growing.cart.measures import (
     measure_classes,
     measure_several,
     measure_targets,
     sum_node,
-)
-from hedgerow.growing.cart.state import (
-    AT_CHOSEN,
-    AT_EXPANSIONS,
-    AT_FRONTIER,
-    AT_LEAVES,
-    AT_NODE,
-    AT_NODES,
-    AT_PHASE,
-    AT_SIBLING,
-    NODE_COUNT,
-    NODE_DEPTH,
-    NODE_EXPANDED,
-    NODE_FEATURE,
-    NODE_FIRST_RIGHT,
-    NODE_LAST_LEFT,
-    NODE_LEFT,
-    NODE_MISSING_LEFT,
-    NODE_N_LEFT,
-    NODE_PURE,
-    NODE_START,
-    NUMBER_DECREASE,
-    NUMBER_DRAWN,
-    NUMBER_HIGH,
-    NUMBER_IMPURITY,
-    NUMBER_LOW,
-    NUMBER_VALUE,
-    NUMBER_WEIGHT,
-    Columns,
-    Growth,
-    Tree,
 )
 from hedgerow.kernels.cart.category_order import order_column
 from hedgerow.kernels.cart.deviations import scan_deviations, score_deviations
@@ -107,41 +77,41 @@ _EPSILON = 2.220446049250313e-16
 
 
 @kernel(inner=True)
-def node_column(columns: Columns, table: IntArray, node: int, feature: int) -> Column:
+def node_column(columns: s.Columns, table: IntArray, node: int, feature: int) -> Column:
     """Return the cells of a feature in a node."""
-    start = feature * columns.n_rows + table[node, NODE_START]
-    count = table[node, NODE_COUNT]
+    start = feature * columns.n_rows + table[node, s.NODE_START]
+    count = table[node, s.NODE_COUNT]
     n_missing = find_missing(columns.cells, start, count)
     return Column(columns.cells, start, count - n_missing, n_missing)
 
 
 @kernel(inner=True)
-def is_terminal(growth: Growth, node: int) -> bool:
+def is_terminal(growth: s.Growth, node: int) -> bool:
     """Return whether a node stays a leaf for any features."""
     row, rules = growth.tree.table[node], growth.rules
     return (
-        row[NODE_PURE] == 1
-        or row[NODE_DEPTH] >= rules.max_depth
-        or row[NODE_COUNT] < rules.min_samples_split
-        or row[NODE_COUNT] < 2 * rules.least.rows
-        or growth.tree.numbers[node, NUMBER_WEIGHT] < 2.0 * rules.min_weight_leaf
+        row[s.NODE_PURE] == 1
+        or row[s.NODE_DEPTH] >= rules.max_depth
+        or row[s.NODE_COUNT] < rules.min_samples_split
+        or row[s.NODE_COUNT] < 2 * rules.least.rows
+        or growth.tree.numbers[node, s.NUMBER_WEIGHT] < 2.0 * rules.min_weight_leaf
     )
 
 
 @kernel(inner=True)
-def add_node(growth: Growth, start: int, count: int, depth: int, low: float, high: float) -> int:
+def add_node(growth: s.Growth, start: int, count: int, depth: int, low: float, high: float) -> int:
     """Append a leaf with a mean from ``low`` to ``high`` to the table; return its number."""
     tree, rules, progress = growth.tree, growth.rules, growth.progress
-    node = progress[AT_NODES]
-    progress[AT_NODES] = node + 1
+    node = progress[s.AT_NODES]
+    progress[s.AT_NODES] = node + 1
     tree.table[node, :] = 0
     tree.numbers[node, :] = 0.0
-    tree.table[node, NODE_START] = start
-    tree.table[node, NODE_COUNT] = count
-    tree.table[node, NODE_DEPTH] = depth
-    tree.table[node, NODE_FEATURE] = -1
-    tree.table[node, NODE_EXPANDED] = -1
-    tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH] = low, high
+    tree.table[node, s.NODE_START] = start
+    tree.table[node, s.NODE_COUNT] = count
+    tree.table[node, s.NODE_DEPTH] = depth
+    tree.table[node, s.NODE_FEATURE] = -1
+    tree.table[node, s.NODE_EXPANDED] = -1
+    tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH] = low, high
     if rules.n_classes > 0:
         measure_classes(growth, node)
     elif rules.n_targets > 1:
@@ -152,14 +122,14 @@ def add_node(growth: Growth, start: int, count: int, depth: int, low: float, hig
 
 
 @kernel(inner=True)
-def aim_of(growth: Growth) -> Aim:
+def aim_of(growth: s.Growth) -> Aim:
     """Return what the scans of the node at hand read and look for."""
     rules, work = growth.rules, growth.work
     return Aim(work.read, rules.least, work.totals, rules.criterion, rules.n_classes)
 
 
 @kernel(inner=True)
-def limits_of(growth: Growth, node: int, feature: int) -> Limits:
+def limits_of(growth: s.Growth, node: int, feature: int) -> Limits:
     """Return the limits on the sides of a node's split, in units of the shares."""
     # A split of another feature may have means outside of the bounds; its children's values are
     # then put at them.
@@ -167,21 +137,21 @@ def limits_of(growth: Growth, node: int, feature: int) -> Limits:
     if growth.rules.is_monotone == 0 or sign[feature] == 0:
         return Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
     centre, scale = totals[-2], totals[-1]
-    low = (numbers[node, NUMBER_LOW] - centre) * scale
-    high = (numbers[node, NUMBER_HIGH] - centre) * scale
+    low = (numbers[node, s.NUMBER_LOW] - centre) * scale
+    high = (numbers[node, s.NUMBER_HIGH] - centre) * scale
     return Limits(np.int64(1), sign[feature], low, high)
 
 
 @kernel(inner=True)
-def is_constant(columns: Columns, table: IntArray, node: int, feature: int) -> bool:
+def is_constant(columns: s.Columns, table: IntArray, node: int, feature: int) -> bool:
     """Return whether a feature has one value in a node, or none."""
-    first = feature * columns.n_rows + table[node, NODE_START]
-    last = first + table[node, NODE_COUNT] - 1
+    first = feature * columns.n_rows + table[node, s.NODE_START]
+    last = first + table[node, s.NODE_COUNT] - 1
     return rank_of(columns.cells[first]) == rank_of(columns.cells[last])
 
 
 @kernel(inner=True)
-def choose_features(growth: Growth, node: int) -> int:
+def choose_features(growth: s.Growth, node: int) -> int:
     """Write the features that a node may be split by, ascending; return their number."""
     columns, rules, table = growth.columns, growth.rules, growth.tree.table
     n_features, chosen = columns.n_features, growth.work.chosen
@@ -209,7 +179,7 @@ def choose_features(growth: Growth, node: int) -> int:
 
 
 @kernel(inner=True)
-def prepare_node(growth: Growth, node: int) -> int:
+def prepare_node(growth: s.Growth, node: int) -> int:
     """Get a node ready for the search; the number of features to be searched."""
     if is_terminal(growth, node):
         return np.int64(0)
@@ -220,76 +190,76 @@ def prepare_node(growth: Growth, node: int) -> int:
 
 
 @kernel(inner=True)
-def record_cut(growth: Growth, scratch: Scratch, node: int, best: int) -> int:
+def record_cut(growth: s.Growth, scratch: Scratch, node: int, best: int) -> int:
     """Write the best cut into the table and raise the flags; the number of left rows."""
     columns, found, tree = growth.columns, growth.found, growth.tree
     row, feature = tree.table[node], growth.work.chosen[best]
     column = node_column(columns, tree.table, node, feature)
     n_first, side = found.n_first[best], found.missing_left[best]
-    tree.numbers[node, NUMBER_DRAWN] = found.drawn[best]
-    row[NODE_FEATURE], row[NODE_MISSING_LEFT] = feature, side
-    row[NODE_LAST_LEFT] = row[NODE_FIRST_RIGHT] = -1
+    tree.numbers[node, s.NUMBER_DRAWN] = found.drawn[best]
+    row[s.NODE_FEATURE], row[s.NODE_MISSING_LEFT] = feature, side
+    row[s.NODE_LAST_LEFT] = row[s.NODE_FIRST_RIGHT] = -1
     if columns.categorical[feature] == 1:
         column = order_column(column, aim_of(growth), scratch)
     else:
-        row[NODE_LAST_LEFT] = rank_of(column.cells[column.start + n_first - 1])
+        row[s.NODE_LAST_LEFT] = rank_of(column.cells[column.start + n_first - 1])
         if n_first < column.n_present:
-            row[NODE_FIRST_RIGHT] = rank_of(column.cells[column.start + n_first])
+            row[s.NODE_FIRST_RIGHT] = rank_of(column.cells[column.start + n_first])
     raise_flags(column, n_first, side, growth.work.flags)
-    row[NODE_N_LEFT] = n_first + (column.n_missing if side == 1 else 0)
-    return row[NODE_N_LEFT]
+    row[s.NODE_N_LEFT] = n_first + (column.n_missing if side == 1 else 0)
+    return row[s.NODE_N_LEFT]
 
 
 @kernel(inner=True)
-def bound_children(tree: Tree, left: int, right: int, sign: int) -> None:
+def bound_children(tree: s.Tree, left: int, right: int, sign: int) -> None:
     """Bound the values below two ordered nodes by the midpoint of their means."""
     numbers = tree.numbers
-    middle = 0.5 * numbers[left, NUMBER_VALUE] + 0.5 * numbers[right, NUMBER_VALUE]
+    middle = 0.5 * numbers[left, s.NUMBER_VALUE] + 0.5 * numbers[right, s.NUMBER_VALUE]
     lower, upper = (left, right) if sign > 0 else (right, left)
     if sign != 0:
-        numbers[lower, NUMBER_HIGH] = numbers[upper, NUMBER_LOW] = middle
+        numbers[lower, s.NUMBER_HIGH] = numbers[upper, s.NUMBER_LOW] = middle
         # Means that differ by less than rounding may be in the wrong order.
-        numbers[lower, NUMBER_VALUE] = min(numbers[lower, NUMBER_VALUE], middle)
-        numbers[upper, NUMBER_VALUE] = max(numbers[upper, NUMBER_VALUE], middle)
+        numbers[lower, s.NUMBER_VALUE] = min(numbers[lower, s.NUMBER_VALUE], middle)
+        numbers[upper, s.NUMBER_VALUE] = max(numbers[upper, s.NUMBER_VALUE], middle)
 
 
 @kernel(inner=True)
-def commit_node(growth: Growth, scratch: Scratch) -> bool:
+def commit_node(growth: s.Growth, scratch: Scratch) -> bool:
     """Take the best cut of all, make the children; whether the split is worth making."""
     work, tree, found, progress = growth.work, growth.tree, growth.found, growth.progress
-    node, best = progress[AT_NODE], np.int64(-1)
-    for i in range(progress[AT_CHOSEN]):
+    node, best = progress[s.AT_NODE], np.int64(-1)
+    for i in range(progress[s.AT_CHOSEN]):
         if found.n_first[i] >= 0 and (best < 0 or found.score[i] > found.score[best]):
             best = i
     if best < 0:
         return False
     n_left = record_cut(growth, scratch, node, best)
-    start, count = tree.table[node, NODE_START], tree.table[node, NODE_COUNT]
+    start, count = tree.table[node, s.NODE_START], tree.table[node, s.NODE_COUNT]
     divide_cells(work.rows, start, start + count, work.flags, work.spare)
     if len(work.by_target) > 0:
         divide_cells(work.by_target, start, start + count, work.flags, work.spare)
-    depth = tree.table[node, NODE_DEPTH] + 1
-    low, high = tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH]
+    depth = tree.table[node, s.NODE_DEPTH] + 1
+    low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
     left = add_node(growth, start, n_left, depth, low, high)
     right = add_node(growth, start + n_left, count - n_left, depth, low, high)
     if growth.rules.is_monotone == 1:
         bound_children(tree, left, right, growth.columns.sign[work.chosen[best]])
-    weight, impurity = tree.numbers[:, NUMBER_WEIGHT], tree.numbers[:, NUMBER_IMPURITY]
+    weight, impurity = tree.numbers[:, s.NUMBER_WEIGHT], tree.numbers[:, s.NUMBER_IMPURITY]
     decrease = (weight[node] / weight[0]) * (
         impurity[node]
         - weight[right] / weight[node] * impurity[right]
         - weight[left] / weight[node] * impurity[left]
     )
     if decrease + _EPSILON < growth.rules.min_impurity_decrease:
-        progress[AT_NODES] = left
+        progress[s.AT_NODES] = left
         return False
-    tree.numbers[node, NUMBER_DECREASE] = decrease
-    tree.table[node, NODE_LEFT] = left
+    tree.numbers[node, s.NUMBER_DECREASE] = decrease
+    tree.table[node, s.NODE_LEFT] = left
     return True
 
 
 @kernel(inner=True)
-def search_columns(growth: Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
+def search_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
     """Find the best cut of the node's features ``first .. last``, among all or drawn cuts."""
     rules, work, found, aim = growth.rules, growth.work, growth.found, aim_of(growth)
     for i in range(first, last):
@@ -322,7 +292,7 @@ def search_columns(growth: Growth, scratch: Scratch, node: int, first: int, last
 
 @kernel(inner=True)
 def draw_cut(
-    growth: Growth, scratch: Scratch, node: int, i: int, column: Column, limits: Limits
+    growth: s.Growth, scratch: Scratch, node: int, i: int, column: Column, limits: Limits
 ) -> None:
     """One cut of a feature, at a threshold drawn between its lowest and highest value."""
     # Missing values go to a side that is drawn (Geurts, Ernst and Wehenkel 2006).
@@ -355,7 +325,7 @@ def draw_cut(
 
 
 @kernel(inner=True)
-def divide_columns(growth: Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
+def divide_columns(growth: s.Growth, scratch: Scratch, node: int, first: int, last: int) -> None:
     """Divide the node's cells of features ``first .. last`` by the flags."""
     columns, table = growth.columns, growth.tree.table
     for feature in range(first, last):
@@ -363,24 +333,24 @@ def divide_columns(growth: Growth, scratch: Scratch, node: int, first: int, last
         # again, and any cells of the node show that it is.
         if is_constant(columns, table, node, feature):
             continue
-        start = feature * columns.n_rows + table[node, NODE_START]
-        stop = start + table[node, NODE_COUNT]
+        start = feature * columns.n_rows + table[node, s.NODE_START]
+        stop = start + table[node, s.NODE_COUNT]
         divide_cells(columns.cells, start, stop, growth.work.flags, scratch.cells)
 
 
 @kernel(inner=True)
-def goes_before(tree: Tree, a: int, b: int) -> bool:
+def goes_before(tree: s.Tree, a: int, b: int) -> bool:
     """Return whether node a is split before node b (best first)."""
-    of_a, of_b = tree.numbers[a, NUMBER_DECREASE], tree.numbers[b, NUMBER_DECREASE]
+    of_a, of_b = tree.numbers[a, s.NUMBER_DECREASE], tree.numbers[b, s.NUMBER_DECREASE]
     return of_a > of_b or (of_a == of_b and a < b)
 
 
 @kernel(inner=True)
-def push_node(tree: Tree, progress: IntArray, best_first: int, node: int) -> None:
+def push_node(tree: s.Tree, progress: IntArray, best_first: int, node: int) -> None:
     """Add a node to the frontier, a stack or a heap."""
     frontier = tree.frontier
-    at = progress[AT_FRONTIER]
-    progress[AT_FRONTIER] = at + 1
+    at = progress[s.AT_FRONTIER]
+    progress[s.AT_FRONTIER] = at + 1
     while best_first == 1 and at > 0 and goes_before(tree, node, frontier[(at - 1) >> 1]):
         frontier[at] = frontier[(at - 1) >> 1]
         at = (at - 1) >> 1
@@ -388,11 +358,11 @@ def push_node(tree: Tree, progress: IntArray, best_first: int, node: int) -> Non
 
 
 @kernel(inner=True)
-def pop_node(tree: Tree, progress: IntArray, best_first: int) -> int:
+def pop_node(tree: s.Tree, progress: IntArray, best_first: int) -> int:
     """Take the next node from the frontier."""
     frontier = tree.frontier
-    size = progress[AT_FRONTIER] - 1
-    progress[AT_FRONTIER] = size
+    size = progress[s.AT_FRONTIER] - 1
+    progress[s.AT_FRONTIER] = size
     moved = frontier[size]
     if best_first == 0 or size == 0:
         return moved
@@ -410,65 +380,65 @@ def pop_node(tree: Tree, progress: IntArray, best_first: int) -> int:
 
 
 @kernel(inner=True)
-def expand_node(growth: Growth, node: int) -> bool:
+def expand_node(growth: s.Growth, node: int) -> bool:
     """Make the split of a node; whether one of its children may be split in turn."""
     table, progress = growth.tree.table, growth.progress
-    table[node, NODE_EXPANDED] = progress[AT_EXPANSIONS]
-    progress[AT_EXPANSIONS] += 1
-    progress[AT_LEAVES] += 1
-    if progress[AT_LEAVES] >= growth.rules.max_leaf_nodes:
+    table[node, s.NODE_EXPANDED] = progress[s.AT_EXPANSIONS]
+    progress[s.AT_EXPANSIONS] += 1
+    progress[s.AT_LEAVES] += 1
+    if progress[s.AT_LEAVES] >= growth.rules.max_leaf_nodes:
         return False
-    left = table[node, NODE_LEFT]
+    left = table[node, s.NODE_LEFT]
     return not (is_terminal(growth, left) and is_terminal(growth, left + 1))
 
 
 @kernel(inner=True)
-def grow(growth: Growth, scratch: Scratch) -> int:
+def grow(growth: s.Growth, scratch: Scratch) -> int:
     """Go on growing until the tree is done, or something is asked of the caller."""
     tree, rules, progress = growth.tree, growth.rules, growth.progress
     table, n_features = tree.table, growth.columns.n_features
     while True:
-        phase, node = progress[AT_PHASE], progress[AT_NODE]
+        phase, node = progress[s.AT_PHASE], progress[s.AT_NODE]
         if phase == _PLANT:
             n_rows = len(growth.work.rows)
-            progress[AT_NODE] = add_node(growth, 0, n_rows, 0, -np.inf, np.inf)
-            progress[AT_SIBLING], progress[AT_LEAVES] = -1, 1
-            progress[AT_PHASE] = _EXAMINE
+            progress[s.AT_NODE] = add_node(growth, 0, n_rows, 0, -np.inf, np.inf)
+            progress[s.AT_SIBLING], progress[s.AT_LEAVES] = -1, 1
+            progress[s.AT_PHASE] = _EXAMINE
         elif phase == _CHOOSE:
-            if progress[AT_FRONTIER] == 0 or progress[AT_LEAVES] >= rules.max_leaf_nodes:
+            if progress[s.AT_FRONTIER] == 0 or progress[s.AT_LEAVES] >= rules.max_leaf_nodes:
                 return DONE
-            if progress[AT_NODES] + 4 > table.shape[0]:
+            if progress[s.AT_NODES] + 4 > table.shape[0]:
                 return ROOM
             node = pop_node(tree, progress, rules.best_first)
             if not expand_node(growth, node):
                 continue
-            progress[AT_PHASE], progress[AT_NODE] = _DIVIDED, node
-            if table[node, NODE_COUNT] >= rules.large:
+            progress[s.AT_PHASE], progress[s.AT_NODE] = _DIVIDED, node
+            if table[node, s.NODE_COUNT] >= rules.large:
                 return DIVIDE
             divide_columns(growth, scratch, node, 0, n_features)
         elif phase == _DIVIDED:
-            progress[AT_NODE] = table[node, NODE_LEFT]
-            progress[AT_SIBLING] = table[node, NODE_LEFT] + 1
-            progress[AT_PHASE] = _EXAMINE
+            progress[s.AT_NODE] = table[node, s.NODE_LEFT]
+            progress[s.AT_SIBLING] = table[node, s.NODE_LEFT] + 1
+            progress[s.AT_PHASE] = _EXAMINE
         elif phase == _EXAMINE:
             n_chosen = prepare_node(growth, node)
-            progress[AT_CHOSEN] = n_chosen
-            progress[AT_PHASE] = _SEARCHED
-            if n_chosen > 0 and table[node, NODE_COUNT] >= rules.large:
+            progress[s.AT_CHOSEN] = n_chosen
+            progress[s.AT_PHASE] = _SEARCHED
+            if n_chosen > 0 and table[node, s.NODE_COUNT] >= rules.large:
                 return SEARCH
             search_columns(growth, scratch, node, 0, n_chosen)
         else:
             if commit_node(growth, scratch):
                 push_node(tree, progress, rules.best_first, node)
-            progress[AT_NODE], progress[AT_SIBLING] = progress[AT_SIBLING], -1
-            progress[AT_PHASE] = _EXAMINE if progress[AT_NODE] >= 0 else _CHOOSE
+            progress[s.AT_NODE], progress[s.AT_SIBLING] = progress[s.AT_SIBLING], -1
+            progress[s.AT_PHASE] = _EXAMINE if progress[s.AT_NODE] >= 0 else _CHOOSE
 
 
 @kernel
-def run(growth: Growth, scratch: Scratch, task: int, first: int, last: int) -> int:
+def run(growth: s.Growth, scratch: Scratch, task: int, first: int, last: int) -> int:
     """Grow, or search or divide the columns ``first .. last`` of the node at hand."""
     # One entry for all, so that the code below it is compiled once.  ``progress`` starts as zeros.
-    node, shared = growth.progress[AT_NODE], by_reference(growth)
+    node, shared = growth.progress[s.AT_NODE], by_reference(growth)
     if task == SEARCH:
         search_columns(shared, scratch, node, first, last)
     elif task == DIVIDE:

@@ -12,34 +12,9 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.cart import state as s
 from hedgerow.growing.cart.columns import SortedTable
 from hedgerow.growing.cart.grow import DONE, GROW, ROOM, SEARCH, run
-from hedgerow.growing.cart.state import (
-    AT_CHOSEN,
-    AT_FIELDS,
-    AT_NODE,
-    AT_NODES,
-    NODE_COUNT,
-    NODE_EXPANDED,
-    NODE_FEATURE,
-    NODE_FIELDS,
-    NODE_FIRST_RIGHT,
-    NODE_LAST_LEFT,
-    NODE_LEFT,
-    NODE_MISSING_LEFT,
-    NODE_START,
-    NUMBER_DRAWN,
-    NUMBER_IMPURITY,
-    NUMBER_VALUE,
-    NUMBER_WEIGHT,
-    NUMBERS,
-    CartRules,
-    Found,
-    Growth,
-    Samples,
-    Tree,
-    Work,
-)
 from hedgerow.kernels.cart.category_order import scratch_groups
 from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR
 from hedgerow.kernels.cart.search import Rows, Scratch
@@ -78,7 +53,7 @@ class GrownNodes:
 
 
 def grow_tree(
-    samples: Samples, mass: FloatArray, data: SortedTable, rules: CartRules, n_threads: int
+    samples: s.Samples, mass: FloatArray, data: SortedTable, rules: s.CartRules, n_threads: int
 ) -> GrownNodes:
     """Grow a tree."""
     columns = data.columns
@@ -87,13 +62,13 @@ def grow_tree(
     if n_threads > 1 and n_features > 1:
         large = np.int64(max(2, 2 * _CELLS_PER_THREAD // n_features))
     rules = rules._replace(large=large)
-    found = Found(
+    found = s.Found(
         np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64),
         np.empty(n_features),
     )  # fmt: skip
-    growth = Growth(
+    growth = s.Growth(
         samples, columns, rules, _make_work(samples, mass, rules, n_rows, n_features),
-        _make_tree(1024, None), np.zeros(AT_FIELDS, dtype=np.int64), found,
+        _make_tree(1024, None), np.zeros(s.AT_FIELDS, dtype=np.int64), found,
     )  # fmt: skip
     most_categories = max(
         (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
@@ -108,7 +83,7 @@ def grow_tree(
             growth = growth._replace(tree=_make_tree(2 * len(growth.tree.table), growth.tree))
             continue
 
-        def step(first: int, last: int, now: Growth = growth, request: int = request) -> None:
+        def step(first: int, last: int, now: s.Growth = growth, request: int = request) -> None:
             try:
                 buffers = spare.pop()
             except IndexError:  # none is free
@@ -116,16 +91,16 @@ def grow_tree(
             run(now, buffers, request, first, last)
             spare.append(buffers)
 
-        at = growth.progress[AT_NODE]
-        n_items = int(growth.progress[AT_CHOSEN]) if request == SEARCH else n_features
-        smallest = max(1, _CELLS_PER_THREAD // int(growth.tree.table[at, NODE_COUNT]))
+        at = growth.progress[s.AT_NODE]
+        n_items = int(growth.progress[s.AT_CHOSEN]) if request == SEARCH else n_features
+        smallest = max(1, _CELLS_PER_THREAD // int(growth.tree.table[at, s.NODE_COUNT]))
         run_blocks(step, n_items, n_threads, smallest)
     return _number_nodes(growth)
 
 
 def _make_work(
-    samples: Samples, mass: FloatArray, rules: CartRules, n_rows: int, n_features: int
-) -> Work:
+    samples: s.Samples, mass: FloatArray, rules: s.CartRules, n_rows: int, n_features: int
+) -> s.Work:
     absolute = rules.criterion == ABSOLUTE_ERROR
     n_placed = n_rows if absolute else 0
     if rules.n_classes > 2:
@@ -136,7 +111,7 @@ def _make_work(
     else:
         share = np.empty(int(rules.n_targets) * n_rows)
     by_target = np.argsort(samples.target, kind="stable") if absolute else np.empty(0)
-    return Work(
+    return s.Work(
         rows=np.arange(n_rows, dtype=np.uint32),
         by_target=by_target.astype(np.uint32),
         spare=np.empty(n_rows, dtype=np.uint32),
@@ -149,7 +124,7 @@ def _make_work(
     )
 
 
-def _make_scratch(rules: CartRules, n_rows: int, most_categories: int) -> Scratch:
+def _make_scratch(rules: s.CartRules, n_rows: int, most_categories: int) -> Scratch:
     n_placed = n_rows if rules.criterion == ABSOLUTE_ERROR else 0
     n_classes = int(rules.n_classes)
     return Scratch(
@@ -162,11 +137,11 @@ def _make_scratch(rules: CartRules, n_rows: int, most_categories: int) -> Scratc
     )
 
 
-def _make_tree(room: int, old: Tree | None) -> Tree:
+def _make_tree(room: int, old: s.Tree | None) -> s.Tree:
     """Return a tree with room for this many nodes, and copy the nodes of ``old``."""
-    tree = Tree(
-        np.empty((room, NODE_FIELDS), dtype=np.int64),
-        np.empty((room, NUMBERS)),
+    tree = s.Tree(
+        np.empty((room, s.NODE_FIELDS), dtype=np.int64),
+        np.empty((room, s.NUMBERS)),
         np.empty(room, dtype=np.int64),
     )
     if old is not None:
@@ -186,45 +161,45 @@ def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int
         node = todo[size]
         number[node] = count
         count += 1
-        if table[node, NODE_EXPANDED] >= 0:
-            todo[size] = table[node, NODE_LEFT] + 1
-            todo[size + 1] = table[node, NODE_LEFT]
+        if table[node, s.NODE_EXPANDED] >= 0:
+            todo[size] = table[node, s.NODE_LEFT] + 1
+            todo[size + 1] = table[node, s.NODE_LEFT]
             size += 2
     return count
 
 
-def _number_nodes(growth: Growth) -> GrownNodes:
-    tree, table = growth.tree, growth.tree.table[: growth.progress[AT_NODES]]
+def _number_nodes(growth: s.Growth) -> GrownNodes:
+    tree, table = growth.tree, growth.tree.table[: growth.progress[s.AT_NODES]]
     number = np.full(len(table), -1, dtype=np.int64)
-    inner = np.flatnonzero(table[:, NODE_EXPANDED] >= 0)
+    inner = np.flatnonzero(table[:, s.NODE_EXPANDED] >= 0)
     if growth.rules.best_first:
         number[0] = 0
-        made = 2 * table[inner, NODE_EXPANDED]
-        number[table[inner, NODE_LEFT]] = made + 1
-        number[table[inner, NODE_LEFT] + 1] = made + 2
+        made = 2 * table[inner, s.NODE_EXPANDED]
+        number[table[inner, s.NODE_LEFT]] = made + 1
+        number[table[inner, s.NODE_LEFT] + 1] = made + 2
     else:
         number_depth_first(table, np.empty(len(table), dtype=np.int64), number)
     kept = np.flatnonzero(number >= 0)
     kept = kept[np.argsort(number[kept])]
     rows, numbers = table[kept], tree.numbers[kept]
-    is_inner = rows[:, NODE_EXPANDED] >= 0
+    is_inner = rows[:, s.NODE_EXPANDED] >= 0
 
     def of_splits(field: int) -> IntArray:
         return np.where(is_inner, rows[:, field], -1)
 
-    first_child = np.where(is_inner, rows[:, NODE_LEFT], 0)
+    first_child = np.where(is_inner, rows[:, s.NODE_LEFT], 0)
     return GrownNodes(
-        feature=of_splits(NODE_FEATURE),
+        feature=of_splits(s.NODE_FEATURE),
         left=np.where(is_inner, number[first_child], -1),
         right=np.where(is_inner, number[np.minimum(first_child + 1, len(number) - 1)], -1),
-        last_left=of_splits(NODE_LAST_LEFT),
-        first_right=of_splits(NODE_FIRST_RIGHT),
-        missing_left=np.where(is_inner, rows[:, NODE_MISSING_LEFT], 0),
-        weight=numbers[:, NUMBER_WEIGHT].copy(),
-        impurity=numbers[:, NUMBER_IMPURITY].copy(),
-        value=numbers[:, NUMBER_VALUE].copy(),
-        drawn=np.where(is_inner, numbers[:, NUMBER_DRAWN], np.nan),
-        start=rows[:, NODE_START].copy(),
-        count=rows[:, NODE_COUNT].copy(),
+        last_left=of_splits(s.NODE_LAST_LEFT),
+        first_right=of_splits(s.NODE_FIRST_RIGHT),
+        missing_left=np.where(is_inner, rows[:, s.NODE_MISSING_LEFT], 0),
+        weight=numbers[:, s.NUMBER_WEIGHT].copy(),
+        impurity=numbers[:, s.NUMBER_IMPURITY].copy(),
+        value=numbers[:, s.NUMBER_VALUE].copy(),
+        drawn=np.where(is_inner, numbers[:, s.NUMBER_DRAWN], np.nan),
+        start=rows[:, s.NODE_START].copy(),
+        count=rows[:, s.NODE_COUNT].copy(),
         rows=growth.work.rows,
     )

@@ -15,19 +15,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
-from hedgerow.growing.cart.state import (
-    NODE_COUNT,
-    NODE_PURE,
-    NODE_START,
-    NUMBER_HIGH,
-    NUMBER_IMPURITY,
-    NUMBER_LOW,
-    NUMBER_VALUE,
-    NUMBER_WEIGHT,
-    Growth,
-    Samples,
-    Work,
-)
+from hedgerow.growing.cart import state as s
+from hedgerow.growing.cart.state import Growth, Samples, Work
 from hedgerow.kernels.cart.impurity import ABSOLUTE_ERROR, POISSON, counts_impurity, logarithm
 
 
@@ -41,10 +30,10 @@ def weight_of(weight: FloatArray, row: int) -> float:
 def measure_classes(growth: Growth, node: int) -> None:
     """Compute weight, impurity and purity of a node in classification."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
-    start, counts = tree.table[node, NODE_START], work.counts
+    start, counts = tree.table[node, s.NODE_START], work.counts
     counts[:] = 0.0
     total = 0.0
-    for i in range(start, start + tree.table[node, NODE_COUNT]):
+    for i in range(start, start + tree.table[node, s.NODE_COUNT]):
         row = work.rows[i]
         w = weight_of(samples.weight, row)
         counts[samples.code[row]] += w
@@ -52,16 +41,16 @@ def measure_classes(growth: Growth, node: int) -> None:
     n_seen = 0
     for k in range(rules.n_classes):
         n_seen += counts[k] > 0.0
-    tree.table[node, NODE_PURE] = 1 if n_seen <= 1 else 0
-    tree.numbers[node, NUMBER_WEIGHT] = total
+    tree.table[node, s.NODE_PURE] = 1 if n_seen <= 1 else 0
+    tree.numbers[node, s.NUMBER_WEIGHT] = total
     impurity = 0.0
     if n_seen > 1:
         impurity = counts_impurity(rules.criterion, counts, rules.n_classes, total)
-    tree.numbers[node, NUMBER_IMPURITY] = impurity
+    tree.numbers[node, s.NUMBER_IMPURITY] = impurity
     if rules.n_classes == 2:
         share = counts[1] / total
-        low, high = tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH]
-        tree.numbers[node, NUMBER_VALUE] = min(max(share, low), high)
+        low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
+        tree.numbers[node, s.NUMBER_VALUE] = min(max(share, low), high)
 
 
 @kernel(inner=True)
@@ -85,8 +74,8 @@ def median_of(samples: Samples, work: Work, start: int, stop: int) -> float:
 def measure_targets(growth: Growth, node: int) -> None:
     """Compute weight, value, impurity and purity of a node in regression."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
-    start = tree.table[node, NODE_START]
-    stop = start + tree.table[node, NODE_COUNT]
+    start = tree.table[node, s.NODE_START]
+    stop = start + tree.table[node, s.NODE_COUNT]
     lowest = highest = base = samples.target[work.rows[start]]
     total = moment = 0.0
     for i in range(start, stop):
@@ -108,20 +97,20 @@ def measure_targets(growth: Growth, node: int) -> None:
             term = y * logarithm(y / mean) if y > 0.0 and mean > 0.0 else 0.0
         error += weight_of(samples.weight, row) * term
     pure = lowest == highest
-    tree.table[node, NODE_PURE] = 1 if pure else 0
-    tree.numbers[node, NUMBER_WEIGHT] = total
+    tree.table[node, s.NODE_PURE] = 1 if pure else 0
+    tree.numbers[node, s.NUMBER_WEIGHT] = total
     value = lowest if pure else value
-    low, high = tree.numbers[node, NUMBER_LOW], tree.numbers[node, NUMBER_HIGH]
-    tree.numbers[node, NUMBER_VALUE] = min(max(value, low), high)
-    tree.numbers[node, NUMBER_IMPURITY] = 0.0 if pure else max(error / total, 0.0)
+    low, high = tree.numbers[node, s.NUMBER_LOW], tree.numbers[node, s.NUMBER_HIGH]
+    tree.numbers[node, s.NUMBER_VALUE] = min(max(value, low), high)
+    tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else max(error / total, 0.0)
 
 
 @kernel(inner=True)
 def measure_several(growth: Growth, node: int) -> None:
     """Compute weight, impurity and purity of a node with several targets."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
-    start = tree.table[node, NODE_START]
-    stop = start + tree.table[node, NODE_COUNT]
+    start = tree.table[node, s.NODE_START]
+    stop = start + tree.table[node, s.NODE_COUNT]
     n_rows, first = len(work.rows), work.rows[start]
     total = impurity = 0.0
     pure = True
@@ -139,9 +128,9 @@ def measure_several(growth: Growth, node: int) -> None:
             pure = pure and y == samples.target[at + first]
             error += weight_of(samples.weight, work.rows[i]) * (y - mean) * (y - mean)
         impurity += error / total
-    tree.table[node, NODE_PURE] = 1 if pure else 0
-    tree.numbers[node, NUMBER_WEIGHT] = total
-    tree.numbers[node, NUMBER_IMPURITY] = 0.0 if pure else impurity / rules.n_columns
+    tree.table[node, s.NODE_PURE] = 1 if pure else 0
+    tree.numbers[node, s.NUMBER_WEIGHT] = total
+    tree.numbers[node, s.NUMBER_IMPURITY] = 0.0 if pure else impurity / rules.n_columns
 
 
 @kernel(inner=True)
@@ -216,8 +205,8 @@ def place_targets(
 def sum_node(growth: Growth, node: int) -> None:
     """Compute totals of a node; in regression also shares, and places for the absolute error."""
     samples, rules, work, tree = growth.samples, growth.rules, growth.work, growth.tree
-    start = tree.table[node, NODE_START]
-    stop = start + tree.table[node, NODE_COUNT]
+    start = tree.table[node, s.NODE_START]
+    stop = start + tree.table[node, s.NODE_COUNT]
     totals, read = work.totals, work.read
     totals[:] = 0.0
     for i in range(start, stop):

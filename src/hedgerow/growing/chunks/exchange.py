@@ -24,12 +24,12 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.comm.base import Communicator
 from hedgerow.errors import CommunicationError
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 
 GrowMode = Literal["data", "features"]
 
-OF_MOST = slice(layout.COUNT_G_MOST, layout.COUNT_H_MOST + 1)
-OF_SUMS = slice(layout.COUNT_G_SUM, layout.COUNT_H_SUM + 1)
+OF_MOST = slice(s.COUNT_G_MOST, s.COUNT_H_MOST + 1)
+OF_SUMS = slice(s.COUNT_G_SUM, s.COUNT_H_SUM + 1)
 
 
 class Exchange:

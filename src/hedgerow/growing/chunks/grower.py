@@ -35,32 +35,22 @@ from hedgerow.data.binning.matrix import PAD, tile_shape
 from hedgerow.data.external.row_store import ROWS_ONLY, Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import OF_SUMS, Exchange, GrowMode
 from hedgerow.growing.chunks.order import Order
-from hedgerow.growing.chunks.sampling import find_choice
-from hedgerow.growing.chunks.setup import Traffic, greet
 from hedgerow.growing.chunks.slopes import ChunkSlopes
-from hedgerow.growing.chunks.space import Sizes, Spaces, sizes_for
+from hedgerow.growing.chunks.space import Sizes, Spaces, Traffic, greet, sizes_for
 from hedgerow.growing.chunks.stages import nodes as node_stages
 from hedgerow.growing.chunks.stages import passes
 from hedgerow.growing.chunks.stages import rows as row_stages
 from hedgerow.growing.chunks.stages.building import Building
-from hedgerow.growing.chunks.stages.team import ChunkTeam, Lead
-from hedgerow.growing.core import batch
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import setup
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import finish_nodes, options_of
 from hedgerow.growing.core.kept_nodes import NodeStore
-from hedgerow.growing.core.setup import (
-    Fit,
-    draw_columns,
-    most_leaves,
-    row_arrays,
-    start_state,
-    tree_arrays,
-)
 from hedgerow.growing.core.slopes import LineLimits, LineOutput, bounds_of, unit_sizes
 from hedgerow.growing.core.stages.gradients import choose_packing
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.sampling.goss import follows_gradients, make_sampler
+from hedgerow.growing.sampling.thresholds import CELLS, DIGIT_BITS, LEVELS, next_digit
 from hedgerow.growing.vectors.gradients import choose_dropped
 from hedgerow.growing.vectors.grower import line_outputs, make_trial, with_vectors
 from hedgerow.kernels.histograms.histogram import Columns
@@ -118,12 +108,12 @@ class ChunkGrower(CompiledGrower):
     others.
     """
 
-    _team: ChunkTeam
+    _team: passes.ChunkTeam
 
     def __init__(
         self,
         store: ChunkStore,
-        fit: Fit,
+        fit: setup.Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
         n_vectors: int = 1,
@@ -158,14 +148,14 @@ class ChunkGrower(CompiledGrower):
 
     # -- arrays -------------------------------------------------------------------------
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: setup.Fit) -> s.State:
         store, spec, n_threads, params = self._store, self._store.spec, fit.n_threads, fit.params
         weighted, n_vectors = fit.weight is not None, self._n_vectors
         facts = greet(self._exchange, store, params, n_threads, n_vectors, weighted)
         self.n_rows = facts.n_rows
         if facts.weighted and fit.weight is None:  # others have weights
             fit = fit._replace(weight=np.ones(store.n_rows))
-        most, allocate = most_leaves(params, self.n_rows), store.row_array
+        most, allocate = setup.most_leaves(params, self.n_rows), store.row_array
         sizes = sizes_for(
             facts.n_builds, self._exchange, spec, params, n_threads, most, n_vectors,
             fit.constant_hessian,
@@ -176,8 +166,8 @@ class ChunkGrower(CompiledGrower):
         sampler = make_sampler(params, store.n_rows, n_threads, n_vectors == 1, allocate)
         options = options_of(spec, params, n_threads, max_nodes, self._n_copies, sampler)
         rows = self._make_rows(sizes.width)
-        state = start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
-        state.scalars[layout.IS_FIRST_ROW] = self._first_row
+        state = setup.start_state(fit, options, spec.n_features, sizes.n_slots, 0, rows, allocate)
+        state.scalars[s.IS_FIRST_ROW] = self._first_row
         n_bins, per_tile = spec.bin_counts.astype(np.int32), tile_shape(spec.n_features)[1]
         state = state._replace(
             settings=state.settings._replace(max_leaves=most),
@@ -185,45 +175,45 @@ class ChunkGrower(CompiledGrower):
             bins=state.bins._replace(n_bins=n_bins, stride=spec.stride, features_per_tile=per_tile),
             columns=_columns_of(np.arange(spec.n_features, dtype=np.int32), per_tile),
             histograms=self._space.kept,
-            tree=tree_arrays(max_nodes, sizes.n_slots),
+            tree=setup.tree_arrays(max_nodes, sizes.n_slots),
             level=state.level._replace(slot_size=sizes.slot_size),
         )
         if n_vectors > 1:
             state = self._with_vectors(state, fit)
         # Of vectors: those of the outputs, and those of the sizes of all outputs.
         n_parts = 1 if n_vectors == 1 else n_vectors + 1
-        self._counts = aligned_zeros((n_parts, n_threads, layout.COUNTS), np.int64)
+        self._counts = aligned_zeros((n_parts, n_threads, s.COUNTS), np.int64)
         return state._replace(threads=state.threads._replace(counts=self._counts[-1]))
 
     def _check_slots(self, params: BoostParams, max_leaves: int, sizes: Sizes) -> None:
         """Raise ``AllRowsNeededError`` if too few histograms can be kept."""
 
-    def _make_rows(self, width: int) -> layout.Rows:
+    def _make_rows(self, width: int) -> s.Rows:
         """Allocate the arrays of all rows, of several outputs with ``width`` words a row."""
         n_rows, allocate = self._store.n_rows, self._store.row_array
         if width == 0:
-            return row_arrays(n_rows, PAD, allocate)
+            return setup.row_arrays(n_rows, PAD, allocate)
         # Before rows have words, sizes of gradients lie where these will be.
         ids, words = allocate(n_rows + PAD, np.uint32), allocate(n_rows * width, np.int32)
         ids[n_rows:] = 0
         scratch = allocate(n_rows, np.uint32)
-        return layout.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
+        return s.Rows(ids, scratch, words[: 2 * n_rows], words.view(np.int64))
 
-    def _with_vectors(self, state: layout.State, fit: Fit) -> layout.State:
+    def _with_vectors(self, state: s.State, fit: setup.Fit) -> s.State:
         """Return the state with arrays of all outputs; ranks are compared as threads are."""
         words, allocate = state.rows.packed.view(np.int32), self._store.row_array
         state = with_vectors(state, fit, words, self._space.kept_vectors, allocate)
         n_threads, vectors = max(fit.n_threads, self._exchange.size), state.vectors
         n_outputs, n_kept = len(fit.raw), vectors.outputs.vectors.shape[1]
-        trial = make_trial(vectors.trial.sets, n_kept, n_outputs, n_threads)
+        trial = make_trial(vectors.trial.groups, n_kept, n_outputs, n_threads)
         return state._replace(vectors=vectors._replace(trial=trial))
 
-    def _start_team(self, n_threads: int) -> ChunkTeam:
-        return ChunkTeam(self._state.team)
+    def _start_team(self, n_threads: int) -> passes.ChunkTeam:
+        return passes.ChunkTeam(self._state.team)
 
     def _draw_columns(self, tree: int) -> None:
         state = self._state
-        chosen = draw_columns(self._params, tree, state.options.features, state.scalars)
+        chosen = setup.draw_columns(self._params, tree, state.options.features, state.scalars)
         drawn = _columns_of(chosen, int(state.bins.features_per_tile))
         state.columns.feature[: len(chosen)] = drawn.feature
         state.columns.position[: len(chosen)] = drawn.position
@@ -261,7 +251,7 @@ class ChunkGrower(CompiledGrower):
         self._set_values()
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
         block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
@@ -288,18 +278,14 @@ class ChunkGrower(CompiledGrower):
             exchange.counts(of_parts)
             for counts, own in zip(of_parts, of_outputs, strict=True):
                 choose_packing(counts, own, state.settings.constant_hessian, self.n_rows)
-            if not of_outputs[:, layout.IS_REDO].any():
+            if not of_outputs[:, s.IS_REDO].any():
                 break
         outputs.measured[:1] = of_parts[:, 0, OF_SUMS] if several else 0
         if self._by_gradient:
             if several:
                 self._team.run(row_stages.join_gradients, state, self.n_rows)
                 exchange.counts(self._counts[-1:])
-
-            def tally(level: int, prefix: int) -> None:
-                self._team.run(row_stages.tally_keys, state, level, prefix, self.n_rows)
-
-            find_choice(state.options.sampler, self.n_rows, exchange, tally, scalars)
+            self._find_threshold()
         sums = np.zeros((state.team.n_threads, row_stages.SUMS), dtype=np.int64)
         self._team.run(row_stages.draw_sample, state, sums)
         if several:
@@ -308,8 +294,24 @@ class ChunkGrower(CompiledGrower):
                 outputs.measured[:], outputs.measured[0] = 0, measured
             choose_dropped(outputs.measured, self.n_rows, outputs.dropped)
             self._team.run(row_stages.write_all_words, state)
-        n_inside = scalars[layout.IS_N_ROWS]
+        n_inside = scalars[s.IS_N_ROWS]
         return exchange.sums(np.concatenate(([n_inside], sums.sum(axis=0))).astype(np.int64))
+
+    def _find_threshold(self) -> None:
+        """Find the threshold of a sample by gradients, and which rows of this rank tie at it."""
+        # As in memory, but the tallies of all ranks are put in the place of those of thread 0.
+        state, exchange, scalars = self._state, self._exchange, self._state.scalars
+        sampler, everyone = state.options.sampler, np.zeros((0, 2, CELLS), dtype=np.int64)
+        for level in range(LEVELS):
+            self._team.run(row_stages.tally_digit, state, level, self.n_rows)
+            own = sampler.tallies[:, level].sum(axis=0)
+            everyone = exchange.measures(own.reshape(-1)).reshape(-1, 2, CELLS)
+            sampler.tallies[:, level], sampler.tallies[0, level] = 0, everyone.sum(axis=0)
+            next_digit(sampler, level, self.n_rows, scalars)
+        # GOSS keeps the first rows of those that tie, in the order of ranks.
+        before = exchange.rank if exchange.adds else 0
+        last = scalars[s.IS_PREFIX] & ((1 << DIGIT_BITS) - 1)
+        scalars[s.IS_TIES] -= everyone[:before, 0, last].sum()
 
     def _first_segments(self) -> None:
         """Divide the sample, whose rows are ascending, into pieces of the chunks."""
@@ -363,16 +365,16 @@ class ChunkGrower(CompiledGrower):
     def _open_root(self, of_sample: IntArray) -> None:
         """Begin with the rows of all ranks, which have these sums, and look for a split."""
         state, scalars = self._state, self._state.scalars
-        self._n_inside = int(scalars[layout.IS_N_ROWS])
+        self._n_inside = int(scalars[s.IS_N_ROWS])
         self._first_segments()
-        scalars[layout.IS_N_ROWS] = of_sample[0]
+        scalars[s.IS_N_ROWS] = of_sample[0]
         node_stages.open_root(state)
-        scalars[layout.IS_N_ROWS] = self._n_inside
+        scalars[s.IS_N_ROWS] = self._n_inside
         # Of several outputs the sums are in the histograms alone, and these are 0.
-        sums = of_sample[1:].reshape(2, 2)[int(scalars[layout.IS_DROPPED_BITS] > 0)]
-        state.tree.table[0, [layout.NODE_G, layout.NODE_H]] = sums
-        if scalars[layout.IS_N_SEARCHED] > 0:
-            building = self._building_of(_ROOT, state.tree.table[_ROOT, layout.NODE_SLOT])
+        sums = of_sample[1:].reshape(2, 2)[int(scalars[s.IS_DROPPED_BITS] > 0)]
+        state.tree.table[0, [s.NODE_G, s.NODE_H]] = sums
+        if scalars[s.IS_N_SEARCHED] > 0:
+            building = self._building_of(_ROOT, state.tree.table[_ROOT, s.NODE_SLOT])
             self._pass(_ROOT[:0], building, ROWS_ONLY, None)
         self._close_root()
 
@@ -389,7 +391,7 @@ class ChunkGrower(CompiledGrower):
             order.advance()
             # Room for the splits that will be taken is kept free of those that may be.  The
             # first node is taken for sure.
-            n_nodes = int(state.scalars[layout.IS_N_NODES])
+            n_nodes = int(state.scalars[s.IS_N_NODES])
             spare = max(0, (len(table) - n_nodes) // 2 - (max_leaves - order.n_leaves))
             nodes, is_full = order.wanted(min(n_builds, 1 + spare))
             if not nodes:
@@ -397,43 +399,43 @@ class ChunkGrower(CompiledGrower):
                 return
             # Histograms to build, and slots to fill, for the split of each node.
             wanted = np.array(nodes, dtype=np.int64)
-            self._free_slots(nodes[0], 1 if table[nodes[0], layout.NODE_SLOT] >= 0 else 2)
-            needed = np.where(table[wanted, layout.NODE_SLOT] >= 0, 1, 2)
-            most = min(n_builds, int(state.scalars[layout.IS_N_FREE]))
+            self._free_slots(nodes[0], 1 if table[nodes[0], s.NODE_SLOT] >= 0 else 2)
+            needed = np.where(table[wanted, s.NODE_SLOT] >= 0, 1, 2)
+            most = min(n_builds, int(state.scalars[s.IS_N_FREE]))
             n_taken = int(np.searchsorted(np.cumsum(needed), most, side="right"))
             yield wanted[:n_taken], is_full and n_taken == len(wanted)
 
     def _free_slots(self, kept: int, needed: int) -> None:
         """Give up histograms of the nodes that come last, until ``needed`` slots are free."""
         arrays, scalars = self._state.tree, self._state.scalars
-        if scalars[layout.IS_N_FREE] >= needed:
+        if scalars[s.IS_N_FREE] >= needed:
             return
         # Nodes with a known split that is not applied, the last in the order of growth first.
-        table = arrays.table[: scalars[layout.IS_N_NODES]]
-        nodes = np.flatnonzero(table[:, layout.NODE_OPEN])
-        gain = arrays.numbers[nodes, layout.NUMBER_GAIN]
-        level = self._state.settings.depthwise * table[nodes, layout.NODE_DEPTH]
-        order = np.lexsort((nodes, -gain, level, -table[nodes, layout.NODE_OPEN]))[::-1]
+        table = arrays.table[: scalars[s.IS_N_NODES]]
+        nodes = np.flatnonzero(table[:, s.NODE_OPEN])
+        gain = arrays.numbers[nodes, s.NUMBER_GAIN]
+        level = self._state.settings.depthwise * table[nodes, s.NODE_DEPTH]
+        order = np.lexsort((nodes, -gain, level, -table[nodes, s.NODE_OPEN]))[::-1]
         for node in nodes[order]:
-            slot = table[node, layout.NODE_SLOT]
+            slot = table[node, s.NODE_SLOT]
             if slot >= 0 and node != kept:
-                arrays.free_slots[scalars[layout.IS_N_FREE]] = slot
-                scalars[layout.IS_N_FREE] += 1
-                table[node, layout.NODE_SLOT] = -1
-            if scalars[layout.IS_N_FREE] >= needed:
+                arrays.free_slots[scalars[s.IS_N_FREE]] = slot
+                scalars[s.IS_N_FREE] += 1
+                table[node, s.NODE_SLOT] = -1
+            if scalars[s.IS_N_FREE] >= needed:
                 return
 
     def _open(self, parents: IntArray, is_full: bool) -> IntArray:
         """Make the children of ``parents``; return the jobs: int64 (parents, JOB_FIELDS)."""
-        jobs = np.zeros((len(parents), batch.JOB_FIELDS), dtype=np.int64)
+        jobs = np.zeros((len(parents), s.JOB_FIELDS), dtype=np.int64)
         node_stages.open_batch(self._state, parents, int(is_full), jobs)
         return jobs
 
     def _split(self, parents: IntArray, is_full: bool) -> None:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, table = self._open(parents, is_full), self._state.tree.table
-        children = table[parents][:, [layout.NODE_LEFT, layout.NODE_RIGHT]].reshape(-1)
-        n_kept, n_nodes = len(self._segments), int(self._state.scalars[layout.IS_N_NODES])
+        children = table[parents][:, [s.NODE_LEFT, s.NODE_RIGHT]].reshape(-1)
+        n_kept, n_nodes = len(self._segments), int(self._state.scalars[s.IS_N_NODES])
         if n_nodes > n_kept:
             shape = (max(n_nodes, 2 * n_kept), *self._segments.shape[1:])
             larger = np.zeros(shape, np.int32)
@@ -441,7 +443,7 @@ class ChunkGrower(CompiledGrower):
             self._segments = larger
         self._segments[children] = 0  # chunks without rows of the parents are skipped
         building = self._plan_builds(jobs)
-        columns = distinct(table[parents, layout.NODE_COLUMN]).tolist()
+        columns = distinct(table[parents, s.NODE_COLUMN]).tolist()
         uses = Uses(len(building.nodes) > 0, columns)
         self._pass(parents, building, uses, self._chunks_with(parents))
         self._close(jobs)
@@ -454,7 +456,7 @@ class ChunkGrower(CompiledGrower):
         where, n_threads = self._team.where, int(self._state.team.n_threads)
         plan = passes.Plan(parents, self._segments, building)
 
-        def visit(lead: Lead) -> None:
+        def visit(lead: passes.Lead) -> None:
             for chunk in self._store.chunks(numbers, uses):
                 passes.write_bins(chunk, n_threads, where)
                 lead(passes.VISIT)
@@ -470,7 +472,7 @@ class ChunkGrower(CompiledGrower):
     def _choose_block(self) -> None:
         """Choose the columns that this rank searches, a block of those of the tree."""
         state, rank, size = self._state, self._exchange.rank, self._exchange.size
-        self._n_columns = n_columns = int(state.scalars[layout.IS_N_COLUMNS])
+        self._n_columns = n_columns = int(state.scalars[s.IS_N_COLUMNS])
         first, last = n_columns * rank // size, n_columns * (rank + 1) // size
         self._block = (first, last)
         column = int(state.columns.feature[first]) if last > first and size > 1 else 0
@@ -484,12 +486,12 @@ class ChunkGrower(CompiledGrower):
 
     def _plan_builds(self, jobs: IntArray) -> Building:
         """Return the histograms to build for some jobs."""
-        jobs = jobs[jobs[:, batch.JOB_HISTOGRAMS] != batch.KEPT]
-        subtracted = jobs[:, batch.JOB_HISTOGRAMS] == batch.SUBTRACTED
-        small = (jobs[:, batch.JOB_SEARCH_SMALL] == 1) | subtracted
-        large = (jobs[:, batch.JOB_SEARCH_LARGE] == 1) & ~subtracted
-        nodes = [jobs[small, batch.JOB_SMALL], jobs[large, batch.JOB_LARGE]]
-        slots = [jobs[small, batch.JOB_SMALL_SLOT], jobs[large, batch.JOB_LARGE_SLOT]]
+        jobs = jobs[jobs[:, s.JOB_HISTOGRAMS] != s.KEPT]
+        subtracted = jobs[:, s.JOB_HISTOGRAMS] == s.SUBTRACTED
+        small = (jobs[:, s.JOB_SEARCH_SMALL] == 1) | subtracted
+        large = (jobs[:, s.JOB_SEARCH_LARGE] == 1) & ~subtracted
+        nodes = [jobs[small, s.JOB_SMALL], jobs[large, s.JOB_LARGE]]
+        slots = [jobs[small, s.JOB_SMALL_SLOT], jobs[large, s.JOB_LARGE_SLOT]]
         return self._building_of(np.concatenate(nodes), np.concatenate(slots))
 
     def _add_ranks(self, building: Building) -> None:
@@ -507,14 +509,14 @@ class ChunkGrower(CompiledGrower):
         message, out = self._message[:length], self._message[length : length + own]
         self._team.run(node_stages.write_message, state, building, n_fields, exchange.size, message)
         span = np.ascontiguousarray(exchange.histograms(message, starts, out))
-        slots = state.tree.table[building.nodes, layout.NODE_SLOT]
+        slots = state.tree.table[building.nodes, s.NODE_SLOT]
         self._team.run(node_stages.read_message, state, self._block, n_fields, span, slots)
 
     def _close(self, jobs: IntArray) -> None:
         """Find the best splits of the children in the block of columns, then of all ranks."""
         state = self._state
-        searched = jobs[:, [batch.JOB_SEARCH_SMALL, batch.JOB_SEARCH_LARGE]] == 1
-        n_fields = layout.FOUND_FIELDS
+        searched = jobs[:, [s.JOB_SEARCH_SMALL, s.JOB_SEARCH_LARGE]] == 1
+        n_fields = s.FOUND_FIELDS
         if state.vectors.used == 1:
             n_outputs, n_kept = len(self.raw), state.vectors.outputs.vectors.shape[1]
             keeps = state.options.constraints.growth.smooth > 0.0 or n_kept > n_outputs
@@ -533,8 +535,8 @@ class ChunkGrower(CompiledGrower):
         """Put the nodes that the tree takes where growth in memory does; rows split in vain."""
         state, found, left = self._state, self._found, self._left
         table, n_nodes = state.tree.table, len(found)
-        counts = table[: state.scalars[layout.IS_N_NODES], layout.NODE_COUNT]
-        split = table[: len(counts), layout.NODE_LEFT] > 0
+        counts = table[: state.scalars[s.IS_N_NODES], s.NODE_COUNT]
+        split = table[: len(counts), s.NODE_LEFT] > 0
         wasted = int(counts[split].sum() - counts[found[left > 0]].sum())
         self._split_in_vain = split[found] & (left == 0)
         constraints, inner = state.options.constraints, np.flatnonzero(left)
@@ -543,30 +545,30 @@ class ChunkGrower(CompiledGrower):
         ):  # fmt: skip
             if len(array) > 0:
                 array[:n_nodes] = array[found]
-        table[:n_nodes, layout.NODE_LEFT] = left
-        table[:n_nodes, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
+        table[:n_nodes, s.NODE_LEFT] = left
+        table[:n_nodes, s.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
         for side in range(2):
             constraints.parent[left[inner] + side] = inner
-        state.scalars[layout.IS_N_NODES] = n_nodes
+        state.scalars[s.IS_N_NODES] = n_nodes
         return wasted
 
     def _set_values(self) -> None:
         """Compute values and covers of the nodes, and add those of the leaves to the scores."""
         state, n_parts = self._state, self._n_vectors
-        n_nodes = int(state.scalars[layout.IS_N_NODES])
+        n_nodes = int(state.scalars[s.IS_N_NODES])
         leaves = np.flatnonzero(self._left == 0)
         found = self._found[leaves]
         sums = np.zeros((n_parts, 1, 2, n_nodes), dtype=np.int64)
-        if n_parts > 1 or state.scalars[layout.IS_DROPPED_BITS] > 0:
+        if n_parts > 1 or state.scalars[s.IS_DROPPED_BITS] > 0:
             own = np.zeros((n_parts, state.team.n_threads, len(leaves), 2), dtype=np.int64)
             self._team.run(row_stages.sum_leaves, state, self._segments, found, own)
             of_leaves = self._exchange.sums(own.sum(axis=1))
             sums[:, 0, :, leaves] = of_leaves.transpose(1, 0, 2)
         else:  # histograms hold exact sums
-            sums[0, 0] = state.tree.table[:n_nodes, [layout.NODE_G, layout.NODE_H]].T
+            sums[0, 0] = state.tree.table[:n_nodes, [s.NODE_G, s.NODE_H]].T
         node_stages.set_all_values(state, sums)
         if state.settings.adds_scores == 1:
-            values = state.tree.numbers[leaves, layout.NUMBER_VALUE][None]
+            values = state.tree.numbers[leaves, s.NUMBER_VALUE][None]
             if n_parts > 1:
                 values = np.ascontiguousarray(state.vectors.outputs.vectors[leaves, :n_parts].T)
             self._team.run(row_stages.add_values, state, self._segments, found, values)

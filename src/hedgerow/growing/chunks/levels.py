@@ -15,15 +15,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing.chunks.grower import ChunkGrower
 from hedgerow.growing.chunks.space import Sizes
-from hedgerow.growing.chunks.stages import levels as stages
-from hedgerow.growing.core import batch
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.chunks.stages import nodes as stages
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.setup import Fit, make_batch
 from hedgerow.growing.symmetric.grower import make_level
-from hedgerow.growing.symmetric.level import N_NODES
 from hedgerow.params import BoostParams
 
-_LEFT_SUMS = [layout.NODE_G_LEFT, layout.NODE_H_LEFT, layout.NODE_N_LEFT]
+_LEFT_SUMS = [s.NODE_G_LEFT, s.NODE_H_LEFT, s.NODE_N_LEFT]
 
 
 class SymmetricChunkGrower(ChunkGrower):
@@ -35,7 +33,7 @@ class SymmetricChunkGrower(ChunkGrower):
         If the histograms of a level are too large to be kept.
     """
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         state = super()._make_state(fit)
         most, size = int(state.settings.max_leaves), int(state.level.slot_size)
         self._n_divided = 0  # jobs of the batch whose rows are divided
@@ -59,18 +57,18 @@ class SymmetricChunkGrower(ChunkGrower):
         while len(parents := self._parents()) > 0:
             yield parents, False
         # All nodes were made in the order of their numbers.
-        n_nodes = int(self._state.scalars[layout.IS_N_NODES])
+        n_nodes = int(self._state.scalars[s.IS_N_NODES])
         self._found = np.arange(n_nodes, dtype=np.int64)
-        self._left = self._state.tree.table[:n_nodes, layout.NODE_LEFT].copy()
+        self._left = self._state.tree.table[:n_nodes, s.NODE_LEFT].copy()
 
     def _parents(self) -> IntArray:
         """Return the nodes whose rows are divided next."""
-        parents = self._part()[:, batch.JOB_PARENT]
+        parents = self._part()[:, s.JOB_PARENT]
         return parents[parents >= 0]
 
     def _part(self) -> IntArray:
         """Return the next jobs of the batch, as many as one pass can build."""
-        n_jobs = self._state.scalars[layout.IS_N_JOBS]
+        n_jobs = self._state.scalars[s.IS_N_JOBS]
         stop = min(self._n_divided + self._space.sizes.n_builds, n_jobs)
         return self._state.tree.batch[self._n_divided : stop]
 
@@ -81,12 +79,12 @@ class SymmetricChunkGrower(ChunkGrower):
         """Search the level once all of its histograms are there."""
         self._n_divided += len(jobs)
         scalars = self._state.scalars
-        if self._n_divided < scalars[layout.IS_N_JOBS]:
+        if self._n_divided < scalars[s.IS_N_JOBS]:
             return
         # Search levels until one divides nodes, whose rows are divided next.
-        while scalars[layout.IS_N_SEARCHED] > 0:
+        while scalars[s.IS_N_SEARCHED] > 0:
             self._choose()
-            if self._state.level.choice[layout.FOUND_FEATURE] >= 0:
+            if self._state.level.choice[s.FOUND_FEATURE] >= 0:
                 self._measure()
             stages.divide_nodes(self._state)
             self._n_divided = 0
@@ -101,8 +99,8 @@ class SymmetricChunkGrower(ChunkGrower):
     def _choose(self) -> None:
         """Find the best cut in the block of columns, then of all ranks."""
         state, vectors = self._state, self._state.vectors
-        best = np.zeros((1, 2, layout.FOUND_FIELDS + 1), dtype=np.int64)
-        found = np.zeros((2, layout.FOUND_FIELDS), dtype=np.int64)
+        best = np.zeros((1, 2, s.FOUND_FIELDS + 1), dtype=np.int64)
+        found = np.zeros((2, s.FOUND_FIELDS), dtype=np.int64)
         self._team.run(stages.search_chunk_level, state, self._block, found)
         best[0, :, :-1] = found
         if vectors.used == 1:
@@ -117,12 +115,12 @@ class SymmetricChunkGrower(ChunkGrower):
         """Share the left sums of the cut in each node, measured by the rank that has its column."""
         state, level, size = self._state, self._state.level, self._exchange.size
         columns = state.columns.feature[: self._n_columns]
-        place = int(np.searchsorted(columns, level.choice[layout.FOUND_FEATURE]))
+        place = int(np.searchsorted(columns, level.choice[s.FOUND_FEATURE]))
         last = self._n_columns * (np.arange(size) + 1) // size
         owner = int(np.searchsorted(last, place, side="right"))
         if owner == self._exchange.rank:
             stages.measure_kept(state)
-        nodes, table = level.nodes[: level.counts[N_NODES]], state.tree.table
+        nodes, table = level.nodes[: level.counts[s.N_NODES]], state.tree.table
         left = table[nodes[:, None], _LEFT_SUMS]
         values = self._measured_values(nodes)
         parts = (level.choice, level.penalty, left, values)
@@ -134,12 +132,12 @@ class SymmetricChunkGrower(ChunkGrower):
         table[nodes[:, None], _LEFT_SUMS] = left.reshape(-1, 3)
         if state.vectors.used == 1:
             values = values.view(np.float64).reshape(len(nodes), -1)
-            state.tree.numbers[nodes, layout.NUMBER_GAIN] = values[:, 0]
+            state.tree.numbers[nodes, s.NUMBER_GAIN] = values[:, 0]
             state.vectors.outputs.vectors[nodes] = values[:, 1:]
 
     def _measured_values(self, nodes: IntArray) -> FloatArray:
         """Return the gain of the cut in each node, and the nodes' values, for several outputs."""
         if self._state.vectors.used == 0:
             return np.zeros((len(nodes), 0))
-        gain = self._state.tree.numbers[nodes, layout.NUMBER_GAIN]
+        gain = self._state.tree.numbers[nodes, s.NUMBER_GAIN]
         return np.column_stack((gain, self._state.vectors.outputs.vectors[nodes]))

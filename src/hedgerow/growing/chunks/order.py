@@ -28,7 +28,7 @@ import heapq
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 
 _GUESS = -1
 _GIVEN = 2
@@ -54,7 +54,7 @@ class Order:
     """
 
     def __init__(
-        self, arrays: layout.Tree, max_leaves: int, depthwise: bool, child_share: float
+        self, arrays: s.Tree, max_leaves: int, depthwise: bool, child_share: float
     ) -> None:
         self._table, self._numbers = arrays.table, arrays.numbers
         self._max_leaves, self._depthwise = max_leaves, depthwise
@@ -70,11 +70,11 @@ class Order:
         """Take splits of searched nodes, as long as the order is certain."""
         while self._heap and self.n_leaves < self._max_leaves:
             node = self._heap[0][-1]
-            left = int(self._table[node, layout.NODE_LEFT])
+            left = int(self._table[node, s.NODE_LEFT])
             if left == 0:
                 return
             *_, number, _ = heapq.heappop(self._heap)
-            right = int(self._table[node, layout.NODE_RIGHT])
+            right = int(self._table[node, s.NODE_RIGHT])
             self._left[number] = len(self._found)
             for child in (left, right):
                 self._push(self._heap, child, len(self._found))
@@ -97,12 +97,12 @@ class Order:
                 continue
             n_known -= 1
             n_sure += 1
-            left = int(self._table[node, layout.NODE_LEFT])
+            left = int(self._table[node, s.NODE_LEFT])
             if left == 0:
                 nodes.append(node)
                 self._push_guesses(heap, entry)
                 continue
-            for child in (left, int(self._table[node, layout.NODE_RIGHT])):
+            for child in (left, int(self._table[node, s.NODE_RIGHT])):
                 n_known += self._push(heap, child, number)
                 number += 1
         return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
@@ -114,11 +114,11 @@ class Order:
     def _push(self, heap: list[_Entry], node: int, number: int) -> int:
         """Add a node if it can be split; 1 if so."""
         row = self._table[node]
-        if row[layout.NODE_OPEN] == 0 and row[layout.NODE_LEFT] == 0:
+        if row[s.NODE_OPEN] == 0 and row[s.NODE_LEFT] == 0:
             return 0
-        if row[layout.NODE_OPEN] == _GIVEN:  # until it is split
+        if row[s.NODE_OPEN] == _GIVEN:  # until it is split
             self._given.add(node)
-        gain = float(self._numbers[node, layout.NUMBER_GAIN])
+        gain = float(self._numbers[node, s.NUMBER_GAIN])
         heapq.heappush(heap, (node not in self._given, self._level(node), -gain, number, node))
         return 1
 
@@ -131,4 +131,4 @@ class Order:
         heapq.heappush(heap, guess)
 
     def _level(self, node: int) -> int:
-        return int(self._table[node, layout.NODE_DEPTH]) if self._depthwise else 0
+        return int(self._table[node, s.NODE_DEPTH]) if self._depthwise else 0

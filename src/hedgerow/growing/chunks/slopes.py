@@ -24,24 +24,8 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray, distinct
 from hedgerow.data.external.row_store import Chunk, ChunkStore, Uses
 from hedgerow.growing.chunks.exchange import Exchange
-from hedgerow.growing.core.slopes import (
-    LineLimits,
-    LineOutput,
-    fewest_nodes,
-    slopes_of,
-    terms_of_tree,
-)
-from hedgerow.kernels.prediction.slope_fit import (
-    STAGES,
-    SUMS,
-    LeafRows,
-    LeafTerms,
-    SlopeRules,
-    add_part,
-    empty_sums,
-    end_stage,
-    system_space,
-)
+from hedgerow.growing.core import slopes
+from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.threads import run_blocks
 
@@ -53,8 +37,8 @@ int64 (n_leaves + 1,): where those of each leaf start."""
 class _Fit(NamedTuple):
     """The linear terms of one output, and the inputs of their fit other than the rows."""
 
-    terms: LeafTerms
-    rules: SlopeRules
+    terms: slope_fit.LeafTerms
+    rules: slope_fit.SlopeRules
     units: tuple[float, float]
 
 
@@ -80,7 +64,7 @@ class ChunkSlopes:
         self,
         store: ChunkStore,
         quantized: np.ndarray,
-        limits: LineLimits,
+        limits: slopes.LineLimits,
         exchange: Exchange,
         n_threads: int,
         rows_of: RowsOf,
@@ -91,38 +75,32 @@ class ChunkSlopes:
         self._n_threads, self._rows_of, self._chunks_of = n_threads, rows_of, chunks_of
         self._space = np.empty((2 + TERMS, max(store.chunk_sizes, default=0)))
 
-    def slopes(self, table: IntArray, rate: float, outputs: Sequence[LineOutput]) -> Slopes:
+    def slopes(self, table: IntArray, rate: float, outputs: Sequence[slopes.LineOutput]) -> Slopes:
         """Return the slopes of the last tree."""
         n_nodes = len(table)
-        terms, count = terms_of_tree(table, self._limits.usable, len(outputs))
+        terms, count = slopes.terms_of_tree(table, self._limits.usable, len(outputs))
         given = [self._limits.rules(rate, output.values, output.bounds) for output in outputs]
         fits = [
             _Fit(own, rules, output.units)
             for own, rules, output in zip(terms, given, outputs, strict=True)
         ]
-        sums = np.stack([empty_sums(n_nodes) for _ in outputs])
+        sums = np.stack([slope_fit.empty_sums(n_nodes) for _ in outputs])
         with_terms = np.flatnonzero(terms[0].count > 0)
         n_terms = int(terms[0].count.sum())
         if n_terms == 0:
-            return slopes_of(terms, n_nodes, n_terms)
+            return slopes.slopes_of(terms, n_nodes, n_terms)
         groups = divided(with_terms, count[with_terms], self._exchange.n_turns)
-        for stage in range(STAGES):
+        for stage in range(slope_fit.STAGES):
 
             def visit(number: int, stage: int = stage) -> None:
                 self._visit(groups[number], fits, stage, sums)
 
             self._exchange.take_turns(groups, sums, visit)
             for fit, own_sums in zip(fits, sums, strict=True):
-                end_stage(fit.terms, fit.rules, stage, own_sums, system_space())
-        return slopes_of(terms, n_nodes, n_terms)
+                slope_fit.end_stage(fit.terms, fit.rules, stage, own_sums, slope_fit.system_space())
+        return slopes.slopes_of(terms, n_nodes, n_terms)
 
-    def _visit(
-        self,
-        leaves: IntArray,
-        fits: Sequence[_Fit],
-        stage: int,
-        sums: FloatArray,
-    ) -> None:
+    def _visit(self, leaves: IntArray, fits: Sequence[_Fit], stage: int, sums: FloatArray) -> None:
         """Do a stage for the rows of some leaves on this rank."""
         terms = fits[0].terms  # all have the same columns
         n_nodes = len(terms.count)
@@ -138,18 +116,20 @@ class ChunkSlopes:
             rows -= np.uint32(chunk.start)
             quantized = self._quantized[:, 2 * chunk.start :]
             for fit, of_output, own_sums in zip(fits, quantized, sums, strict=True):
-                data = LeafRows(
+                data = slope_fit.LeafRows(
                     rows, start, count, of_output, *fit.units, chunk.numbers, self._space
                 )
 
                 def add(
-                    first: int, stop: int, data: LeafRows = data, fit: _Fit = fit,
+                    first: int, stop: int, data: slope_fit.LeafRows = data, fit: _Fit = fit,
                     own_sums: FloatArray = own_sums,
                 ) -> None:  # fmt: skip
-                    unused = np.zeros(SUMS)
-                    add_part(data, fit.terms, fit.rules, stage, first, stop, own_sums, unused)
+                    unused = np.zeros(slope_fit.SUMS)
+                    slope_fit.add_part(
+                        data, fit.terms, fit.rules, stage, first, stop, own_sums, unused
+                    )
 
-                run_blocks(add, n_nodes, self._n_threads, fewest_nodes(n_nodes, len(rows)))
+                run_blocks(add, n_nodes, self._n_threads, slopes.fewest_nodes(n_nodes, len(rows)))
 
 
 def divided(leaves: IntArray, n_rows: IntArray, n_groups: int) -> list[IntArray]:

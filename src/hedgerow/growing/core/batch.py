@@ -23,45 +23,9 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
-    FOUND_SET,
-    NODE_BIN,
-    NODE_COLUMN,
-    NODE_FEATURE,
-    NODE_G_LEFT,
-    NODE_H_LEFT,
-    NODE_MISSING_LEFT,
-    NODE_N_LEFT,
-    NODE_SET,
-    SET_WORDS,
-)
+from hedgerow.growing.core import state as s
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.splits.split import NodeSums
-
-# Cells of a job.
-(
-    JOB_PARENT,  # node whose rows are divided, or -1
-    JOB_SMALL,  # child with fewer rows, or the node itself; -1: neither child is searched
-    JOB_LARGE,  # its sibling, or -1
-    JOB_SMALL_SLOT,  # of its histogram
-    JOB_LARGE_SLOT,
-    JOB_SEARCH_SMALL,  # 1: look for a split of this child
-    JOB_SEARCH_LARGE,
-    JOB_HISTOGRAMS,  # how the histograms are made
-    JOB_FIELDS,
-) = range(9)
-
-BUILT = 0  # from the rows of each child that is searched
-SUBTRACTED = 1  # of the smaller child from its rows, of the larger one by subtraction
-KEPT = 2  # it is there
 
 
 class Member(NamedTuple):
@@ -76,25 +40,25 @@ class Member(NamedTuple):
 def member(job: IntArray, child: int) -> Member:
     """Return the smaller (0) or the larger (1) child of a job."""
     return Member(
-        job[JOB_SMALL + child], job[JOB_SMALL_SLOT + child], job[JOB_SEARCH_SMALL + child]
+        job[s.JOB_SMALL + child], job[s.JOB_SMALL_SLOT + child], job[s.JOB_SEARCH_SMALL + child]
     )
 
 
 @kernel(inner=True)
 def start_job(job: IntArray, parent: int) -> None:
     """Leave no node in the job but the parent."""
-    job[JOB_PARENT] = parent
-    job[JOB_SMALL] = -1
-    job[JOB_LARGE] = -1
-    job[JOB_SEARCH_SMALL] = 0
-    job[JOB_SEARCH_LARGE] = 0
-    job[JOB_HISTOGRAMS] = BUILT
+    job[s.JOB_PARENT] = parent
+    job[s.JOB_SMALL] = -1
+    job[s.JOB_LARGE] = -1
+    job[s.JOB_SEARCH_SMALL] = 0
+    job[s.JOB_SEARCH_LARGE] = 0
+    job[s.JOB_HISTOGRAMS] = s.BUILT
 
 
 @kernel(inner=True)
 def count_searched(job: IntArray) -> int:
     """Return the number of nodes of the job that need a search."""
-    return job[JOB_SEARCH_SMALL] + job[JOB_SEARCH_LARGE]
+    return job[s.JOB_SEARCH_SMALL] + job[s.JOB_SEARCH_LARGE]
 
 
 @kernel(inline=True, inner=True)
@@ -108,21 +72,21 @@ def note_split(
     left: NodeSums,
 ) -> None:
     """Record a split without its set of left bins."""
-    found[FOUND_SCORE] = bits_of_float(score)
-    found[FOUND_FEATURE] = feature
-    found[FOUND_COLUMN] = column
-    found[FOUND_BIN] = bin_
-    found[FOUND_MISSING_LEFT] = missing_left
-    found[FOUND_G_LEFT] = left.g
-    found[FOUND_H_LEFT] = left.h
-    found[FOUND_N_LEFT] = left.n
+    found[s.FOUND_SCORE] = bits_of_float(score)
+    found[s.FOUND_FEATURE] = feature
+    found[s.FOUND_COLUMN] = column
+    found[s.FOUND_BIN] = bin_
+    found[s.FOUND_MISSING_LEFT] = missing_left
+    found[s.FOUND_G_LEFT] = left.g
+    found[s.FOUND_H_LEFT] = left.h
+    found[s.FOUND_N_LEFT] = left.n
 
 
 @kernel(inner=True)
 def is_better(score: float, feature: int, found: IntArray) -> bool:
     """Return whether a split beats the one found: larger score, then lower feature."""
-    held = float_of_bits(found[FOUND_SCORE])
-    return score > held or (score == held and score >= 0.0 and feature < found[FOUND_FEATURE])
+    held = float_of_bits(found[s.FOUND_SCORE])
+    return score > held or (score == held and score >= 0.0 and feature < found[s.FOUND_FEATURE])
 
 
 @kernel(inner=True)
@@ -130,8 +94,8 @@ def best_thread(found: IntArray, child: int) -> int:
     """Return the thread that found the best split of a child."""
     best = 0
     for t in range(1, found.shape[0]):
-        score = float_of_bits(found[t, child, FOUND_SCORE])
-        if is_better(score, found[t, child, FOUND_FEATURE], found[best, child]):
+        score = float_of_bits(found[t, child, s.FOUND_SCORE])
+        if is_better(score, found[t, child, s.FOUND_FEATURE], found[best, child]):
             best = t
     return best
 
@@ -139,18 +103,18 @@ def best_thread(found: IntArray, child: int) -> int:
 @kernel(inner=True)
 def write_cut(row: IntArray, split: IntArray) -> None:
     """Write where the split divides its column to the row of a node."""
-    row[NODE_FEATURE] = split[FOUND_FEATURE]
-    row[NODE_COLUMN] = split[FOUND_COLUMN]
-    row[NODE_BIN] = split[FOUND_BIN]
-    row[NODE_MISSING_LEFT] = split[FOUND_MISSING_LEFT]
-    for w in range(SET_WORDS):
-        row[NODE_SET + w] = split[FOUND_SET + w]
+    row[s.NODE_FEATURE] = split[s.FOUND_FEATURE]
+    row[s.NODE_COLUMN] = split[s.FOUND_COLUMN]
+    row[s.NODE_BIN] = split[s.FOUND_BIN]
+    row[s.NODE_MISSING_LEFT] = split[s.FOUND_MISSING_LEFT]
+    for w in range(s.SET_WORDS):
+        row[s.NODE_SET + w] = split[s.FOUND_SET + w]
 
 
 @kernel(inner=True)
 def write_split(row: IntArray, split: IntArray) -> None:
     """Write a split and the sums of its left side to the row of a node."""
     write_cut(row, split)
-    row[NODE_G_LEFT] = split[FOUND_G_LEFT]
-    row[NODE_H_LEFT] = split[FOUND_H_LEFT]
-    row[NODE_N_LEFT] = split[FOUND_N_LEFT]
+    row[s.NODE_G_LEFT] = split[s.FOUND_G_LEFT]
+    row[s.NODE_H_LEFT] = split[s.FOUND_H_LEFT]
+    row[s.NODE_N_LEFT] = split[s.FOUND_N_LEFT]

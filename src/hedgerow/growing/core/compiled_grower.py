@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import entry_of
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grow import ORDER_GROW, ORDER_STOP, work
-from hedgerow.growing.core.setup import Fit, begin_tree, segments_of
+from hedgerow.growing.core.setup import Fit, segments_of
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.sampling.goss import weights_of
 from hedgerow.threads import Team
@@ -52,7 +52,7 @@ class CompiledGrower(ABC):
         return Team(n_threads, grow, stop)
 
     @abstractmethod
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         """Allocate everything that the compiled stages use."""
 
     @abstractmethod
@@ -88,10 +88,10 @@ class CompiledGrower(ABC):
         """Grow tree number ``tree`` for all outputs: the state has what vectors need."""
         vectors = self._state.vectors
         scalars = vectors.outputs.scalars
-        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
+        scalars[:, s.IS_TREE] = scalars[:, s.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-            scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
+            scalars[:, s.IS_N_COLUMNS] = scalars[0, s.IS_N_COLUMNS]
         self._derivatives.fill_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._run()
         grown = self._copy_tree()
@@ -100,15 +100,16 @@ class CompiledGrower(ABC):
 
     def _begin(self, tree: int, output: int) -> None:
         """Note which tree is next; draw its columns, and precompute derivatives."""
-        data = self._state.loss_data
-        round_ = begin_tree(self._state.scalars, tree, output, len(data.raw))
+        data, scalars = self._state.loss_data, self._state.scalars
+        round_ = tree // len(data.raw)  # its number among the trees of its output
+        scalars[s.IS_TREE], scalars[s.IS_ROUND], scalars[s.IS_OUTPUT] = tree, round_, output
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         self._derivatives.fill(data, output, round_ // self._params.num_parallel_tree)
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Return rows that the last tree was not grown on (empty without row sampling)."""
-        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
+        n_inside = int(self._state.scalars[s.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._state.settings.n_rows]
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:

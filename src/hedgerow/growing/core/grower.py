@@ -13,30 +13,14 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_zeros, distinct
 from hedgerow.data.binning.bins import BinSpec, Edges
 from hedgerow.data.binning.matrix import BinnedMatrix
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import setup, slopes
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grow import ORDER_GROW
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.kept_nodes import Nodes, NodeStore
 from hedgerow.growing.core.row_lists import make_row_lists
-from hedgerow.growing.core.setup import (
-    Fit,
-    draw_columns,
-    list_columns,
-    most_leaves,
-    replace_columns,
-    row_arrays,
-    start_state,
-)
-from hedgerow.growing.core.slopes import (
-    LineLimits,
-    LineOutput,
-    SlopeFinder,
-    bounds_of,
-    unit_sizes,
-)
 from hedgerow.growing.core.stages.branches import forced_cuts, make_constraints
-from hedgerow.growing.core.sums_pool import SumsPool, make_histogram_sums
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import WalkedRows
 from hedgerow.growing.sampling.goss import make_sampler
@@ -88,11 +72,11 @@ class TreeGrower(CompiledGrower):
     def __init__(
         self,
         matrix: BinnedMatrix,
-        fit: Fit,
+        fit: setup.Fit,
         adds_scores: bool = True,
         n_copies: int = 1,
         numbers: FloatArray | None = None,
-        sums: SumsPool | None = None,
+        sums: setup.SumsPool | None = None,
     ) -> None:
         self._matrix, self._n_copies = matrix, n_copies
         # Helpers stay in compiled code, with the arrays that they had at first.
@@ -100,14 +84,14 @@ class TreeGrower(CompiledGrower):
         self._filled, self._kept = has_all_bins(matrix), NodeStore()
         self._finish = partial(finish_nodes, matrix.spec.edges, n_copies)
         self._adds_lines = adds_scores
-        self._slopes: SlopeFinder | None = None
+        self._slopes: slopes.SlopeFinder | None = None
         if numbers is not None:
-            limits = LineLimits.of(matrix.spec, fit.params, fit.objective)
-            self._slopes = SlopeFinder(numbers, limits, fit.n_threads, self._n_lines(fit))
+            limits = slopes.LineLimits.of(matrix.spec, fit.params, fit.objective)
+            self._slopes = slopes.SlopeFinder(numbers, limits, fit.n_threads, self._n_lines(fit))
         # Values of leaves that have slopes are added with these.
         super().__init__(fit, adds_scores and numbers is None)
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: setup.Fit) -> s.State:
         return make_state(self._matrix, fit, self._n_copies, sums=self._sums)
 
     def grow(self, tree: int, output: int) -> GrownTree:
@@ -123,17 +107,17 @@ class TreeGrower(CompiledGrower):
         scores = raw if self._adds_lines else raw[:, :0]
         return grown.with_slopes(self._slopes.slopes(self._state, quantized, outputs, scores))
 
-    def _n_lines(self, fit: Fit) -> int:
+    def _n_lines(self, fit: setup.Fit) -> int:
         """Return the number of lines of a leaf."""
         return 1
 
-    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[LineOutput]]:
+    def _line_outputs(self, n_nodes: int) -> tuple[AnyArray, list[slopes.LineOutput]]:
         """Return the inputs of the last tree's lines, and fixed-point g and h of each output."""
         state = self._state
-        units = unit_sizes(state.scalars, int(state.settings.constant_hessian))
-        values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
-        bounds = bounds_of(state.options.constraints, n_nodes)
-        return state.rows.quantized[None], [LineOutput(units, values, bounds)]
+        units = slopes.unit_sizes(state.scalars, int(state.settings.constant_hessian))
+        values = state.tree.numbers[:n_nodes, s.NUMBER_VALUE].copy()
+        bounds = slopes.bounds_of(state.options.constraints, n_nodes)
+        return state.rows.quantized[None], [slopes.LineOutput(units, values, bounds)]
 
     @property
     def most_nodes(self) -> int:
@@ -182,16 +166,16 @@ class TreeGrower(CompiledGrower):
 
     def _draw_columns(self, tree: int) -> None:
         matrix, state = self._matrix, self._state
-        chosen = draw_columns(self._params, tree, state.options.features, state.scalars)
+        chosen = setup.draw_columns(self._params, tree, state.options.features, state.scalars)
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
             chosen = distinct(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
-            state.scalars[layout.IS_N_COLUMNS] = len(chosen)
-        replace_columns(state.columns, list_columns(matrix, chosen))
+            state.scalars[s.IS_N_COLUMNS] = len(chosen)
+        setup.replace_columns(state.columns, setup.list_columns(matrix, chosen))
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
         block, first = self._kept.keep(arrays.table, arrays.numbers, n_nodes)
         return TreeOfTable(block, first, first + n_nodes, self._finish)
 
@@ -209,9 +193,9 @@ def finish_nodes(edges: Edges, n_copies: int, nodes: Nodes) -> GrownTree:
         missing_left=(inner & (missing_left == 1)).astype(np.uint8),
         left=left,
         right=right,
-        value=numbers[layout.NUMBER_VALUE],
-        gain=np.where(inner, numbers[layout.NUMBER_GAIN], 0.0),
-        cover=numbers[layout.NUMBER_COVER],
+        value=numbers[s.NUMBER_VALUE],
+        gain=np.where(inner, numbers[s.NUMBER_GAIN], 0.0),
+        cover=numbers[s.NUMBER_COVER],
         count=rows_without_copies(nodes.count, n_copies),
         column=np.where(inner, column, np.int32(-1)),
         left_bins=np.where(inner[:, None], nodes.sets, np.uint64(0)),
@@ -225,17 +209,17 @@ def rows_without_copies(count: IntArray, n_copies: int) -> IntArray:
 
 def make_state(
     matrix: BinnedMatrix,
-    fit: Fit,
+    fit: setup.Fit,
     n_copies: int = 1,
     cell_bytes: int | None = None,
-    sums: SumsPool | None = None,
-) -> layout.State:
+    sums: setup.SumsPool | None = None,
+) -> s.State:
     """Allocate everything that the compiled stages use."""
     # With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
     # With a pool they are its, and lent to no grower until a tree grows.
     params, n_threads = fit.params, fit.n_threads
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
-    max_leaves = most_leaves(params, matrix.n_rows)
+    max_leaves = setup.most_leaves(params, matrix.n_rows)
     n_slots = most_slots(max_leaves, slot_cells, cell_bytes or CELL_BYTES)
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     sampler = make_sampler(params, matrix.n_rows, n_threads, packs=True)
@@ -247,19 +231,21 @@ def make_state(
             bundles=_make_bundles(matrix, params, n_threads, scratch_start=n_cells),
             lists=make_row_lists(matrix, n_threads),
         )
-    rows = row_arrays(matrix.n_rows, _PADDING)
-    state = start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), rows)
+    rows = setup.row_arrays(matrix.n_rows, _PADDING)
+    state = setup.start_state(fit, options, n_columns, n_slots, _tile_cells(matrix), rows)
     return state._replace(
         bins=_bins(matrix),
-        columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
+        columns=setup.list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
         histograms=_make_histograms(matrix, 0 if cell_bytes is not None else n_sums, sums),
     )
 
 
-def _make_histograms(matrix: BinnedMatrix, n_sums: int, pool: SumsPool | None) -> HistogramSums:
+def _make_histograms(
+    matrix: BinnedMatrix, n_sums: int, pool: setup.SumsPool | None
+) -> HistogramSums:
     filled = has_all_bins(matrix)
     if pool is None:
-        return make_histogram_sums(n_sums, filled)
+        return setup.make_histogram_sums(n_sums, filled)
     histograms = pool.take(n_sums, filled)
     pool.give_back(histograms, filled)
     return histograms
@@ -281,14 +267,14 @@ def options_of(
     n_threads: int,
     max_nodes: int,
     n_copies: int,
-    sampler: layout.Sampler,
-) -> layout.Options:
+    sampler: s.Sampler,
+) -> s.Options:
     """Return the optional arrays of the compiled stages, without bundles."""
     last_bin, forced = spec.bin_counts - 1, forced_cuts(params.forced_splits, spec)
-    return layout.Options(
+    return s.Options(
         features=np.arange(spec.n_features, dtype=np.int32),
         categories=make_categories(spec.is_category, params, n_threads, n_copies),
-        bundles=layout.no_bundles(),
+        bundles=s.no_bundles(),
         lists=no_lists(),
         constraints=make_constraints(params, spec.n_features, last_bin, max_nodes, forced),
         sampler=sampler,
@@ -297,9 +283,9 @@ def options_of(
 
 def make_categories(
     chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int, n_copies: int = 1
-) -> layout.Categories:
+) -> s.Categories:
     """Return the arrays of the category search; each row has ``n_copies`` copies."""
-    return layout.Categories(
+    return s.Categories(
         chosen=chosen.astype(np.uint8),
         rules=CategoryRules(
             most_one_hot=params.max_cat_to_onehot,
@@ -317,14 +303,14 @@ def make_categories(
 
 def _make_bundles(
     matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
-) -> layout.Bundles:
+) -> s.Bundles:
     found = matrix.layout
     assert found is not None
     leader = found.members[found.member_start[:-1]]
-    usable = np.zeros((n_threads, layout.USABLE_SIZE), dtype=np.int64)
-    usable[:, : layout.USABLE_ONES] = 1
+    usable = np.zeros((n_threads, s.USABLE_SIZE), dtype=np.int64)
+    usable[:, : s.USABLE_ONES] = 1
     shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
-    return layout.Bundles(
+    return s.Bundles(
         used=1,
         alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
         column=found.column,

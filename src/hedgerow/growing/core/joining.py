@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import entry_of, kernel
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.kept_nodes import Nodes, copy_nodes, empty_block
 from hedgerow.growing.core.slopes import (
     LeafSpace,
@@ -31,23 +31,9 @@ from hedgerow.growing.core.slopes import (
     pack_terms,
 )
 from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    IS_N_NODES,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    NUMBER_VALUE,
-    Rows,
-)
 from hedgerow.growing.core.tree import GrownTree, TreeOfTable
 from hedgerow.growing.core.walked_rows import Lines, Walked, WalkedRows, add_lines, add_values
-from hedgerow.kernels.prediction.slope_fit import (
-    LeafRows,
-    LeafTerms,
-    SlopeRules,
-    empty_terms,
-    fit_space,
-    fit_terms,
-)
+from hedgerow.kernels.prediction import slope_fit
 from hedgerow.kernels.prediction.slopes import TERMS, Slopes
 from hedgerow.kernels.prediction.traverse import walk_space
 
@@ -88,7 +74,7 @@ class LeafLines(NamedTuple):
 
     usable: AnyArray
     leaves: LeafSpace
-    terms: LeafTerms
+    terms: slope_fit.LeafTerms
     own: FloatArray
     system: FloatArray
     values: FloatArray
@@ -106,36 +92,36 @@ def find_lines(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     lines: LeafLines,
     scores: FloatArray,
     slopes: Slopes,
 ) -> int:
     """Find the slopes of a tree, and add it to the scores of its sample; count the terms."""
-    n_nodes, leaves, terms = scalars[IS_N_NODES], lines.leaves, lines.terms
+    n_nodes, leaves, terms = scalars[s.IS_N_NODES], lines.leaves, lines.terms
     choose_columns(table, n_nodes, lines.usable, leaves, terms)
     for node in range(np.uint64(n_nodes)):
-        lines.values[node] = numbers[node, NUMBER_VALUE]
+        lines.values[node] = numbers[node, s.NUMBER_VALUE]
     units = units_of(scalars, lines.constant, 0)
-    data = LeafRows(
+    data = slope_fit.LeafRows(
         rows.rows, leaves.start, leaves.count, rows.quantized, units.g, units.h,
         lines.outside.numbers, lines.space,
     )  # fmt: skip
     penalty, rate, longest = lines.rules
-    rules = SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
-    fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
+    rules = slope_fit.SlopeRules(penalty, rate, longest, lines.values[:n_nodes], lines.room)
+    slope_fit.fit_terms(data, terms, rules, 0, n_nodes, lines.own, lines.system, scores)
     return pack_terms(terms, n_nodes, slopes)
 
 
 @kernel(inner=True)
 def add_leaf_values(
-    scalars: IntArray, rows: Rows, rest: tuple[Walked, Walked], space: AnyArray, batch: Batch
+    scalars: IntArray, rows: s.Rows, rest: tuple[Walked, Walked], space: AnyArray, batch: Batch
 ) -> None:
     """Add the tree to the scores of rows outside its sample, and of validation rows."""
     outside, unseen = rest
-    first, n_nodes = batch.places[NEXT_NODE, batch.turn[0]], scalars[IS_N_NODES]
-    output = scalars[IS_OUTPUT]
-    n_sample, n_rows, n_unseen = scalars[IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
+    first, n_nodes = batch.places[NEXT_NODE, batch.turn[0]], scalars[s.IS_N_NODES]
+    output = scalars[s.IS_OUTPUT]
+    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes)
     if n_sample < n_rows:
         add_values(*part, outside, output, rows.rows, n_sample, n_rows, space)
@@ -148,7 +134,7 @@ def add_leaf_lines(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     rest: tuple[Walked, Walked],
     space: AnyArray,
     lines: LeafLines,
@@ -156,7 +142,7 @@ def add_leaf_lines(
 ) -> int:
     """Add a tree with linear leaves, and its sample; return its number of terms."""
     (outside, unseen), whole, turn = rest, lines.slopes, batch.turn[0]
-    n_nodes, output = scalars[IS_N_NODES], scalars[IS_OUTPUT]
+    n_nodes, output = scalars[s.IS_N_NODES], scalars[s.IS_OUTPUT]
     first, start = batch.places[NEXT_NODE, turn], batch.places[NEXT_START, turn]
     term, last = batch.places[NEXT_TERM, turn], first + n_nodes
     slopes = Slopes(
@@ -164,7 +150,7 @@ def add_leaf_lines(
         whole.center[term:], whole.low[first:last], whole.high[first:last],
     )  # fmt: skip
     n_terms = find_lines(table, numbers, scalars, rows, lines, outside.raw[output], slopes)
-    n_sample, n_rows, n_unseen = scalars[IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
+    n_sample, n_rows, n_unseen = scalars[s.IS_N_ROWS], outside.raw.shape[1], unseen.raw.shape[1]
     part = (batch.nodes, first, n_nodes, slopes)
     if n_sample < n_rows:
         add_lines(*part, lines.outside, outside, output, rows.rows, n_sample, n_rows, space)
@@ -193,20 +179,20 @@ def join_tree(
     table: IntArray,
     numbers: FloatArray,
     scalars: IntArray,
-    rows: Rows,
+    rows: s.Rows,
     rest: tuple[Walked, Walked],
     space: AnyArray,
     lines: LeafLines | None,
     batch: Batch,
 ) -> None:
     """Take the tree that has grown into the batch, and add it to scores that lack it."""
-    n_nodes, n_terms = scalars[IS_N_NODES], np.int64(0)
+    n_nodes, n_terms = scalars[s.IS_N_NODES], np.int64(0)
     copy_nodes(table, numbers, n_nodes, batch.nodes, batch.places[NEXT_NODE, batch.turn[0]])
     if lines is None:
         add_leaf_values(scalars, rows, rest, space, batch)
     else:
         n_terms = add_leaf_lines(table, numbers, scalars, rows, rest, space, lines, batch)
-    note_tree(n_nodes, n_terms, scalars[IS_OUTPUT], rest[1].raw, batch)
+    note_tree(n_nodes, n_terms, scalars[s.IS_OUTPUT], rest[1].raw, batch)
 
 
 class TreeJoiner:
@@ -230,7 +216,7 @@ class TreeJoiner:
 
     def __init__(
         self,
-        state: layout.State,
+        state: s.State,
         finish: Callable[[Nodes], GrownTree],
         n_rounds: int,
         outside: WalkedRows,
@@ -302,20 +288,20 @@ def _no_rows(n_outputs: int) -> Walked:
 
 
 def _leaf_lines(
-    state: layout.State,
+    state: s.State,
     slopes: SlopeFinder,
     n_trees: int,
     outside: WalkedRows,
     unseen: WalkedRows | None,
 ) -> LeafLines:
     most_nodes, n_rows = len(state.tree.table), state.settings.n_rows
-    n_nodes, (own, system) = n_trees * most_nodes, fit_space()
+    n_nodes, (own, system) = n_trees * most_nodes, slope_fit.fit_space()
     usable, penalty, longest = slopes.limits
     seen = outside.lines(most_nodes)
     return LeafLines(
         usable=usable,
         leaves=leaf_space(most_nodes),
-        terms=empty_terms(most_nodes),
+        terms=slope_fit.empty_terms(most_nodes),
         own=own,
         system=system,
         values=np.empty(most_nodes),

@@ -14,16 +14,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import (
-    NODE_COUNT,
-    NODE_FEATURE,
-    NODE_RIGHT,
-    NODE_SET,
-    NUMBERS,
-    SET_WORDS,
-)
+from hedgerow.growing.core import state as s
 
-_SPLIT_FIELDS = NODE_RIGHT + 1 - NODE_FEATURE
+_SPLIT_FIELDS = s.NODE_RIGHT + 1 - s.NODE_FEATURE
 _BLOCK_NODES = 1024
 """Nodes of a block, unless a tree has more: 90 kilobytes."""
 
@@ -60,11 +53,11 @@ def copy_nodes(table: IntArray, numbers: FloatArray, n_nodes: int, kept: Nodes, 
     for node in range(np.uint64(n_nodes)):
         at = np.uint64(first) + node
         for k in range(np.uint64(_SPLIT_FIELDS)):
-            kept.splits[k, at] = table[node, np.uint64(NODE_FEATURE) + k]
-        for k in range(np.uint64(SET_WORDS)):
-            kept.sets[at, k] = np.uint64(table[node, np.uint64(NODE_SET) + k])
-        kept.count[at] = table[node, NODE_COUNT]
-        for k in range(np.uint64(NUMBERS)):
+            kept.splits[k, at] = table[node, np.uint64(s.NODE_FEATURE) + k]
+        for k in range(np.uint64(s.SET_WORDS)):
+            kept.sets[at, k] = np.uint64(table[node, np.uint64(s.NODE_SET) + k])
+        kept.count[at] = table[node, s.NODE_COUNT]
+        for k in range(np.uint64(s.NUMBERS)):
             kept.numbers[k, at] = numbers[node, k]
 
 
@@ -88,7 +81,7 @@ def empty_block(n_nodes: int) -> Nodes:
     """Return space for nodes."""
     return Nodes(
         np.empty((_SPLIT_FIELDS, n_nodes), dtype=np.int32),
-        np.empty((n_nodes, SET_WORDS), dtype=np.uint64),
+        np.empty((n_nodes, s.SET_WORDS), dtype=np.uint64),
         np.empty(n_nodes, dtype=np.int64),
-        np.empty((NUMBERS, n_nodes)),
+        np.empty((s.NUMBERS, n_nodes)),
     )

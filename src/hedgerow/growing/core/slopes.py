@@ -12,15 +12,8 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import QUANTIZED_BITS
-from hedgerow.growing.core.state import (
-    NODE_COUNT,
-    NODE_FEATURE,
-    NODE_LEFT,
-    NODE_RIGHT,
-    NODE_START,
-)
 from hedgerow.kernels.prediction.slope_fit import (
     ROWS_A_TERM,
     LeafRows,
@@ -68,7 +61,7 @@ def choose_columns(
     """Write the columns of each leaf: those that were split last on the way, each once."""
     one, n_terms = np.uint64(1), np.int64(0)
     for node in range(np.uint64(n_nodes)):
-        left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
+        left, right = table[node, s.NODE_LEFT], table[node, s.NODE_RIGHT]
         space.start[node], space.count[node], terms.count[node] = 0, 0, 0
         for t in range(np.uint64(TERMS)):
             terms.slope[node, t], terms.center[node, t] = 0.0, 0.0
@@ -76,13 +69,13 @@ def choose_columns(
         if left != 0:
             space.parent[np.uint64(left)] = space.parent[np.uint64(right)] = node
             continue
-        n_rows = table[node, NODE_COUNT]
-        space.start[node], space.count[node] = table[node, NODE_START], n_rows
+        n_rows = table[node, s.NODE_COUNT]
+        space.start[node], space.count[node] = table[node, s.NODE_START], n_rows
         most = min(np.int64(TERMS), n_rows // ROWS_A_TERM - 1)
         above, count = node, 0
         while above != 0 and count < most:
             above = space.parent[above]
-            column = np.int32(table[above, NODE_FEATURE])
+            column = np.int32(table[above, s.NODE_FEATURE])
             known = usable[np.uint64(column)] == 0
             for t in range(np.uint64(count)):
                 known = known or terms.column[node, t] == column
@@ -229,18 +222,14 @@ class SlopeFinder:
         self._terms, self._leaves = terms_of_outputs(n_nodes, self._n_outputs), leaf_space(n_nodes)
 
     def slopes(
-        self,
-        state: layout.State,
-        quantized: AnyArray,
-        outputs: Sequence[LineOutput],
-        scores: FloatArray,
+        self, state: s.State, quantized: AnyArray, outputs: Sequence[LineOutput], scores: FloatArray
     ) -> Slopes:
         """Return the slopes of the last tree that was grown with ``state``."""
-        n_nodes = int(state.scalars[layout.IS_N_NODES])
+        n_nodes = int(state.scalars[s.IS_N_NODES])
         if n_nodes > self._most_nodes:
             self._make_room(max(n_nodes, 2 * self._most_nodes))
         table, leaves, rows = state.tree.table, self._leaves, state.rows.rows
-        n_rows, rate = int(state.scalars[layout.IS_N_ROWS]), float(state.settings.learning_rate)
+        n_rows, rate = int(state.scalars[s.IS_N_ROWS]), float(state.settings.learning_rate)
         usable, most_terms = self.limits.usable, 0
         for terms, of_output, given, own in zip(
             self._terms, quantized, outputs, scores, strict=True
@@ -314,7 +303,7 @@ def _room_of(rate: float, values: FloatArray, bounds: FloatArray | None) -> Floa
 
 def unit_sizes(scalars: IntArray, constant_hessian: int) -> tuple[float, float]:
     """Return the value of one unit of the fixed-point g and h of the last tree."""
-    scale = float(scalars[layout.IS_UNIT_SCALE : layout.IS_UNIT_SCALE + 1].view(np.float64)[0])
-    g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - QUANTIZED_BITS)
-    h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - QUANTIZED_BITS)
+    scale = float(scalars[s.IS_UNIT_SCALE : s.IS_UNIT_SCALE + 1].view(np.float64)[0])
+    g_unit = 2.0 ** float(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS)
+    h_unit = 2.0 ** float(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS)
     return scale * g_unit, scale * (1.0 if constant_hessian == 1 else h_unit)

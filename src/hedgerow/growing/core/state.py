@@ -23,6 +23,7 @@ from hedgerow.kernels.histograms.histogram import Bins, Columns, HistogramSums, 
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.presorted.exact import CutBuffer
 from hedgerow.kernels.primitives.barrier import ThreadTeam
+from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CategoryRules
 from hedgerow.kernels.splits.monotone import Constraints
 from hedgerow.kernels.splits.split import SplitRules
@@ -76,10 +77,13 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
     IS_N_FEATURES,  # features that it may use: as many, except with bundles
     IS_FIRST_ROW,  # rows before these, in chunks before: random draws count from the first of all
-    IS_THRESHOLD,  # of rows sampled by gradients in chunks: bits of a float64
-    IS_TIES,  # rows at the threshold that are kept, in this chunk and those that follow
+    IS_PREFIX,  # first digits of the threshold of a sample by gradients
+    IS_ABOVE,  # number of keys whose first digits are larger
+    IS_BELOW,  # sum of the keys whose first digits are not
+    IS_THRESHOLD,  # GOSS: smallest key that may be kept for sure; MVS: mu; bits of a float64
+    IS_TIES,  # GOSS: rows with this key that are kept for sure, the first ones of this rank
     N_SCALARS,
-) = range(23)
+) = range(26)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -109,6 +113,24 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
     FOUND_SET,  # SET_WORDS words
 ) = range(9)
 FOUND_FIELDS = FOUND_SET + SET_WORDS
+
+
+# Cells of a job of a batch (:mod:`hedgerow.growing.core.batch`).
+(
+    JOB_PARENT,  # node whose rows are divided, or -1
+    JOB_SMALL,  # child with fewer rows, or the node itself; -1: neither child is searched
+    JOB_LARGE,  # its sibling, or -1
+    JOB_SMALL_SLOT,  # of its histogram
+    JOB_LARGE_SLOT,
+    JOB_SEARCH_SMALL,  # 1: look for a split of this child
+    JOB_SEARCH_LARGE,
+    JOB_HISTOGRAMS,  # how the histograms are made
+    JOB_FIELDS,
+) = range(9)
+
+BUILT = 0  # from the rows of each child that is searched
+SUBTRACTED = 1  # of the smaller child from its rows, of the larger one by subtraction
+KEPT = 2  # it is there
 
 
 class Settings(NamedTuple):
@@ -304,18 +326,6 @@ class Outputs(NamedTuple):
     cover: FloatArray
 
 
-class VectorSets(NamedTuple):
-    """The arrays of the search of category columns.
-
-    categories  as for one output
-    groups      arrays of :class:`hedgerow.kernels.splits.vector_category.Groups`, each with a
-                first axis of threads
-    """
-
-    categories: Categories
-    groups: Groups
-
-
 class Trial(NamedTuple):
     """Space for the search, a part for each thread; see ``VectorNode``.
 
@@ -327,7 +337,7 @@ class Trial(NamedTuple):
     parent  float64 (threads, 2): score of the small and the large child as leaves
     own     float64 (threads, 2, as ``Outputs.vectors``): their data
     given   float64 (threads, 2): gain of the cut that is given to them, if one is
-    sets    for category columns
+    groups  for category columns, each array with a first axis of threads
     """
 
     totals: IntArray
@@ -338,7 +348,7 @@ class Trial(NamedTuple):
     parent: FloatArray
     own: FloatArray
     given: FloatArray
-    sets: VectorSets
+    groups: Groups
 
 
 class Vectors(NamedTuple):
@@ -374,40 +384,63 @@ class Lists(NamedTuple):
     cuts: CutBuffer
 
 
-class Choice(NamedTuple):
-    """Columns that the tree may use, and which of their cuts are scored."""
-
-    columns: np.ndarray  # int32 (n_features,), ascending; IS_N_COLUMNS are used
-    sketch: np.int64
-    eps: np.float64
-
-
 class Sorted(NamedTuple):
     """The arrays of exact and approximate trees, instead of bins and histograms.
 
-    ``used`` is 0 for other trees, whose arrays are empty.
+    used    0: other trees, whose arrays are empty
+    lists
+    sketch  which cuts are scored (:mod:`hedgerow.growing.exact.stages`)
+    eps     weight between two candidates
     """
 
     used: np.int64
     lists: Lists
-    choice: Choice
+    sketch: np.int64
+    eps: np.float64
 
 
 class Sets(NamedTuple):
     """Category columns, each with the order of its categories in this tree.
 
-    categories  as for other trees
     number      int32 (n_features,): place of a category column among them, -1 for others
     places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_category``
     info        int64 (columns, INFO)
     gains       float64 (columns, 256)
     """
 
-    categories: Categories
     number: np.ndarray
     places: IntArray
     info: IntArray
     gains: FloatArray
+
+
+# Cells of ``Level.counts``.
+(
+    LEVEL,  # number of the level that is searched, from 0
+    N_NODES,
+    N_SLOTLESS,  # nodes whose histogram is not kept
+    FORCED_CUT,  # number of the cut that the level is to take, or -1
+    LEVEL_COUNTS,
+) = range(5)
+
+# Where in ``Search.found`` threads note the best cut of all, and the one that is given.
+OF_ALL, OF_FORCED = range(2)
+
+# Cells of ``Level.seen``.
+(
+    SEEN_LACKS,  # 1: a row has no value
+    SEEN_FIRST,  # where cuts are drawn: the bin before the first that divides the rows
+    SEEN_CUTS,  # and the number of such cuts
+    SEEN_FIELDS,
+) = range(4)
+
+# Cells of a group of columns in ``Level.groups``, behind its features.
+(
+    GROUP_BINS,  # most bins of a feature
+    GROUP_LACKS,  # 1: a row of the tree has no value in one of them
+    GROUP_GAINS,  # where the gains of its cuts begin
+    GROUP_CELLS,
+) = range(WIDTH, WIDTH + 4)
 
 
 class Level(NamedTuple):
@@ -424,7 +457,6 @@ class Level(NamedTuple):
     sets       for category columns
     slot_size  cells of a histogram
     before     first cell of slot 0, less those of the columns before the ones that are kept
-    features, bundles, lists  as in ``Options``
     """
 
     used: np.int64
@@ -438,9 +470,6 @@ class Level(NamedTuple):
     sets: Sets
     slot_size: np.int64
     before: np.int64
-    features: np.ndarray
-    bundles: Bundles
-    lists: RowLists
 
 
 class State(NamedTuple):
@@ -497,7 +526,7 @@ def no_bundles() -> Bundles:
     )
 
 
-def no_vectors(categories: Categories) -> Vectors:
+def no_vectors() -> Vectors:
     """Return what trees of one output have of vectors."""
     floats = np.float64
     outputs = Outputs(
@@ -523,14 +552,14 @@ def no_vectors(categories: Categories) -> Vectors:
         parent=_none(2, floats),
         own=_none(3, floats),
         given=_none(2, floats),
-        sets=VectorSets(categories, groups),
+        groups=groups,
     )
     return Vectors(np.int64(0), outputs, trial)
 
 
-def no_level(options: Options) -> Level:
+def no_level() -> Level:
     """Return what other trees have of the levels of symmetric ones."""
-    sets = Sets(options.categories, _none(1, np.int32), _none(3), _none(2), _none(2, np.float64))
+    sets = Sets(_none(1, np.int32), _none(3), _none(2), _none(2, np.float64))
     return Level(
         used=np.int64(0),
         gains=_none(2, np.float64),
@@ -543,9 +572,6 @@ def no_level(options: Options) -> Level:
         sets=sets,
         slot_size=np.int64(0),
         before=np.int64(0),
-        features=options.features,
-        bundles=options.bundles,
-        lists=options.lists,
     )
 
 
@@ -563,7 +589,7 @@ def no_sorted() -> Sorted:
         scratch=_none(2, np.uint32),
         cuts=CutBuffer(*(_none(2) for _ in CutBuffer._fields)),
     )
-    return Sorted(np.int64(0), lists, Choice(_none(1, np.int32), np.int64(0), 0.0))
+    return Sorted(np.int64(0), lists, np.int64(0), 0.0)
 
 
 def no_bins() -> Bins:

@@ -239,11 +239,7 @@ def _concatenated(parts: Sequence[Nodes]) -> Nodes:
 
 
 def add_scores(
-    tree: GrownTree,
-    matrix: BinnedMatrix,
-    rows: RowArray,
-    scores: FloatArray,
-    n_threads: int,
+    tree: GrownTree, matrix: BinnedMatrix, rows: RowArray, scores: FloatArray, n_threads: int
 ) -> None:
     """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
     _add_values(tree.steps(), tree.value, matrix, rows, scores, n_threads)
@@ -270,11 +266,7 @@ def _add_values(
 
 
 def add_vectors(
-    tree: GrownTree,
-    matrix: BinnedMatrix,
-    rows: RowArray,
-    scores: FloatArray,
-    n_threads: int,
+    tree: GrownTree, matrix: BinnedMatrix, rows: RowArray, scores: FloatArray, n_threads: int
 ) -> None:
     """Add a tree with vector leaves to the scores (n_outputs, n_rows), in one walk."""
     assert tree.vectors is not None

@@ -21,51 +21,13 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import JOB_PARENT, JOB_SMALL
-from hedgerow.growing.core.state import (
-    IS_N_LEAVES,
-    IS_N_NODES,
-    NODE_COLUMN,
-    NODE_COUNT,
-    NODE_DEPTH,
-    NODE_N_LEFT,
-    NODE_OPEN,
-    NODE_SET,
-    NODE_START,
-    NUMBER_GAIN,
-    SET_WORDS,
-    Settings,
-    Tree,
-)
-from hedgerow.growing.cuda.tables import (
-    ADD,
-    ADD_PART,
-    COPY_BACK,
-    COUNT_LEFT,
-    DIVIDE,
-    HAND_OVER,
-    ORDERS,
-    THREADS,
-    WORD_FIRST_ORDER,
-    WORD_N_ORDERS,
-    WORD_PER_BLOCK,
-)
-from hedgerow.kernels.cuda.commands import (
-    IS_PENDING,
-    N_FREE,
-    N_ORDERS,
-    PART_COUNT_BITS,
-    PART_FIELDS,
-    ROWS_PER_BLOCK,
-    SPARE,
-    Ahead,
-    GpuCommands,
-    launch,
-    upload,
-    wait,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.kernels.cuda import commands
 from hedgerow.kernels.cuda.orders import ORDER_FIELDS
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
+from hedgerow.kernels.histograms.histogram import HistogramSums, filled_cells
+from hedgerow.kernels.histograms.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.primitives.barrier import barrier
+from hedgerow.kernels.simd.lanes import N_LANES
 
 NOT_ORDERED, ORDERED = -2, -1
 
@@ -88,22 +50,22 @@ def n_parts(count: int, size: int) -> int:
 
 
 @kernel(inner=True)
-def start_orders(ahead: Ahead) -> None:
+def start_orders(ahead: commands.Ahead) -> None:
     """Start a tree: no node is ordered, and all places are free."""
     n_places = np.int64(len(ahead.free))
     for place in range(n_places):
         ahead.free[place] = place
     for node in range(len(ahead.of_parent)):
         ahead.of_parent[node] = NOT_ORDERED
-    ahead.counts[N_ORDERS] = 0
-    ahead.counts[N_FREE] = n_places
+    ahead.counts[commands.N_ORDERS] = 0
+    ahead.counts[commands.N_FREE] = n_places
 
 
 @kernel(inner=True)
-def next_order(ahead: Ahead) -> int:
+def next_order(ahead: commands.Ahead) -> int:
     """Append a row to the list, in which nothing is asked for; return its number."""
-    number = ahead.counts[N_ORDERS]
-    ahead.counts[N_ORDERS] = number + 1
+    number = ahead.counts[commands.N_ORDERS]
+    ahead.counts[commands.N_ORDERS] = number + 1
     for field in range(ORDER_FIELDS):
         ahead.listed[number, field] = 0
     return number
@@ -118,86 +80,78 @@ def order_histogram(order: IntArray, first_row: int, n_rows: int, place: int) ->
 
 
 @kernel(inner=True)
-def order_split(row: IntArray, parent: int, builds: bool, ahead: Ahead) -> None:
+def order_split(row: IntArray, parent: int, builds: bool, ahead: commands.Ahead) -> None:
     """Ask for the division of the rows of a node; if ``builds``, for a histogram, too."""
     order, counts = ahead.listed[next_order(ahead)], ahead.counts
-    order[_COLUMN] = row[NODE_COLUMN]
-    order[_START] = row[NODE_START]
-    order[_COUNT] = row[NODE_COUNT]
-    order[_N_LEFT] = row[NODE_N_LEFT]
-    for w in range(SET_WORDS):
-        order[_SET + w] = row[NODE_SET + w]
+    order[_COLUMN] = row[s.NODE_COLUMN]
+    order[_START] = row[s.NODE_START]
+    order[_COUNT] = row[s.NODE_COUNT]
+    order[_N_LEFT] = row[s.NODE_N_LEFT]
+    for w in range(s.SET_WORDS):
+        order[_SET + w] = row[s.NODE_SET + w]
     ahead.of_parent[parent] = ORDERED
     # The histogram is the smaller child's, if a place is free.
-    if builds and counts[N_FREE] > 0:
-        counts[N_FREE] -= 1
-        place = ahead.free[counts[N_FREE]]
+    if builds and counts[commands.N_FREE] > 0:
+        counts[commands.N_FREE] -= 1
+        place = ahead.free[counts[commands.N_FREE]]
         ahead.of_parent[parent] = place
-        n_left, n_right = row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT]
+        n_left, n_right = row[s.NODE_N_LEFT], row[s.NODE_COUNT] - row[s.NODE_N_LEFT]
         if n_left <= n_right:
-            order_histogram(order, row[NODE_START], n_left, place)
+            order_histogram(order, row[s.NODE_START], n_left, place)
         else:
-            order_histogram(order, row[NODE_START] + n_left, n_right, place)
+            order_histogram(order, row[s.NODE_START] + n_left, n_right, place)
 
 
 @kernel(inner=True)
-def builds_child(settings: Settings, least_rows: int, row: IntArray) -> bool:
+def builds_child(state: s.State, row: IntArray) -> bool:
     """Return whether the histogram of the smaller child of a node will be needed."""
-    n_larger = max(row[NODE_N_LEFT], row[NODE_COUNT] - row[NODE_N_LEFT])
-    return n_larger >= 2 * least_rows and row[NODE_DEPTH] + 1 < settings.max_depth
+    n_larger = max(row[s.NODE_N_LEFT], row[s.NODE_COUNT] - row[s.NODE_N_LEFT])
+    enough = n_larger >= 2 * state.rules.min_samples_leaf
+    return enough and row[s.NODE_DEPTH] + 1 < state.settings.max_depth
 
 
 @kernel(inner=True)
-def are_certain(settings: Settings, table: IntArray, scalars: IntArray, depth: int) -> bool:
-    """Return whether all open nodes of a depth will be split."""
-    n_open = np.int64(0)
-    for node in range(scalars[IS_N_NODES]):
-        if table[node, NODE_OPEN] == _GIVEN:
-            return False
-        n_open += np.int64(table[node, NODE_OPEN] > 0 and table[node, NODE_DEPTH] == depth)
-    return scalars[IS_N_LEAVES] + n_open <= settings.max_leaves
-
-
-@kernel(inner=True)
-def order_level(
-    settings: Settings, least_rows: int, table: IntArray, scalars: IntArray, depth: int,
-    ahead: Ahead,
-) -> None:  # fmt: skip
-    """Ask for the other nodes of a level of a depth-wise tree."""
-    if not are_certain(settings, table, scalars, depth):
+def order_level(state: s.State, depth: int) -> None:
+    """Ask for the other nodes of a level of a depth-wise tree, if all of them will be split."""
+    ahead, table, scalars, n_open = state.gpu.ahead, state.tree.table, state.scalars, np.int64(0)
+    for node in range(scalars[s.IS_N_NODES]):
+        if table[node, s.NODE_OPEN] == _GIVEN:
+            return
+        n_open += np.int64(table[node, s.NODE_OPEN] > 0 and table[node, s.NODE_DEPTH] == depth)
+    if scalars[s.IS_N_LEAVES] + n_open > state.settings.max_leaves:
         return
-    for node in range(scalars[IS_N_NODES]):
+    for node in range(scalars[s.IS_N_NODES]):
         row = table[node]
         is_new = ahead.of_parent[node] == NOT_ORDERED
-        if row[NODE_OPEN] == 0 or row[NODE_DEPTH] != depth or not is_new:
+        if row[s.NODE_OPEN] == 0 or row[s.NODE_DEPTH] != depth or not is_new:
             continue
-        builds = builds_child(settings, least_rows, row)
-        if builds and ahead.counts[N_FREE] == 0:
+        builds = builds_child(state, row)
+        if builds and ahead.counts[commands.N_FREE] == 0:
             return
         order_split(row, node, builds, ahead)
 
 
 @kernel(inner=True)
-def order_likely(
-    settings: Settings, least_rows: int, tree: Tree, scalars: IntArray, ahead: Ahead
-) -> None:
+def order_likely(state: s.State) -> None:
     """Ask for the nodes of a leaf-wise tree that will probably be split soon."""
-    table, n_nodes, n_waiting = tree.table, scalars[IS_N_NODES], np.int64(0)
+    tree, scalars, most = state.tree, state.scalars, state.settings.max_leaves
+    ahead = state.gpu.ahead
+    table, n_nodes, n_waiting = tree.table, scalars[s.IS_N_NODES], np.int64(0)
     for node in range(n_nodes):
         is_ordered = ahead.of_parent[node] != NOT_ORDERED
-        n_waiting += np.int64(table[node, NODE_OPEN] > 0 and is_ordered)
+        n_waiting += np.int64(table[node, s.NODE_OPEN] > 0 and is_ordered)
     for _ in range(ahead.n_likely):
-        if scalars[IS_N_LEAVES] + n_waiting >= settings.max_leaves or ahead.counts[N_FREE] == 0:
+        if scalars[s.IS_N_LEAVES] + n_waiting >= most or ahead.counts[commands.N_FREE] == 0:
             return
         best = np.int64(-1)
         for node in range(n_nodes):
-            if table[node, NODE_OPEN] > 0 and ahead.of_parent[node] == NOT_ORDERED:
-                gain = tree.numbers[node, NUMBER_GAIN]
-                best = node if best < 0 or gain > tree.numbers[best, NUMBER_GAIN] else best
+            if table[node, s.NODE_OPEN] > 0 and ahead.of_parent[node] == NOT_ORDERED:
+                gain = tree.numbers[node, s.NUMBER_GAIN]
+                best = node if best < 0 or gain > tree.numbers[best, s.NUMBER_GAIN] else best
         if best < 0:
             return
         row = table[best]
-        order_split(row, best, builds_child(settings, least_rows, row), ahead)
+        order_split(row, best, builds_child(state, row), ahead)
         n_waiting += 1
 
 
@@ -206,7 +160,7 @@ def place_blocks(orders: IntArray, per_block: int) -> tuple[int, int, int]:
     """Number the blocks; return how many divide, how many add up, and the most of a node."""
     n_blocks, n_adding, most = np.int64(0), np.int64(0), np.int64(0)
     for k in range(len(orders)):
-        own = n_parts(orders[k, _COUNT], ROWS_PER_BLOCK)
+        own = n_parts(orders[k, _COUNT], commands.ROWS_PER_BLOCK)
         orders[k, _BLOCK] = n_blocks
         orders[k, _HISTOGRAM_BLOCK] = n_adding
         n_blocks += own
@@ -220,136 +174,155 @@ def write_orders(words: IntArray, listed: IntArray, first: int, n: int, per_bloc
     """Write orders to the arguments of a kernel."""
     for field in range(ORDER_FIELDS):
         words[field] = listed[first, field]
-    words[WORD_N_ORDERS] = n
-    words[WORD_FIRST_ORDER] = first
-    words[WORD_PER_BLOCK] = per_block
+    words[commands.WORD_N_ORDERS] = n
+    words[commands.WORD_FIRST_ORDER] = first
+    words[commands.WORD_PER_BLOCK] = per_block
 
 
 @kernel(inner=True)
-def rows_per_block(orders: IntArray, gpu: GpuCommands) -> int:
+def rows_per_block(orders: IntArray, gpu: commands.GpuCommands) -> int:
     """Return the number of rows that a block adds to a histogram."""
     n_rows = np.int64(0)
     for k in range(len(orders)):
         n_rows += orders[k, _N_ROWS]
-    most = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, PART_COUNT_BITS]) - 1
+    most = (np.int64(1) << gpu.parts[gpu.n_parts[0] - 1, commands.PART_COUNT_BITS]) - 1
     wanted = max(1, _BLOCKS_PER_PROCESSOR * gpu.n_processors // gpu.n_tiles)
     # No sum may exceed its bits; else, enough blocks for the whole GPU.
     return min(most, max(_LEAST_ROWS, n_parts(n_rows, wanted)))
 
 
 @kernel(inner=True)
-def give_orders(first: int, gpu: GpuCommands) -> None:
+def give_orders(first: int, gpu: commands.GpuCommands) -> None:
     """Give the GPU the orders of the list from ``first`` on."""
     ahead, values, one = gpu.ahead, gpu.values, np.int64(1)
-    n = ahead.counts[N_ORDERS] - first
+    n = ahead.counts[commands.N_ORDERS] - first
     orders = ahead.listed[first : first + n]
     per_block = rows_per_block(orders, gpu)
     n_blocks, n_adding, most = place_blocks(orders, per_block)
     if n > 1:
         n_bytes = np.int64(8 * ORDER_FIELDS)
-        upload(gpu, ORDERS, first * n_bytes, first * n_bytes, n * n_bytes)
-    write_orders(values[DIVIDE], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
+        commands.upload(gpu, commands.ORDERS, first * n_bytes, first * n_bytes, n * n_bytes)
+    write_orders(values[commands.DIVIDE], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK))
     if most > 1:
-        write_orders(values[COUNT_LEFT], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
-        write_orders(values[COPY_BACK], ahead.listed, first, n, np.int64(ROWS_PER_BLOCK))
-        launch(gpu, COUNT_LEFT, n_blocks, one)
-    launch(gpu, DIVIDE, n_blocks, one)
+        write_orders(
+            values[commands.COUNT_LEFT], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK)
+        )
+        write_orders(
+            values[commands.COPY_BACK], ahead.listed, first, n, np.int64(commands.ROWS_PER_BLOCK)
+        )
+        commands.launch(gpu, commands.COUNT_LEFT, n_blocks, one)
+    commands.launch(gpu, commands.DIVIDE, n_blocks, one)
     if most > 1:
-        launch(gpu, COPY_BACK, n_blocks, one)
-    write_orders(values[ADD], ahead.listed, first, n, per_block)
+        commands.launch(gpu, commands.COPY_BACK, n_blocks, one)
+    write_orders(values[commands.ADD], ahead.listed, first, n, per_block)
     for part in range(gpu.n_parts[0]):
-        for field in range(PART_FIELDS):
-            values[ADD, ADD_PART + field] = gpu.parts[part, field]
-        launch(gpu, ADD, n_adding, gpu.n_tiles)
+        for field in range(commands.PART_FIELDS):
+            values[commands.ADD, commands.ADD_PART + field] = gpu.parts[part, field]
+        commands.launch(gpu, commands.ADD, n_adding, gpu.n_tiles)
     if n_adding > 0:
-        write_orders(values[HAND_OVER], ahead.listed, first, n, per_block)
-        launch(gpu, HAND_OVER, n_parts(ahead.n_cells, THREADS), n)
-    ahead.counts[IS_PENDING] = 1
+        write_orders(values[commands.HAND_OVER], ahead.listed, first, n, per_block)
+        commands.launch(gpu, commands.HAND_OVER, n_parts(ahead.n_cells, commands.THREADS), n)
+    ahead.counts[commands.IS_PENDING] = 1
 
 
 @kernel(inner=True)
-def divide_batch(
-    thread: int,
-    settings: Settings,
-    least_rows: int,
-    tree: Tree,
-    scalars: IntArray,
-    n_jobs: int,
-    gpu: GpuCommands,
-) -> None:
+def divide_batch(thread: int, state: s.State, n_jobs: int) -> None:
     """Thread 0: divide the rows of all parents of a batch, unless that has been ordered."""
-    if thread > 0:
-        return
-    ahead, table, batch = gpu.ahead, tree.table, tree.batch
-    first, depth = ahead.counts[N_ORDERS], np.int64(0)
-    for j in range(n_jobs):
-        parent = batch[j, JOB_PARENT]
+    ahead, table, batch = state.gpu.ahead, state.tree.table, state.tree.batch
+    first, depth = ahead.counts[commands.N_ORDERS], np.int64(0)
+    for j in range(n_jobs if thread == 0 else 0):
+        parent = batch[j, s.JOB_PARENT]
         if parent >= 0 and ahead.of_parent[parent] == NOT_ORDERED:
-            order_split(table[parent], parent, batch[j, JOB_SMALL] >= 0, ahead)
-            depth = table[parent, NODE_DEPTH]
-    if ahead.counts[N_ORDERS] > first:
-        if settings.depthwise == 1:
-            order_level(settings, least_rows, table, scalars, depth, ahead)
+            order_split(table[parent], parent, batch[j, s.JOB_SMALL] >= 0, ahead)
+            depth = table[parent, s.NODE_DEPTH]
+    if thread == 0 and ahead.counts[commands.N_ORDERS] > first:
+        if state.settings.depthwise == 1:
+            order_level(state, depth)
         else:
-            order_likely(settings, least_rows, tree, scalars, ahead)
-        give_orders(first, gpu)
+            order_likely(state)
+        give_orders(first, state.gpu)
+    barrier(state.team)
 
 
 @kernel(inner=True)
-def fetch_histogram(table: IntArray, parent: int, node: int, gpu: GpuCommands) -> None:
+def fetch_histogram(thread: int, state: s.State, parent: int, node: int) -> None:
     """Thread 0: wait for the histogram of a node."""
     # The smaller child of ``parent`` may have been ordered; -1: it has not.  Spare places take
     # turns: other threads may still read the one before.
-    ahead, place = gpu.ahead, np.int64(ORDERED)
-    if parent >= 0:
-        place = ahead.of_parent[parent]
-    if place >= 0:
-        ahead.of_parent[parent] = ORDERED
-        ahead.free[ahead.counts[N_FREE]] = place
-        ahead.counts[N_FREE] += 1
-    else:
-        first, place = ahead.counts[N_ORDERS], len(ahead.free) + ahead.counts[SPARE]
-        ahead.counts[SPARE] = 1 - ahead.counts[SPARE]
-        row = table[node]
-        order = ahead.listed[next_order(ahead)]
-        order_histogram(order, row[NODE_START], row[NODE_COUNT], place)
-        give_orders(first, gpu)
-    ahead.of_node[node] = place
-    if ahead.counts[IS_PENDING] == 1:
-        wait(gpu)
-        ahead.counts[IS_PENDING] = 0
-        ahead.counts[N_ORDERS] = 0
+    gpu, ahead, counts = state.gpu, state.gpu.ahead, state.gpu.ahead.counts
+    if thread == 0:
+        place = ahead.of_parent[parent] if parent >= 0 else np.int64(ORDERED)
+        if place >= 0:
+            ahead.of_parent[parent] = ORDERED
+            ahead.free[counts[commands.N_FREE]] = place
+            counts[commands.N_FREE] += 1
+        else:
+            first, place = counts[commands.N_ORDERS], len(ahead.free) + counts[commands.SPARE]
+            counts[commands.SPARE] = 1 - counts[commands.SPARE]
+            row, order = state.tree.table[node], ahead.listed[next_order(ahead)]
+            order_histogram(order, row[s.NODE_START], row[s.NODE_COUNT], place)
+            give_orders(first, gpu)
+        ahead.of_node[node] = place
+        if counts[commands.IS_PENDING] == 1:
+            commands.wait(gpu)
+            counts[commands.IS_PENDING] = 0
+            counts[commands.N_ORDERS] = 0
+    barrier(state.team)
 
 
 @kernel(inner=True)
-def copy_cells(source: HistogramSums, first: int, to: HistogramSums, at: int, n_cells: int) -> None:
-    """Copy cells of a histogram from ``first`` on to ``at`` and those behind."""
-    for k in range(np.uint64(n_cells)):
-        own, cell = np.uint64(first) + k, np.uint64(at) + k
-        to.g[cell] = source.g[own]
-        to.h[cell] = source.h[own]
-        to.n[cell] = source.n[own]
-
-
-@kernel(inner=True)
-def take_histogram(
-    span: tuple[int, int],
-    bins: Bins,
-    feature: np.ndarray,
-    node: int,
-    to: int,
-    histograms: HistogramSums,
-    gpu: GpuCommands,
-) -> None:
+def take_histogram(span: tuple[int, int], state: s.State, node: int, to: int) -> None:
     """Copy the columns ``span`` of a histogram that was fetched to cell ``to`` and those behind."""
-    kept, first = gpu.ahead.kept, gpu.ahead.of_node[node] * gpu.ahead.n_cells
+    ahead, bins = state.gpu.ahead, state.bins
+    first, stride = ahead.of_node[node] * ahead.n_cells, bins.stride
     for k in range(span[0], span[1]):
-        at = np.int64(feature[k]) * bins.stride
-        filled, last = filled_cells(bins, np.int64(feature[k]), False), at + bins.stride - 1
-        copy_cells(kept, first + at, histograms, to + at, filled)
-        copy_cells(kept, first + last, histograms, to + last, np.int64(1))
-        if gpu.status[0] != 0:  # no split is found in zeros
-            for cell in range(to + at, to + last + 1):
-                histograms.g[cell] = 0
-                histograms.h[cell] = 0
-                histograms.n[cell] = 0
+        feature = np.int64(state.columns.feature[k])
+        at = feature * stride
+        if state.vectors.used == 1:
+            take_vectors(state.vectors.outputs.sums, first + at, to + at, stride, state.gpu)
+            continue
+        filled = filled_cells(bins, feature, False)
+        take_cells(state.histograms, first + at, to + at, filled, state.gpu)
+        at += stride - 1
+        take_cells(state.histograms, first + at, to + at, np.int64(1), state.gpu)
+
+
+@kernel(inner=True)
+def take_cells(
+    histograms: HistogramSums, first: int, to: int, n_cells: int, gpu: commands.GpuCommands
+) -> None:
+    """Copy cells from ``first`` on to ``to`` and those behind."""
+    kept, works = gpu.ahead.kept, gpu.status[0] == 0  # no split is found in zeros
+    for k in range(np.uint64(n_cells)):
+        own, cell = np.uint64(first) + k, np.uint64(to) + k
+        histograms.g[cell] = kept.g[own] if works else 0
+        histograms.h[cell] = kept.h[own] if works else 0
+        histograms.n[cell] = kept.n[own] if works else 0
+
+
+@kernel(inner=True)
+def take_vectors(sums: Sums, first: int, to: int, n_cells: int, gpu: commands.GpuCommands) -> None:
+    """Copy cells of several outputs from ``first`` on to ``to`` and those behind."""
+    # The GPU adds up the words of one output after the other, as if each were the only one, and
+    # the number of rows; the sums of a cell are whole numbers of 32 bits in both::
+    #
+    #     GPU     a place    output 0: g, h of all bins | output 1 | ... | rows of all bins
+    #     host    a slot     cell: g and h of all outputs | next cell | ...
+    #
+    # All bins of a column are counted, as on the processor: a search looks at those without rows,
+    # too.  After an error all are empty, and no split is found.
+    kept, last_part, cells = gpu.ahead.kept, gpu.n_parts[0] - 1, sums.cells
+    for k in range(n_cells):
+        count = kept.n[first + k + gpu.parts[last_part, commands.PART_TO]]
+        sums.n[to + k] = count if gpu.status[0] == 0 else np.int32(0)
+        if sums.n[to + k] == 0:
+            continue
+        start = (to + k) * sums.width
+        for word in range(start, start + sums.width):
+            cells[word] = 0  # of outputs that fill up a line, too
+        for output in range(last_part + sums.constant):
+            own = first + k + gpu.parts[output, commands.PART_TO]
+            word = start + place_of_g(sums.constant, output)
+            cells[word] = np.int32(kept.g[own])
+            if sums.constant == 0:
+                cells[word + N_LANES] = np.int32(kept.h[own])

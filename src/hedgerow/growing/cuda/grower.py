@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import IntArray
 from hedgerow.cuda.device import first_gpu
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Fit
@@ -42,7 +42,7 @@ class CudaGrower(TreeGrower):
 
     shares_histograms = False
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         state = super()._make_state(fit)
         sampler = state.options.sampler._replace(packs=np.int64(0))
         # Linear leaves and line searches add up floats in the order of the rows.
@@ -69,7 +69,7 @@ class CudaGrower(TreeGrower):
             self._read_rows()
 
     def _read_rows(self) -> None:
-        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
+        n_inside = int(self._state.scalars[s.IS_N_ROWS])
         self._on_gpu.read_ids(self._state.rows.rows[:n_inside])
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:

@@ -20,8 +20,7 @@ from hedgerow.arrays import IntArray, RowArray, aligned_zeros
 from hedgerow.cuda.device import Stream
 from hedgerow.data.binning.matrix import BinnedMatrix, tile_shape
 from hedgerow.errors import DeviceError
-from hedgerow.growing.core import state as layout
-from hedgerow.growing.cuda import tables
+from hedgerow.growing.core import state as s
 from hedgerow.growing.cuda.packing import H_BITS, pack_rows, pack_vectors
 from hedgerow.kernels.cuda import commands, rows
 from hedgerow.kernels.cuda.histogram import (
@@ -69,7 +68,7 @@ class RowsOnGpu:
     """
 
     def __init__(
-        self, stream: Stream, matrix: BinnedMatrix, state: layout.State, keeps_order: bool
+        self, stream: Stream, matrix: BinnedMatrix, state: s.State, keeps_order: bool
     ) -> None:
         self._stream, self._n_rows = stream, matrix.n_rows
         self._parts = _parts_of(state, matrix)
@@ -95,7 +94,7 @@ class RowsOnGpu:
             stream.close()
             raise
 
-    def _allocate(self, matrix: BinnedMatrix, tile: tuple[int, int], state: layout.State) -> None:
+    def _allocate(self, matrix: BinnedMatrix, tile: tuple[int, int], state: s.State) -> None:
         allocate, pinned, n_rows = self._stream.allocate, self._stream.pinned, self._n_rows
         per_tile, width = tile
         by_column = allocate(matrix.by_column.size, np.uint8, "bins")
@@ -119,14 +118,14 @@ class RowsOnGpu:
         n_orders = (most_leaves + _N_SPARE) * ORDER_FIELDS
         self._orders = allocate(n_orders, np.int64, "orders")
         self._on_gpu = {
-            tables.SCALARS: allocate(layout.N_SCALARS, np.int64, "the state of a tree"),
-            tables.QUANTIZED: self._quantized,
-            tables.ROW_IDS: self._ids,
-            tables.LEAF_STARTS: allocate(most_leaves, np.int64, "leaves"),
-            tables.LEAF_NODES: allocate(most_leaves, np.int64, "leaves"),
-            tables.LEAF_SUMS: allocate(2 * most_leaves, np.int64, "leaves"),
-            tables.LEAF_OF: self._leaf_of,
-            tables.ORDERS: self._orders,
+            commands.SCALARS: allocate(s.N_SCALARS, np.int64, "the state of a tree"),
+            commands.QUANTIZED: self._quantized,
+            commands.ROW_IDS: self._ids,
+            commands.LEAF_STARTS: allocate(most_leaves, np.int64, "leaves"),
+            commands.LEAF_NODES: allocate(most_leaves, np.int64, "leaves"),
+            commands.LEAF_SUMS: allocate(2 * most_leaves, np.int64, "leaves"),
+            commands.LEAF_OF: self._leaf_of,
+            commands.ORDERS: self._orders,
         }
         self.rows = state.rows._replace(packed=np.zeros(0, dtype=np.int64))
         self.vectors = state.vectors
@@ -140,35 +139,35 @@ class RowsOnGpu:
             words=pinned(outputs.words.size, np.int32),
         )
         self.vectors = state.vectors._replace(outputs=outputs)
-        self._on_gpu[tables.WORDS] = allocate(outputs.words.size, np.int32, "gradients")
+        self._on_gpu[commands.WORDS] = allocate(outputs.words.size, np.int32, "gradients")
 
-    def _write_commands(self, n_words: int, state: layout.State) -> None:
+    def _write_commands(self, n_words: int, state: s.State) -> None:
         stream, n_rows, most_leaves = self._stream, self._n_rows, len(state.tree.table)
         leaves = aligned_zeros((2, most_leaves), np.int64)
         sums = aligned_zeros((most_leaves, 2), np.int64)
         leaf_of = stream.pinned(n_rows, np.int32)
         ahead = self._ahead(most_leaves)
         on_host = {
-            tables.SCALARS: state.scalars,
-            tables.QUANTIZED: self.rows.quantized,
-            tables.ROW_IDS: self.rows.rows,
-            tables.LEAF_STARTS: leaves[0],
-            tables.LEAF_NODES: leaves[1],
-            tables.LEAF_SUMS: sums,
-            tables.LEAF_OF: leaf_of,
-            tables.ORDERS: ahead.listed,
+            commands.SCALARS: state.scalars,
+            commands.QUANTIZED: self.rows.quantized,
+            commands.ROW_IDS: self.rows.rows,
+            commands.LEAF_STARTS: leaves[0],
+            commands.LEAF_NODES: leaves[1],
+            commands.LEAF_SUMS: sums,
+            commands.LEAF_OF: leaf_of,
+            commands.ORDERS: ahead.listed,
         }
         if self.vectors.used == 1:
             outputs = self.vectors.outputs
-            on_host |= {tables.QUANTIZED: outputs.quantized, tables.WORDS: outputs.words}
-        copies = aligned_zeros((tables.COPIES, commands.COPY_FIELDS), np.int64)
+            on_host |= {commands.QUANTIZED: outputs.quantized, commands.WORDS: outputs.words}
+        copies = aligned_zeros((commands.COPIES, commands.COPY_FIELDS), np.int64)
         for array, host in on_host.items():
             copies[array] = host.ctypes.data, self._on_gpu[array].address
         functions = stream.functions()
         names = ("launch", "upload", "download", "fill", "wait", "stream")
         calls = np.array([functions[name] for name in names], dtype=np.uint64).view(np.int64)
-        values = aligned_zeros((tables.KERNELS, commands.MOST_VALUES), np.int64)
-        kernels = aligned_zeros((tables.KERNELS, commands.KERNEL_FIELDS), np.int64)
+        values = aligned_zeros((commands.KERNELS, commands.MOST_VALUES), np.int64)
+        kernels = aligned_zeros((commands.KERNELS, commands.KERNEL_FIELDS), np.int64)
         for which, (kernel, threads, words, arguments) in self._kernels(n_words, state).items():
             kernels[which] = stream.command(kernel, threads, words, values[which], *arguments)
         self.gpu = commands.GpuCommands(
@@ -189,8 +188,8 @@ class RowsOnGpu:
         )
         for part in self._sums:
             stream.clear(part)
-        blocks = (-(-n_rows // tables.THREADS), self._n_tiles)
-        stream.launch(rows.lay_rows, blocks, tables.THREADS, n_rows, self._columns, self._bins)
+        blocks = (-(-n_rows // commands.THREADS), self._n_tiles)
+        stream.launch(rows.lay_rows, blocks, commands.THREADS, n_rows, self._columns, self._bins)
         stream.wait()
 
     def _ahead(self, n_nodes: int) -> commands.Ahead:
@@ -207,42 +206,42 @@ class RowsOnGpu:
         )
 
     def _kernels(
-        self, n_words: int, state: layout.State
+        self, n_words: int, state: s.State
     ) -> dict[int, tuple[Any, int, int, tuple[Any, ...]]]:
         """Return kernels with their threads, words of shared memory, and arguments."""
         ids, scratch, columns, counts = self._ids, self._scratch, self._columns, self._counts
         settings, n_rows = state.settings, self._n_rows
         orders = Orders(Order(*[0] * ORDER_FIELDS), 0, 0, 0, self._orders)
         arrays = self._on_gpu
-        leaves = (arrays[tables.LEAF_STARTS], arrays[tables.LEAF_NODES])
-        threads, to_divide = tables.THREADS, rows.MOST_WARPS
+        leaves = (arrays[commands.LEAF_STARTS], arrays[commands.LEAF_NODES])
+        threads, to_divide = commands.THREADS, rows.MOST_WARPS
         adding = (
             orders, Part(0, 0, 0, 0), Packing(0, 0, 0), self._bins, self._packed, ids, self._sums,
         )  # fmt: skip
         handing = (orders, self._n_cells, self._sums, self._kept)
         finishing = (
-            0, 0, *leaves, self._quantized, ids, arrays[tables.LEAF_SUMS], self._leaf_of,
+            0, 0, *leaves, self._quantized, ids, arrays[commands.LEAF_SUMS], self._leaf_of,
         )  # fmt: skip
         return {
-            tables.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
-            tables.PACK_ROWS: self._packing(settings),
-            tables.COUNT_LEFT: (rows.count_left, threads, 1, (orders, columns, ids, counts)),
-            tables.DIVIDE: (
+            commands.COUNT_ROWS: (rows.count_rows, threads, 0, (n_rows, ids)),
+            commands.PACK_ROWS: self._packing(settings),
+            commands.COUNT_LEFT: (rows.count_left, threads, 1, (orders, columns, ids, counts)),
+            commands.DIVIDE: (
                 rows.divide_rows, threads, to_divide, (orders, columns, ids, counts, scratch),
             ),
-            tables.COPY_BACK: (rows.copy_rows, threads, 0, (orders, ids, scratch)),
-            tables.ADD: (add_histogram, threads, n_words, adding),
-            tables.HAND_OVER: (hand_over, threads, 0, handing),
-            tables.FINISH: (rows.finish_rows, threads, 0, finishing),
+            commands.COPY_BACK: (rows.copy_rows, threads, 0, (orders, ids, scratch)),
+            commands.ADD: (add_histogram, threads, n_words, adding),
+            commands.HAND_OVER: (hand_over, threads, 0, handing),
+            commands.FINISH: (rows.finish_rows, threads, 0, finishing),
         }  # fmt: skip
 
-    def _packing(self, settings: layout.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
+    def _packing(self, settings: s.Settings) -> tuple[Any, int, int, tuple[Any, ...]]:
         """Return the kernel that packs the gradients of all rows, as for :meth:`_kernels`."""
-        constant, threads = int(settings.constant_hessian), tables.THREADS
+        constant, threads = int(settings.constant_hessian), commands.THREADS
         if self.vectors.used == 0:
-            of_rows = (self._on_gpu[tables.SCALARS], self._ids, self._quantized, self._packed)
+            of_rows = (self._on_gpu[commands.SCALARS], self._ids, self._quantized, self._packed)
             return pack_rows, threads, 0, (constant, int(settings.seed), *of_rows)
-        outputs, words = self.vectors.outputs, self._on_gpu[tables.WORDS]
+        outputs, words = self.vectors.outputs, self._on_gpu[commands.WORDS]
         sizes = (len(outputs.scalars), self._n_rows, int(outputs.sums.width), constant)
         return pack_vectors, threads, 0, (*sizes, words, self._packed)
 
@@ -269,7 +268,7 @@ class RowsOnGpu:
         self._stream.close()
 
 
-def _parts_of(state: layout.State, matrix: BinnedMatrix) -> IntArray:
+def _parts_of(state: s.State, matrix: BinnedMatrix) -> IntArray:
     """Return the input of a histogram (:class:`~hedgerow.kernels.cuda.histogram.Part`)."""
     # One output: one word of each row or two, in the same sums; each tree says how they are packed.
     # Several: each output has sums of its own, and behind them are the numbers of rows.

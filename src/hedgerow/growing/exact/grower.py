@@ -27,18 +27,10 @@ from hedgerow.data.binning.bins import integer_midpoints, midpoints
 from hedgerow.data.external.blocks import PADDING, ColumnBlocks
 from hedgerow.data.reading.table import Table
 from hedgerow.data.schema import ColumnKind
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import setup
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import make_categories
-from hedgerow.growing.core.setup import (
-    Fit,
-    draw_columns,
-    features_of,
-    most_leaves,
-    row_arrays,
-    start_state,
-    tree_without_bins,
-)
 from hedgerow.growing.core.stages.branches import make_constraints
 from hedgerow.growing.core.tree import GrownTree
 from hedgerow.growing.exact import stages
@@ -65,30 +57,35 @@ class ExactGrower(CompiledGrower):
         ``fit.params.tree_method`` is ``"exact"`` or ``"approx"``.
     """
 
-    def __init__(self, blocks: ColumnBlocks, fit: Fit, adds_scores: bool = True) -> None:
+    def __init__(self, blocks: ColumnBlocks, fit: setup.Fit, adds_scores: bool = True) -> None:
         self._blocks = blocks
         super().__init__(fit, adds_scores)
 
-    def _make_state(self, fit: Fit) -> layout.State:
-        params, n_threads, n_features = fit.params, fit.n_threads, self._blocks.n_features
-        max_leaves = most_leaves(params, self._blocks.n_rows)
-        self._columns = _sorted_columns(self._blocks, params, n_threads)
-        options = make_options(
-            params, self._blocks.n_rows, self._columns.choice.columns, n_threads, 2 * max_leaves
+    def _make_state(self, fit: setup.Fit) -> s.State:
+        params, n_rows, n_features = fit.params, self._blocks.n_rows, self._blocks.n_features
+        max_leaves = setup.most_leaves(params, n_rows)
+        columns = np.arange(n_features, dtype=np.int32)
+        options = make_options(params, n_rows, columns, fit.n_threads, 2 * max_leaves)
+        rows = setup.row_arrays(fit.raw.shape[1], PADDING)
+        state = setup.start_state(fit, options, n_features, max_leaves, 1, rows)
+        sketch = stages.EVERY_VALUE
+        if params.tree_method == "approx":
+            sketch = stages.GLOBAL if params.sketch == "global" else stages.LOCAL
+        lists = _make_lists(self._blocks, max_leaves, fit.n_threads)
+        return state._replace(
+            # Only histograms read packed gradients.
+            settings=state.settings._replace(packs_all=0),
+            sorted_columns=s.Sorted(1, lists, np.int64(sketch), float(params.sketch_eps)),
         )
-        rows = row_arrays(fit.raw.shape[1], PADDING)
-        state = start_state(fit, options, n_features, max_leaves, 1, rows)
-        settings = state.settings._replace(packs_all=0)  # only histograms read packed gradients
-        return state._replace(settings=settings, sorted_columns=self._columns)
 
     def _draw_columns(self, tree: int) -> None:
-        draw_columns(self._params, tree, self._columns.choice.columns, self._state.scalars)
+        setup.draw_columns(self._params, tree, self._state.options.features, self._state.scalars)
 
     def _copy_tree(self) -> GrownTree:
-        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        edges = self._columns.lists.edges[:n_nodes]
-        threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
-        return tree_without_bins(arrays, n_nodes, threshold)
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[s.IS_N_NODES])
+        edges = self._state.sorted_columns.lists.edges[:n_nodes]
+        threshold = thresholds(self._blocks.table, setup.features_of(arrays, n_nodes), edges)
+        return setup.tree_without_bins(arrays, n_nodes, threshold)
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
@@ -133,50 +130,28 @@ def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
 
 
 def make_options(
-    params: BoostParams,
-    n_rows: int,
-    columns: npt.NDArray[np.int32],
-    n_threads: int,
-    max_nodes: int,
-) -> layout.Options:
+    params: BoostParams, n_rows: int, columns: npt.NDArray[np.int32], n_threads: int, max_nodes: int
+) -> s.Options:
     """Return the optional arrays of the compiled stages."""
     no_bins, no_categories = np.zeros(0, dtype=np.int64), np.zeros(len(columns), dtype=np.bool_)
-    return layout.Options(
+    return s.Options(
         features=columns,
         categories=make_categories(no_categories, params, n_threads),
-        bundles=layout.no_bundles(),
+        bundles=s.no_bundles(),
         lists=no_lists(),
         constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
     )
 
 
-def _sorted_columns(blocks: ColumnBlocks, params: BoostParams, n_threads: int) -> layout.Sorted:
-    return layout.Sorted(
-        used=1,
-        lists=_make_lists(blocks, most_leaves(params, blocks.n_rows), n_threads),
-        choice=layout.Choice(
-            columns=np.arange(blocks.n_features, dtype=np.int32),
-            sketch=np.int64(_sketch(params)),
-            eps=float(params.sketch_eps),
-        ),
-    )
-
-
-def _sketch(params: BoostParams) -> int:
-    if params.tree_method != "approx":
-        return stages.EVERY_VALUE
-    return stages.GLOBAL if params.sketch == "global" else stages.LOCAL
-
-
-def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> layout.Lists:
+def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> s.Lists:
     longest = int(np.diff(blocks.starts).max())
     width = -(-(longest + PADDING) // _LINE) * _LINE
     work = blocks.empty(len(blocks.entries))
     work[-PADDING:] = 0  # read ahead of the last list, as rows
     scratch = aligned_zeros((n_threads, width), np.uint32)
     cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]
-    return layout.Lists(
+    return s.Lists(
         entries=blocks.entries,
         work=work,
         starts=blocks.starts,

@@ -12,7 +12,7 @@ sides     for the node being split: 0 for rows that go left, 1 for the others
     root:     its lists are the blocks, sorted once   data.blocks
     a split:  mark the side of each row of the node, from the list of the column that it splits
               divide its rows and, each thread its own columns, its lists
-    search:   scan the lists of both children          growing.exact.searching
+    search:   scan the lists of both children          kernels.presorted.exact
 
 The loop, samples, choice of nodes and leaf values are those of histograms
 (:mod:`hedgerow.growing.core.grow`).  XGBoost scans whole
@@ -35,39 +35,28 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import (
-    JOB_LARGE_SLOT,
-    JOB_PARENT,
-    JOB_SMALL,
-    JOB_SMALL_SLOT,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.batch import member, note_split
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE, partition_node
-from hedgerow.growing.core.state import (
-    IS_DROPPED_BITS,
-    IS_N_ROWS,
-    NODE_BIN,
-    NODE_COUNT,
-    NODE_FEATURE,
-    NODE_G,
-    NODE_H,
-    NODE_LEFT,
-    NODE_MISSING_LEFT,
-    NODE_START,
-    Choice,
-    Lists,
-    Rows,
-    Settings,
-    Sorted,
-    State,
-    Threads,
-    Tree,
-)
 from hedgerow.kernels.presorted.exact import (
+    NO_CUT,
+    CutBuffer,
+    ExactSplit,
     divide_entries,
     mark_sides,
+    search_list,
     thin_runs,
 )
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.splits.monotone import (
+    ConstrainedColumn,
+    SearchedNode,
+    factor_of,
+    searched_node,
+)
+from hedgerow.kernels.splits.split import NodeSums, comparable
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
 """The cuts to score: all, those at the tree's candidates, those at the node's candidates."""
@@ -77,128 +66,107 @@ _COLUMN_COST = 32
 
 
 @kernel(inner=True)
-def first_column(
-    starts: IntArray, choice: Choice, n_columns: int, team: ThreadTeam, thread: int
-) -> int:
+def first_column(state: s.State, thread: int) -> int:
     """Return the first column of ``thread`` if entries are divided evenly; it never decreases."""
-    total = np.int64(0)
+    starts, columns = state.sorted_columns.lists.starts, state.options.features
+    n_columns, total = state.scalars[s.IS_N_COLUMNS], np.int64(0)
     for k in range(n_columns):
-        column = choice.columns[k]
+        column = columns[k]
         total += starts[column + 1] - starts[column] + _COLUMN_COST
     before = np.int64(0)
     for k in range(n_columns):
-        column = choice.columns[k]
+        column = columns[k]
         cost = starts[column + 1] - starts[column] + _COLUMN_COST
-        if (2 * before + cost) * team.n_threads >= 2 * total * thread:
+        if (2 * before + cost) * state.team.n_threads >= 2 * total * thread:
             return np.int64(k)
         before += cost
     return np.int64(n_columns)
 
 
 @kernel(inner=True)
-def share_entries(
-    thread: int, team: ThreadTeam, sorted_columns: Sorted, n_columns: int
-) -> tuple[int, int]:
+def share_entries(thread: int, state: s.State) -> tuple[int, int]:
     """Return the first and last column that ``thread`` divides and searches."""
-    starts, choice = sorted_columns.lists.starts, sorted_columns.choice
-    first = first_column(starts, choice, n_columns, team, thread)
-    if thread + 1 == team.n_threads:
-        return first, np.int64(n_columns)
-    return first, first_column(starts, choice, n_columns, team, thread + 1)
+    first = first_column(state, thread)
+    if thread + 1 == state.team.n_threads:
+        return first, np.int64(state.scalars[s.IS_N_COLUMNS])
+    return first, first_column(state, thread + 1)
 
 
-@kernel(inner=True)
-def reads_entries(node: int, settings: Settings, choice: Choice) -> bool:
+@kernel(inline=True, inner=True)
+def reads_entries(node: int, state: s.State) -> bool:
     """Return whether the node's lists are the blocks: those of a root without left-out rows."""
-    return node == 0 and not (settings.subsample < 1.0 or choice.sketch == GLOBAL)
+    is_whole = state.settings.subsample >= 1.0 and state.sorted_columns.sketch != GLOBAL
+    return node == 0 and is_whole
 
 
 @kernel(inner=True)
-def open_root(
-    thread: int,
-    span: tuple[int, int],
-    settings: Settings,
-    rows: Rows,
-    lists: Lists,
-    choice: Choice,
-    slot: int,
-) -> None:
+def open_root(thread: int, span: tuple[int, int], state: s.State, slot: int) -> None:
     """Set out the root's lists of columns ``span``: sampled rows, candidates of the tree."""
-    starts, scratch = lists.starts, lists.scratch[thread]
+    own = state.sorted_columns
+    lists, scratch = own.lists, own.lists.scratch[thread]
     for k in range(span[0], span[1]):
-        column = np.int64(choice.columns[k])
-        start, stop = starts[column], starts[column + 1]
+        column = np.int64(state.options.features[k])
+        start, stop = lists.starts[column], lists.starts[column + 1]
         source = lists.entries
-        if settings.subsample < 1.0:
+        if state.settings.subsample < 1.0:
             place = (start, stop)
             stop = start + divide_entries(source, place, lists.sides, lists.work, scratch)
             source = lists.work
-        if choice.sketch == GLOBAL:
-            thin_runs(source, (start, stop), rows.quantized, choice.eps, lists.work, start)
+        if own.sketch == GLOBAL:
+            thin_runs(source, (start, stop), state.rows.quantized, own.eps, lists.work, start)
         lists.segments[slot, column, 0] = start
         lists.segments[slot, column, 1] = stop
 
 
 @kernel(inline=True, inner=True)
-def start_lists(thread: int, state: State, sorted_columns: Sorted) -> None:
+def start_lists(thread: int, state: s.State) -> None:
     """Mark the rows outside the sample; add up g and h of the others."""
-    settings, ids, sides = state.settings, state.rows.rows, sorted_columns.lists.sides
-    n_sampled, team = state.scalars[IS_N_ROWS], state.team
+    settings, ids, sides = state.settings, state.rows.rows, state.sorted_columns.lists.sides
+    n_sampled, team, quantized = state.scalars[s.IS_N_ROWS], state.team, state.rows.quantized
     if settings.subsample < 1.0:
         place = share(settings.n_rows, thread, team.n_threads)
         for i in range(np.uint64(place[0]), np.uint64(place[1])):
             sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
-    sum_sample(thread, team, state.rows, state.threads, n_sampled)
-    barrier(team)
-
-
-@kernel(inner=True)
-def sum_sample(thread: int, team: ThreadTeam, rows: Rows, threads: Threads, n_sampled: int) -> None:
-    """Add up g and h of this thread's share of the sample."""
     start, stop = share(n_sampled, thread, team.n_threads)
-    ids, quantized = rows.rows, rows.quantized
-    two, one = np.uint64(2), np.uint64(1)
-    g, h = np.int64(0), np.int64(0)
+    two, one, g, h = np.uint64(2), np.uint64(1), np.int64(0), np.int64(0)
     for i in range(np.uint64(start), np.uint64(stop)):
         at = two * np.uint64(ids[i])
         g += np.int64(quantized[at])
         h += np.int64(quantized[at + one])
-    threads.leaf_sums[thread, 0, 0] = g
-    threads.leaf_sums[thread, 1, 0] = h
+    state.threads.leaf_sums[thread, 0, 0] = g
+    state.threads.leaf_sums[thread, 1, 0] = h
+    barrier(team)
 
 
 @kernel(inline=True, inner=True)
-def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
+def set_root(state: s.State) -> None:
     """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
-    scalars[IS_DROPPED_BITS] = 0
+    state.scalars[s.IS_DROPPED_BITS] = 0
+    sums, root = state.threads.leaf_sums, state.tree.table[0]
     for t in range(sums.shape[0]):
-        tree.table[0, NODE_G] += sums[t, 0, 0]
-        tree.table[0, NODE_H] += sums[t, 1, 0]
+        root[s.NODE_G] += sums[t, 0, 0]
+        root[s.NODE_H] += sums[t, 1, 0]
+
+
+# -- divide -------------------------------------------------------------------------------
 
 
 @kernel(inner=True)
-def mark_rows(
-    thread: int,
-    team: ThreadTeam,
-    rows: Rows,
-    lists: Lists,
-    source: RowArray,
-    row: IntArray,
-    node: int,
-) -> None:
+def mark_rows(thread: int, state: s.State, source: RowArray, row: IntArray, node: int) -> None:
     """Write the side of every row of the node with table row ``row``."""
-    slot, feature = lists.slot_of[node], row[NODE_FEATURE]
+    lists, ids, team = state.sorted_columns.lists, state.rows.rows, state.team
+    slot, feature = lists.slot_of[node], row[s.NODE_FEATURE]
     start, stop = lists.segments[slot, feature, 0], lists.segments[slot, feature, 1]
-    n_present, middle = stop - start, row[NODE_BIN]
-    count = row[NODE_COUNT]
+    n_present, middle = stop - start, row[s.NODE_BIN]
+    count = row[s.NODE_COUNT]
     n_parts = team.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
     sides = lists.sides
     if n_present < count:
         if thread < n_parts:
             first, last = share(count, thread, n_parts)
-            default = np.uint8(1 - row[NODE_MISSING_LEFT])
-            for i in range(row[NODE_START] + first, row[NODE_START] + last):
-                sides[np.uint64(rows.rows[i])] = default
+            default = np.uint8(1 - row[s.NODE_MISSING_LEFT])
+            for i in range(row[s.NODE_START] + first, row[s.NODE_START] + last):
+                sides[np.uint64(ids[i])] = default
         barrier(team)
     if thread < n_parts:
         first, last = share(n_present, thread, n_parts)
@@ -211,47 +179,106 @@ def mark_rows(
 
 
 @kernel(inner=True)
-def divide_lists(
-    thread: int,
-    span: tuple[int, int],
-    lists: Lists,
-    source: RowArray,
-    columns: np.ndarray,
-    slots: tuple[int, int, int],
-) -> None:
-    """Divide the lists of columns ``span``; ``slots`` are those of parent, left and right child."""
-    parent, left, right = slots
-    scratch, segments = lists.scratch[thread], lists.segments
+def split_lists(thread: int, span: tuple[int, int], state: s.State) -> None:
+    """Divide the rows of the parent of the batch and, if a child is searched, its lists."""
+    job, lists = state.tree.batch[0], state.sorted_columns.lists
+    parent = job[s.JOB_PARENT]
+    if parent < 0:
+        return
+    row = state.tree.table[parent]
+    source = lists.work
+    if reads_entries(parent, state):
+        source = lists.entries
+    mark_rows(thread, state, source, row, parent)
+    partition_node(thread, state, lists.sides, row)
+    if job[s.JOB_SMALL] >= 0:
+        left, right = job[s.JOB_SMALL_SLOT], job[s.JOB_LARGE_SLOT]
+        if job[s.JOB_SMALL] != row[s.NODE_LEFT]:
+            left, right = right, left
+        segments, of_parent = lists.segments, lists.slot_of[parent]
+        for k in range(span[0], span[1]):
+            column = np.int64(state.options.features[k])
+            start, stop = segments[of_parent, column, 0], segments[of_parent, column, 1]
+            place, scratch = (start, stop), lists.scratch[thread]
+            middle = start + divide_entries(source, place, lists.sides, lists.work, scratch)
+            segments[left, column, 0] = start
+            segments[left, column, 1] = middle
+            segments[right, column, 0] = middle
+            segments[right, column, 1] = stop
+    barrier(state.team)
+
+
+# -- search -------------------------------------------------------------------------------
+
+
+@kernel(inline=True, inner=True)
+def search_columns(
+    thread: int, span: tuple[int, int], state: s.State, child: int, slot: int, aim: SearchedNode
+) -> ExactSplit:
+    """Return the best cut of a node in columns ``span``."""
+    own, constraints = state.sorted_columns, state.options.constraints
+    quantized = state.rows.quantized
+    lists, buffers, sums, limits = own.lists, own.lists.cuts, aim.sums, aim.limits
+    source, scratch = lists.work, lists.scratch[thread]
+    if reads_entries(aim.number, state):
+        source = lists.entries
+    cuts = CutBuffer(buffers.g[thread], buffers.h[thread], buffers.n[thread], buffers.score[thread])
+    best = NO_CUT
     for k in range(span[0], span[1]):
-        column = np.int64(columns[k])
-        start, stop = segments[parent, column, 0], segments[parent, column, 1]
-        middle = start + divide_entries(source, (start, stop), lists.sides, lists.work, scratch)
-        segments[left, column, 0] = start
-        segments[left, column, 1] = middle
-        segments[right, column, 0] = middle
-        segments[right, column, 1] = stop
+        column = np.int64(state.options.features[k])
+        start, stop = lists.segments[slot, column, 0], lists.segments[slot, column, 1]
+        if stop == start or state.search.allowed[child, column] == 0:
+            continue
+        entries, at = source, (start, stop)
+        if own.sketch == LOCAL:
+            thin_runs(source, at, quantized, own.eps, scratch, np.int64(0))
+            entries, at = scratch, (np.int64(0), stop - start)
+        if constraints.scored == 0:
+            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, None)
+        else:
+            wanted = ConstrainedColumn(
+                constraints.sign[column], factor_of(constraints, column, aim.asked), stop - start,
+                aim.within, aim.asked,
+            )  # fmt: skip
+            best = search_list(entries, at, quantized, cuts, sums, limits, column, best, wanted)
+    return best
 
 
 @kernel(inner=True)
-def split_lists(
-    thread: int, span: tuple[int, int], state: State, job: IntArray, sorted_columns: Sorted
+def search_list_node(
+    thread: int, span: tuple[int, int], state: s.State, child: int, node: int, slot: int
 ) -> None:
-    """Divide the rows of the parent of ``job`` and, if a child is searched, its lists."""
-    parent = job[JOB_PARENT]
-    if parent < 0:
-        return
-    team, lists, choice = state.team, sorted_columns.lists, sorted_columns.choice
-    row = state.tree.table[parent]
-    source = lists.work
-    if reads_entries(parent, state.settings, choice):
-        source = lists.entries
-    mark_rows(thread, team, state.rows, lists, source, row, parent)
-    partition_node(thread, team, state.rows, lists.sides, row, state.threads.counts)
-    if job[JOB_SMALL] >= 0:
-        small, large = job[JOB_SMALL_SLOT], job[JOB_LARGE_SLOT]
-        if job[JOB_SMALL] == row[NODE_LEFT]:
-            slots = (lists.slot_of[parent], small, large)
-        else:
-            slots = (lists.slot_of[parent], large, small)
-        divide_lists(thread, span, lists, source, choice.columns, slots)
-    barrier(team)
+    """Find the best split of a node in columns ``span``, with its score in comparable units."""
+    row, found = state.tree.table[node], state.search.found[thread, child]
+    units = units_of(state.scalars, state.settings.constant_hessian, 0)
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+    aim = searched_node(state.options.constraints, node, sums, units, state.rules)
+    best = search_columns(thread, span, state, child, slot, aim)
+    score, missing_left, apart, n_present = -1.0, best.missing_left, np.int64(0), np.int64(0)
+    if best.score >= 0:
+        score = comparable(float_of_bits(best.score), units)
+        segment = state.sorted_columns.lists.segments[slot, best.feature]
+        n_present = segment[1] - segment[0]
+        if missing_left == 0:
+            apart = np.int64(best.n_present == n_present)  # SETS_APART
+            # Where no row is missing, a later one goes with the larger part.
+            if n_present == sums.n:
+                missing_left = np.int64(2 * best.n_left >= sums.n)
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    note_split(found, score, best.feature, apart, best.n_present, missing_left, left)
+    found[s.FOUND_SET] = 1  # side 0 goes left
+
+
+@kernel(inline=True, inner=True)
+def search_lists(thread: int, span: tuple[int, int], state: s.State) -> None:
+    """Find the best splits of the nodes of the batch."""
+    for child in range(2):
+        node, slot, searched = member(state.tree.batch[0], child)
+        if searched == 0:
+            continue
+        if thread == 0:
+            state.sorted_columns.lists.slot_of[node] = slot
+        if node == 0:
+            open_root(thread, span, state, slot)
+        search_list_node(thread, span, state, np.int64(child), node, slot)
+    barrier(state.team)

@@ -91,11 +91,7 @@ def _is_sequence(value: object) -> bool:
 
 
 def _by_column(
-    given: Any,
-    name: str,
-    schema: Schema,
-    default: _Value,
-    read: Callable[[Any, str], _Value],
+    given: Any, name: str, schema: Schema, default: _Value, read: Callable[[Any, str], _Value]
 ) -> tuple[_Value, ...] | None:
     """Return one value for each column from a mapping or a sequence; None stays None."""
     if given is None:

@@ -10,23 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray, RowArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.branches import keep_permitted
-from hedgerow.growing.core.state import (
-    COUNT_SAMPLED,
-    IS_FIRST_ROW,
-    IS_N_FEATURES,
-    IS_N_ROWS,
-    IS_ROUND,
-    IS_TREE,
-    NODE_DEPTH,
-    NODE_PATH,
-    Options,
-    Settings,
-)
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.splits.growth import draw_weighted
 from hedgerow.kernels.splits.monotone import Constraints
@@ -36,38 +25,39 @@ LEVEL_STREAM = 2 << 40
 NODE_STREAM = 3 << 40
 
 
+@kernel(inline=True, inner=True)
+def sampled_before(thread: int, counts: IntArray) -> tuple[int, int]:
+    """Return the rows in the sample of the threads before this one, and those of all."""
+    before, total = np.int64(0), np.int64(0)
+    for t in range(counts.shape[0]):
+        if t < thread:
+            before += counts[t, s.COUNT_SAMPLED]
+        total += counts[t, s.COUNT_SAMPLED]
+    return before, total
+
+
 @kernel(inner=True)
-def sample_rows(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rows: RowArray,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Write the tree's rows to the front of ``rows`` and the others behind them."""
-    n_rows = settings.n_rows
+def sample_rows(thread: int, state: s.State) -> None:
+    """Write the tree's rows to the front of the row ids and the others behind them."""
+    team, settings, rows = state.team, state.settings, state.rows.rows
+    counts, scalars, n_rows = state.threads.counts, state.scalars, state.settings.n_rows
     start, stop = share(n_rows, thread, team.n_threads)
     if settings.subsample >= 1.0:
         for i in range(start, stop):
             rows[i] = i
         if thread == 0:
-            scalars[IS_N_ROWS] = n_rows
+            scalars[s.IS_N_ROWS] = n_rows
         barrier(team)
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
-    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
-    first_row = np.uint64(scalars[IS_FIRST_ROW])
+    stream = np.uint64(scalars[s.IS_ROUND] + ROW_STREAM)
+    first_row = np.uint64(scalars[s.IS_FIRST_ROW])
     taken = np.int64(0)
     for i in range(start, stop):
         taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
-    counts[thread, COUNT_SAMPLED] = taken
+    counts[thread, s.COUNT_SAMPLED] = taken
     barrier(team)
-    before, total = np.int64(0), np.int64(0)
-    for t in range(team.n_threads):
-        if t < thread:
-            before += counts[t, COUNT_SAMPLED]
-        total += counts[t, COUNT_SAMPLED]
+    before, total = sampled_before(thread, counts)
     inside, outside = before, total + start - before
     for i in range(start, stop):
         if hash64(settings.seed, stream, first_row + np.uint64(i)) < limit:
@@ -77,7 +67,7 @@ def sample_rows(
             rows[outside] = i
             outside += 1
     if thread == 0:
-        scalars[IS_N_ROWS] = total
+        scalars[s.IS_N_ROWS] = total
     barrier(team)
 
 
@@ -106,62 +96,26 @@ def shuffle_front(
 
 
 @kernel(inline=True, inner=True)
-def allow_columns(
-    settings: Settings,
-    allowed: np.ndarray,
-    child: int,
-    node: int,
-    table: IntArray,
-    scalars: IntArray,
-    options: Options,
-) -> None:
-    """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
-    order, constraints = allowed[2], options.constraints
-    n = draw_level(settings, options.features, order, table[node, NODE_DEPTH], scalars, constraints)
-    n = keep_permitted(constraints, table, node, order, n)
-    n = draw_node(settings, order, n, table[node, NODE_PATH], scalars, constraints)
-    mark_columns(allowed, child, n)
-
-
-@kernel(inline=True, inner=True)
-def draw_level(
-    settings: Settings,
-    features: np.ndarray,
-    order: np.ndarray,
-    depth: int,
-    scalars: IntArray,
-    constraints: Constraints,
-) -> int:
-    """List in ``order`` the features of the tree that are drawn for a level; how many."""
-    n = scalars[IS_N_FEATURES]
+def draw_level(state: s.State, depth: int) -> int:
+    """List in ``allowed[2]`` the features of the tree that are drawn for a level; how many."""
+    settings, scalars, order = state.settings, state.scalars, state.search.allowed[2]
+    n = scalars[s.IS_N_FEATURES]
     for k in range(n):
-        order[k] = features[k]
+        order[k] = state.options.features[k]
     if settings.columns_by_level < 1.0:
-        stream = LEVEL_STREAM + (scalars[IS_TREE] << 8) + depth
-        n = shuffle_front(constraints, settings.seed, stream, order, n, settings.columns_by_level)
+        stream, share_ = LEVEL_STREAM + (scalars[s.IS_TREE] << 8) + depth, settings.columns_by_level
+        n = shuffle_front(state.options.constraints, settings.seed, stream, order, n, share_)
     return n
 
 
 @kernel(inline=True, inner=True)
-def draw_node(
-    settings: Settings,
-    order: np.ndarray,
-    n: int,
-    key: int,
-    scalars: IntArray,
-    constraints: Constraints,
-) -> int:
-    """Put those of ``order[:n]`` to the front that are drawn by a key of a node; how many."""
+def allow_columns(state: s.State, child: int, n: int, key: int) -> None:
+    """Mark in ``allowed[child]`` those of the ``n`` features listed that a node's key draws."""
+    settings, allowed = state.settings, state.search.allowed
     if settings.columns_by_node < 1.0 and n > 0:
-        stream = np.uint64(NODE_STREAM + scalars[IS_TREE])
+        stream, share_ = np.uint64(NODE_STREAM + state.scalars[s.IS_TREE]), settings.columns_by_node
         seed = hash64(settings.seed, stream, np.uint64(key))
-        n = shuffle_front(constraints, seed, NODE_STREAM, order, n, settings.columns_by_node)
-    return n
-
-
-@kernel(inline=True, inner=True)
-def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
-    """Mark the first ``n`` features of the list ``allowed[2]``, and no other."""
+        n = shuffle_front(state.options.constraints, seed, NODE_STREAM, allowed[2], n, share_)
     for j in range(allowed.shape[1]):
         allowed[child, j] = 0
     for k in range(n):
@@ -169,28 +123,23 @@ def mark_columns(allowed: np.ndarray, child: int, n: int) -> None:
 
 
 @kernel(inline=True, inner=True)
-def takes_all(
-    settings: Settings, allowed: np.ndarray, scalars: IntArray, constraints: Constraints
-) -> bool:
+def takes_all(state: s.State) -> bool:
     """Return whether every tree, level and node may use all features: ``allowed`` stays 1."""
+    settings = state.settings
     drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
-    return not drawn and constraints.together < 0
+    drawn = drawn or state.scalars[s.IS_N_FEATURES] < state.search.allowed.shape[1]
+    return not drawn and state.options.constraints.together < 0
 
 
 @kernel(inline=True, inner=True)
-def allow_children(
-    settings: Settings,
-    allowed: np.ndarray,
-    table: IntArray,
-    job: IntArray,
-    scalars: IntArray,
-    options: Options,
-) -> None:
+def allow_children(state: s.State, job: IntArray) -> None:
     """Thread 0: draw the columns of the nodes about to be searched."""
-    if takes_all(settings, allowed, scalars, options.constraints):
+    if takes_all(state):
         return
     for child in range(2):
         node, _, searched = member(job, child)
         if searched == 1:
-            allow_columns(settings, allowed, child, node, table, scalars, options)
+            row, constraints = state.tree.table[node], state.options.constraints
+            n = draw_level(state, row[s.NODE_DEPTH])
+            n = keep_permitted(constraints, state.tree.table, node, state.search.allowed[2], n)
+            allow_columns(state, child, n, row[s.NODE_PATH])

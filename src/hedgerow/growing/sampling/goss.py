@@ -46,40 +46,13 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import narrow_word
-from hedgerow.growing.core.state import (
-    COUNT_SAMPLED,
-    COUNT_TIES,
-    GOSS,
-    IS_COUNT_BITS,
-    IS_DROPPED_BITS,
-    IS_FIRST_ROW,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
-    IS_N_ROWS,
-    IS_ROUND,
-    IS_TREE,
-    MVS,
-    UNIFORM,
-    Options,
-    Rows,
-    Sampler,
-    Settings,
-)
-from hedgerow.growing.sampling.draws import ROW_STREAM, sample_rows
-from hedgerow.growing.sampling.thresholds import (
-    CELLS,
-    LARGEST,
-    LEVELS,
-    Choice,
-    choice_of,
-    clear_tally,
-    find_threshold,
-    goal_of,
-    write_keys,
-)
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.growing.sampling.draws import ROW_STREAM, sample_rows, sampled_before
+from hedgerow.growing.sampling.thresholds import CELLS, LARGEST, LEVELS, next_digit, tally_keys
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
+from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.params import BoostParams
 
 
@@ -90,29 +63,29 @@ def limit_of(chance: float) -> int:
 
 
 @kernel(inner=True)
-def take_goss(
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    stream: int,
-    threshold: int,
-    ties: int,
-    first_row: int,
-    place: tuple[int, int],
-) -> int:
-    """Mark the rows in the sample, ``ties`` at the threshold for sure; return their number."""
+def take_goss(thread: int, state: s.State, place: tuple[int, int]) -> int:
+    """Mark the rows in the sample, the first at the threshold for sure; return their number."""
     # The unit being that of the others, which stand for several rows each, it is the numbers of the
     # rows kept for sure that are scaled.  No branch depends on chance, so that rows go side by
     # side.
+    sampler, rows, scalars = state.options.sampler, state.rows, state.scalars
+    counts, seed = state.threads.counts, state.settings.seed
     marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
+    threshold = np.int64(float_of_bits(scalars[s.IS_THRESHOLD]))
     start, stop = np.uint64(place[0]), np.uint64(place[1])
-    two, one = np.uint64(2), np.uint64(1)
-    behind_ties = start
+    two, one, own = np.uint64(2), np.uint64(1), np.int64(0)
+    for i in range(start, stop):
+        own += np.int64(marks[i] == np.uint32(threshold))
+    counts[thread, s.COUNT_TIES] = own
+    barrier(state.team)
+    ties, behind_ties = scalars[s.IS_TIES], start
+    for t in range(thread):
+        ties -= counts[t, s.COUNT_TIES]
     while ties > 0 and behind_ties < stop:
         ties -= np.int64(np.int64(marks[behind_ties]) == threshold)
         behind_ties += one
     everyone, limit = sampler.rate >= 1.0, limit_of(sampler.rate)
-    before = np.uint64(first_row)
+    stream, before = np.uint64(scalars[s.IS_ROUND] + ROW_STREAM), np.uint64(scalars[s.IS_FIRST_ROW])
     taken = np.int64(0)
     for i in range(start, stop):
         key = np.int64(marks[i])
@@ -120,7 +93,7 @@ def take_goss(
         factor = sampler.rate if top else 1.0
         quantized[two * i] = np.int32(np.rint(quantized[two * i] * factor))
         quantized[two * i + one] = np.int32(np.rint(quantized[two * i + one] * factor))
-        mark = np.int64(top | everyone | (hash64(settings.seed, stream, before + i) < limit))
+        mark = np.int64(top | everyone | (hash64(seed, stream, before + i) < limit))
         if len(weights) > 0:
             weights[i] = 1.0 if top else 1.0 / sampler.rate
         marks[i] = mark
@@ -129,20 +102,15 @@ def take_goss(
 
 
 @kernel(inner=True)
-def take_mvs(
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    stream: int,
-    threshold: float,
-    first_row: int,
-    place: tuple[int, int],
-) -> int:
+def take_mvs(state: s.State, place: tuple[int, int]) -> int:
     """Mark the rows in the sample and scale the numbers of all; return how many are marked."""
     # No branch depends on random values, so that rows are processed in parallel.
+    sampler, rows, scalars = state.options.sampler, state.rows, state.scalars
+    seed = state.settings.seed
     marks, quantized, weights = rows.scratch, rows.quantized, sampler.weights
-    two, one = np.uint64(2), np.uint64(1)
-    most, before = np.float64(LARGEST), np.uint64(first_row)
+    threshold, two, one = float_of_bits(scalars[s.IS_THRESHOLD]), np.uint64(2), np.uint64(1)
+    stream, before = np.uint64(scalars[s.IS_ROUND] + ROW_STREAM), np.uint64(scalars[s.IS_FIRST_ROW])
+    most = np.float64(LARGEST)
     taken = np.int64(0)
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
         key = np.float64(marks[i])
@@ -154,7 +122,7 @@ def take_mvs(
         quantized[two * i] = np.int32(g)
         quantized[two * i + one] = np.int32(h)
         chance = min(1.0, key / threshold)
-        drawn = hash64(settings.seed, stream, before + i) < limit_of(chance)
+        drawn = hash64(seed, stream, before + i) < limit_of(chance)
         mark = np.int64((chance >= 1.0) | drawn)
         if len(weights) > 0:
             weights[i] = weight
@@ -164,35 +132,13 @@ def take_mvs(
 
 
 @kernel(inner=True)
-def bring_forward(
-    thread: int, team: ThreadTeam, rows: Rows, counts: IntArray, place: tuple[int, int]
-) -> tuple[int, int]:
-    """Write sampled rows to the front of the ids, the others behind; return this thread's."""
-    # As :func:`sample_rows` does, but from marks.
-    before, total = np.int64(0), np.int64(0)
-    for t in range(team.n_threads):
-        if t < thread:
-            before += counts[t, COUNT_SAMPLED]
-        total += counts[t, COUNT_SAMPLED]
-    inside, outside = np.uint64(before), np.uint64(total + place[0] - before)
-    ids, marks, one = rows.rows, rows.scratch, np.uint64(1)
-    for i in range(np.uint64(place[0]), np.uint64(place[1])):
-        # No branch: which way it goes is a matter of chance.
-        mark = np.uint64(marks[i])
-        ids[outside + mark * (inside - outside)] = i
-        inside += mark
-        outside += one - mark
-    return before, np.int64(inside)
-
-
-@kernel(inner=True)
-def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int) -> None:
+def pack_sample(scalars: IntArray, seed: int, rows: s.Rows, first: int, last: int) -> None:
     """Write the packed numbers of the rows at places ``first`` to ``last``."""
     ids, quantized, packed = rows.rows, rows.quantized, rows.packed
-    count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
-    dropped, stream = scalars[IS_DROPPED_BITS], np.uint64(scalars[IS_TREE])
+    count_bits, hessian_bits = scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS]
+    dropped, stream = scalars[s.IS_DROPPED_BITS], np.uint64(scalars[s.IS_TREE])
     two, one, n_rows = np.uint64(2), np.uint64(1), np.uint64(len(packed) // 2)
-    apart, before = scalars[IS_G_APART] == 1, np.uint64(scalars[IS_FIRST_ROW])
+    apart, before = scalars[s.IS_G_APART] == 1, np.uint64(scalars[s.IS_FIRST_ROW])
     for k in range(np.uint64(first), np.uint64(last)):
         i = np.uint64(ids[k])
         g, h = np.int64(quantized[two * i]), np.int64(quantized[two * i + one])
@@ -205,118 +151,47 @@ def pack_sample(scalars: IntArray, seed: int, rows: Rows, first: int, last: int)
 
 
 @kernel(inner=True)
-def count_ties(keys: RowArray, threshold: int, start: int, stop: int) -> int:
-    """Return the number of keys equal to the threshold."""
-    found, wanted = np.int64(0), np.uint32(threshold)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        found += np.int64(keys[i] == wanted)
-    return found
-
-
-@kernel(inner=True)
-def mark_sample(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    counts: IntArray,
-    scalars: IntArray,
-    choice: Choice,
-    place: tuple[int, int],
-) -> None:
-    """Replace the keys in ``rows.scratch`` by marks: 1 in the sample, else 0; count the sample."""
-    # Fixed numbers are multiplied by the weights.
-    stream, first_row = np.uint64(scalars[IS_ROUND] + ROW_STREAM), scalars[IS_FIRST_ROW]
-    if sampler.method == GOSS:
-        threshold, ties = np.int64(choice.threshold), choice.ties
-        counts[thread, COUNT_TIES] = count_ties(rows.scratch, threshold, place[0], place[1])
-        barrier(team)
-        for t in range(thread):
-            ties -= counts[t, COUNT_TIES]
-        taken = take_goss(settings, sampler, rows, stream, threshold, ties, first_row, place)
-    else:
-        taken = take_mvs(settings, sampler, rows, stream, choice.threshold, first_row, place)
-    counts[thread, COUNT_SAMPLED] = taken
-
-
-@kernel(inner=True)
-def choose_rows(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    counts: IntArray,
-    scalars: IntArray,
-    choice: Choice,
-    place: tuple[int, int],
-) -> None:
+def choose_rows(thread: int, state: s.State) -> None:
     """Put the rows of the sample, whose keys are in ``rows.scratch``, to the front of the ids."""
-    # Their fixed numbers are multiplied by the weights, and packed.
-    mark_sample(thread, team, settings, sampler, rows, counts, scalars, choice, place)
+    # Their fixed numbers are multiplied by the weights, and packed.  Marks, 1 in the sample, take
+    # the place of the keys.
+    team, rows, counts = state.team, state.rows, state.threads.counts
+    place = share(state.settings.n_rows, thread, team.n_threads)
+    if state.options.sampler.method == s.GOSS:
+        counts[thread, s.COUNT_SAMPLED] = take_goss(thread, state, place)
+    else:
+        counts[thread, s.COUNT_SAMPLED] = take_mvs(state, place)
     barrier(team)
-    span = bring_forward(thread, team, rows, counts, place)
-    if sampler.packs == 1:
-        pack_sample(scalars, settings.seed, rows, span[0], span[1])
+    before, total = sampled_before(thread, counts)
+    inside, outside = np.uint64(before), np.uint64(total + place[0] - before)
+    ids, marks, one = rows.rows, rows.scratch, np.uint64(1)
+    for i in range(np.uint64(place[0]), np.uint64(place[1])):
+        # No branch: which way it goes is a matter of chance.
+        mark = np.uint64(marks[i])
+        ids[outside + mark * (inside - outside)] = i
+        inside += mark
+        outside += one - mark
+    if state.options.sampler.packs == 1:
+        pack_sample(state.scalars, state.settings.seed, rows, before, np.int64(inside))
     if thread == 0:
-        total = np.int64(0)
-        for t in range(team.n_threads):
-            total += counts[t, COUNT_SAMPLED]
-        scalars[IS_N_ROWS] = total
+        state.scalars[s.IS_N_ROWS] = total
     barrier(team)
-
-
-@kernel(inner=True)
-def key_rows(
-    thread: int,
-    team: ThreadTeam,
-    n_rows: int,
-    sampler: Sampler,
-    rows: Rows,
-    counts: IntArray,
-    place: tuple[int, int],
-) -> Choice:
-    """Write the keys of the rows at ``place``; return the choice that the keys of all rows make."""
-    tally = sampler.tallies[thread]
-    clear_tally(tally)
-    write_keys(sampler, n_rows, rows, counts, tally[0], place)
-    goal = goal_of(sampler, n_rows)
-    found = find_threshold(thread, team, sampler, rows.scratch, goal, place)
-    return choice_of(sampler.method, found, goal)
-
-
-@kernel(inner=True)
-def sample_by_gradient(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Choose the tree's rows by their fixed numbers and multiply these by the weights."""
-    place = share(settings.n_rows, thread, team.n_threads)
-    choice = key_rows(thread, team, settings.n_rows, sampler, rows, counts, place)
-    choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
 
 
 @kernel(inline=True, inner=True)
-def draw_rows(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rows: Rows,
-    counts: IntArray,
-    scalars: IntArray,
-    options: Options,
-) -> None:
+def draw_rows(thread: int, state: s.State) -> None:
     """Put the tree's rows to the front of the row ids."""
-    if options.sampler.method != UNIFORM:
-        sample_by_gradient(thread, team, settings, options.sampler, rows, counts, scalars)
-    else:
-        sample_rows(thread, team, settings, rows.rows, counts, scalars)
+    sampler, n_rows = state.options.sampler, state.settings.n_rows
+    if sampler.method == s.UNIFORM:
+        sample_rows(thread, state)
+        return
+    for level in range(LEVELS):
+        tally_keys(thread, state, level, n_rows)
+        barrier(state.team)
+        if thread == 0:
+            next_digit(sampler, level, n_rows, state.scalars)
+        barrier(state.team)
+    choose_rows(thread, state)
 
 
 def follows_gradients(params: BoostParams) -> bool:
@@ -351,28 +226,22 @@ def unit_scale(params: BoostParams) -> float:
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
 
 
-def uniform_sampler() -> Sampler:
-    """Return the sampler of fits whose samples do not follow gradients."""
-    nothing = np.zeros((0, 0, 0, 0), dtype=np.int64)
-    zero = np.float64(0.0)
-    return Sampler(np.int64(UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
-
-
 def make_sampler(
     params: BoostParams,
     n_rows: int,
     n_threads: int,
     packs: bool,
     allocate: Callable[..., FloatArray] = aligned_empty,
-) -> Sampler:
+) -> s.Sampler:
     """Return the sampler of a fit."""
     if not follows_gradients(params):
-        return uniform_sampler()
+        nothing, zero = np.zeros((0, 0, 0, 0), dtype=np.int64), np.float64(0.0)
+        return s.Sampler(np.int64(s.UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
     goss = params.sampling == "goss"
     weights = allocate(n_rows if weighs_sample(params) else 0, np.float64)
     weights[:] = 1.0
-    return Sampler(
-        method=np.int64(GOSS if goss else MVS),
+    return s.Sampler(
+        method=np.int64(s.GOSS if goss else s.MVS),
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
@@ -381,7 +250,7 @@ def make_sampler(
     )
 
 
-def weights_of(options: Options, rows: RowArray) -> FloatArray | None:
+def weights_of(options: s.Options, rows: RowArray) -> FloatArray | None:
     """Return the weights of some sampled rows, or None if all are equal."""
     if len(options.sampler.weights) == 0:
         return None

@@ -6,18 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_FEATURE,
-    NODE_COUNT,
-    NODE_G,
-    NODE_G_LEFT,
-    NODE_H,
-    NODE_H_LEFT,
-    NODE_N_LEFT,
-)
+from hedgerow.growing.core import state as s
 from hedgerow.kernels.splits.category_split import penalised, score_within
 from hedgerow.kernels.splits.growth import ordered_factor
 from hedgerow.kernels.splits.monotone import Constraints, SearchedNode, own_score, searched_node
@@ -50,14 +40,13 @@ def worth_of(constraints: Constraints, feature: int, price: Price, gain: float) 
 
 
 @kernel(inner=True)
-def keeps_order(
-    node: SearchedNode, left: NodeSums, choice: IntArray, constraints: Constraints
-) -> bool:
-    """Return whether the sides of a cut of a node are in the column's order."""
+def keeps_order(state: s.State, node: SearchedNode, left: NodeSums) -> bool:
+    """Return whether the sides of the chosen cut of a node are in the column's order."""
+    constraints, choice = state.options.constraints, state.level.choice
     if constraints.scored == 0:
         return True
-    feature = choice[FOUND_FEATURE]
-    if constraints.sign[feature] == 0.0 or choice[FOUND_BIN] == constraints.last_bin[feature]:
+    feature = choice[s.FOUND_FEATURE]
+    if constraints.sign[feature] == 0.0 or choice[s.FOUND_BIN] == constraints.last_bin[feature]:
         return True
     limits, g, h = node.limits, float(left.g), float(left.h)
     below = value_within(Side(g, h + limits.penalty, left.n), limits, node.within)
@@ -67,20 +56,13 @@ def keeps_order(
 
 
 @kernel(inner=True)
-def gain_of_node(
-    row: IntArray,
-    units: Units,
-    rules: SplitRules,
-    penalty: float,
-    number: int,
-    choice: IntArray,
-    constraints: Constraints,
-) -> tuple[bool, float]:
+def gain_of_node(state: s.State, number: int, units: Units, penalty: float) -> tuple[bool, float]:
     """Return whether the cut divides node ``number``, from its left sums, and its gain there."""
+    row, rules = state.tree.table[number], state.rules
     # ``penalty`` as of :func:`split_penalty`.
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    left = NodeSums(row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT])
-    node, of_set = searched_node(constraints, number, sums, units, rules), rules
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+    left = NodeSums(row[s.NODE_G_LEFT], row[s.NODE_H_LEFT], row[s.NODE_N_LEFT])
+    node, of_set = searched_node(state.options.constraints, number, sums, units, rules), rules
     if penalty >= 0.0:
         of_set = penalised(rules, penalty)
     else:
@@ -88,7 +70,7 @@ def gain_of_node(
         limits, lightest = node.limits, min(float(left.h), float(sums.h - left.h))
         if min(left.n, sums.n - left.n) < limits.fewest or lightest < limits.lightest:
             return False, 0.0
-        if not keeps_order(node, left, choice, constraints):
+        if not keeps_order(state, node, left):
             return False, 0.0
         of_set = SplitRules(
             rules.min_samples_leaf, 0.0, rules.reg_lambda, rules.reg_alpha, rules.gamma,

@@ -8,10 +8,9 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.growing.core.setup import Fit, make_batch
-from hedgerow.growing.symmetric.level import GROUP_CELLS, LEVEL_COUNTS, SEEN_FIELDS
 from hedgerow.growing.vectors.grower import VectorGrower, counts_alone
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import CATEGORY_SCRATCH, SCRATCH_SIZE
@@ -21,7 +20,7 @@ from hedgerow.kernels.splits.symmetric_category import INFO
 class SymmetricGrower(TreeGrower):
     """Grows symmetric trees of ``params.max_depth`` levels."""
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         # The number of leaves bounds the space for other trees.
         if fit.params.max_leaves is not None:
             fit = fit._replace(params=replace(fit.params, max_leaves=None))
@@ -40,18 +39,14 @@ class SymmetricGrower(TreeGrower):
 class SymmetricVectorGrower(SymmetricGrower, VectorGrower):
     """The same with a vector in each leaf."""
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         state = super()._make_state(fit)
         return state._replace(histograms=counts_alone(state.vectors.outputs.sums.n))
 
 
 def make_level(
-    spec: BinSpec,
-    options: layout.Options,
-    n_threads: int,
-    max_leaves: int,
-    slot_size: int,
-) -> layout.Level:
+    spec: BinSpec, options: s.Options, n_threads: int, max_leaves: int, slot_size: int
+) -> s.Level:
     """Return space for the search of a level of up to ``max_leaves`` nodes."""
     n_features, n_bins = spec.n_features, spec.bin_counts
     # Without bundles threads have as many features each; a bundle may hold nearly all.
@@ -63,30 +58,26 @@ def make_level(
         # Most have few bins: at worst each stands in a group with such as have fewer.
         rounded = -(-n_bins // WIDTH) * WIDTH
         n_gains = min(n_gains, int(2 * WIDTH * rounded.sum()))
-    return layout.Level(
+    return s.Level(
         used=1,
         gains=aligned_zeros((n_threads, n_gains), np.float64),
-        groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
-        seen=np.zeros((n_features, SEEN_FIELDS), dtype=np.int32),
+        groups=aligned_zeros((n_threads, n_groups * s.GROUP_CELLS), np.int64),
+        seen=np.zeros((n_features, s.SEEN_FIELDS), dtype=np.int32),
         nodes=np.zeros(max_leaves, dtype=np.int64),
-        choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
-        counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
+        choice=np.zeros(s.FOUND_FIELDS, dtype=np.int64),
+        counts=np.zeros(s.LEVEL_COUNTS, dtype=np.int64),
         penalty=np.zeros(1),
         sets=_make_sets(options.categories),
         slot_size=slot_size,
         before=0,
-        features=options.features,
-        bundles=options.bundles,
-        lists=options.lists,
     )
 
 
-def _make_sets(categories: layout.Categories) -> layout.Sets:
+def _make_sets(categories: s.Categories) -> s.Sets:
     """Return space for the orders of the category columns."""
     chosen = categories.chosen == 1
     n_columns = int(chosen.sum())
-    return layout.Sets(
-        categories=categories,
+    return s.Sets(
         number=np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32),
         places=aligned_zeros((n_columns, CATEGORY_SCRATCH, SCRATCH_SIZE), np.int64),
         info=aligned_zeros((n_columns, INFO), np.int64),

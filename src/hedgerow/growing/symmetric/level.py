@@ -16,201 +16,116 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import (
-    BUILT,
-    JOB_HISTOGRAMS,
-    JOB_LARGE,
-    JOB_SEARCH_SMALL,
-    JOB_SMALL,
-    JOB_SMALL_SLOT,
-    KEPT,
-    best_thread,
-    count_searched,
-    member,
-    start_job,
-    write_cut,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.batch import best_thread, count_searched, member, start_job, write_cut
 from hedgerow.growing.core.stages.branches import keep_permitted
 from hedgerow.growing.core.stages.bundle_search import column_of, feature_alone, write_cells
 from hedgerow.growing.core.stages.frontier import open_children, release_slot
-from hedgerow.growing.core.stages.gradients import units_of
+from hedgerow.growing.core.stages.gradients import outputs_of, tree_units
 from hedgerow.growing.core.stages.searching import add_bin, write_range
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_FIELDS,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
-    FOUND_SET,
-    IS_DROPPED_BITS,
-    IS_N_JOBS,
-    IS_N_SEARCHED,
-    NODE_G,
-    NODE_G_LEFT,
-    NODE_H,
-    NODE_H_LEFT,
-    NODE_N_LEFT,
-    NODE_SLOT,
-    NUMBER_GAIN,
-    Level,
-    Sets,
-    State,
-    Tree,
-    Vectors,
-)
-from hedgerow.growing.sampling.draws import draw_level, draw_node, mark_columns, takes_all
+from hedgerow.growing.sampling.draws import allow_columns, draw_level, takes_all
 from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
 from hedgerow.kernels.histograms.histogram import Bins, HistogramSums, filled_cells
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
-from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_split import SetColumn
 from hedgerow.kernels.splits.growth import FORCED_LEFT
-from hedgerow.kernels.splits.split import ROUNDING, SplitRules, Units, accepted_gain, node_score
+from hedgerow.kernels.splits.split import ROUNDING, accepted_gain, node_score
 from hedgerow.kernels.splits.symmetric_category import IS_ONE_HOT, LevelSets, write_groups
 
-# Cells of ``counts``.
-(
-    LEVEL,  # number of the level that is searched, from 0
-    N_NODES,
-    N_SLOTLESS,  # nodes whose histogram is not kept
-    FORCED_CUT,  # number of the cut that the level is to take, or -1
-    LEVEL_COUNTS,
-) = range(5)
-
-# Where in ``Search.found`` threads note the best cut of all, and the one that is given.
-OF_ALL, OF_FORCED = range(2)
-
-# Cells of ``seen``.
-(
-    SEEN_LACKS,  # 1: a row has no value
-    SEEN_FIRST,  # where cuts are drawn: the bin before the first that divides the rows
-    SEEN_CUTS,  # and the number of such cuts
-    SEEN_FIELDS,
-) = range(4)
-
-# Cells of a group of columns behind its features.
-(
-    GROUP_BINS,  # most bins of a feature
-    GROUP_LACKS,  # 1: a row of the tree has no value in one of them
-    GROUP_GAINS,  # where the gains of its cuts begin
-    GROUP_CELLS,
-) = range(WIDTH, WIDTH + 4)
-
 
 @kernel(inner=True)
-def start_levels(state: State) -> None:
+def start_levels(state: s.State) -> None:
     """Start a tree without levels."""
     counts, forced = state.level.counts, state.options.constraints.growth.forced
-    counts[LEVEL] = 0
-    counts[FORCED_CUT] = 0 if len(forced) > 0 else -1
-
-
-@kernel(inner=True)
-def list_nodes(level: Level, tree: Tree, n_jobs: int) -> None:
-    """List the nodes of the batch that are searched, from left to right."""
-    counts, n = level.counts, np.int64(0)
-    counts[N_SLOTLESS] = 0
-    for j in range(n_jobs):
-        for side in range(2):
-            node, _, searched = member(tree.batch[j], child_at(tree.batch[j], side))
-            if searched == 1:
-                level.nodes[n] = node
-                n += 1
-                counts[N_SLOTLESS] += np.int64(tree.table[node, NODE_SLOT] < 0)
-    counts[N_NODES] = n
+    counts[s.LEVEL] = 0
+    counts[s.FORCED_CUT] = 0 if len(forced) > 0 else -1
 
 
 @kernel(inline=True, inner=True)
 def child_at(job: IntArray, side: int) -> int:
     """Return which child of a job is on the left (0) or right (1); the left one is older."""
-    return side if job[JOB_SMALL] < job[JOB_LARGE] else 1 - side
+    return side if job[s.JOB_SMALL] < job[s.JOB_LARGE] else 1 - side
 
 
 @kernel(inner=True)
-def open_level(state: State) -> None:
+def open_level(state: s.State) -> None:
     """List the nodes of the level and draw its columns, as ``colsample_bynode`` asks."""
-    settings, allowed, level = state.settings, state.search.allowed, state.level
-    tree, scalars, constraints = state.tree, state.scalars, state.options.constraints
-    list_nodes(level, tree, scalars[IS_N_JOBS])
-    if takes_all(settings, allowed, scalars, constraints):
+    tree, level, counts, n_nodes = state.tree, state.level, state.level.counts, np.int64(0)
+    counts[s.N_SLOTLESS] = 0
+    for j in range(state.scalars[s.IS_N_JOBS]):
+        for side in range(2):  # from left to right
+            node, _, searched = member(tree.batch[j], child_at(tree.batch[j], side))
+            if searched == 1:
+                level.nodes[n_nodes] = node
+                n_nodes += 1
+                counts[s.N_SLOTLESS] += np.int64(tree.table[node, s.NODE_SLOT] < 0)
+    counts[s.N_NODES] = n_nodes
+    if takes_all(state):
         return
-    order, number = allowed[2], level.counts[LEVEL]
-    n = draw_level(settings, level.features, order, number, scalars, constraints)
+    order, n = state.search.allowed[2], draw_level(state, counts[s.LEVEL])
     # A column may split the level if it may split each of its nodes.
-    for k in range(level.counts[N_NODES]):
-        n = keep_permitted(constraints, tree.table, level.nodes[k], order, n)
-    n = draw_node(settings, order, n, number, scalars, constraints)
-    mark_columns(allowed, 0, n)
-
-
-@kernel(inline=True, inner=True)
-def set_number(sets: Sets, feature: int) -> int:
-    """Place of a column among the category columns, or -1."""
-    return np.int64(sets.number[feature])
+    for k in range(n_nodes):
+        n = keep_permitted(state.options.constraints, tree.table, level.nodes[k], order, n)
+    allow_columns(state, 0, n, counts[s.LEVEL])
 
 
 @kernel(inner=True)
-def level_score(tree: Tree, units: Units, rules: SplitRules, level: Level) -> float:
-    """Return the score of the nodes of the level as leaves."""
-    table, total = tree.table, 0.0
-    for k in range(level.counts[N_NODES]):
-        row = table[level.nodes[k]]
-        total += node_score(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
-    return total
-
-
-@kernel(inner=True)
-def choose_cut(state: State, found: IntArray, vectors: Vectors) -> None:
+def choose_cut(state: s.State, found: IntArray) -> None:
     """Take the cut that is given to the level, or else the best one, or finish the tree."""
     level = state.level
-    forced = level.counts[FORCED_CUT]
-    level.counts[FORCED_CUT] = -1
+    forced = level.counts[s.FORCED_CUT]
+    level.counts[s.FORCED_CUT] = -1
     if forced >= 0:
-        take_best(state, found, OF_FORCED, vectors)
-        if level.choice[FOUND_FEATURE] >= 0:
+        take_best(state, found, s.OF_FORCED)
+        if level.choice[s.FOUND_FEATURE] >= 0:
             given = state.options.constraints.growth.forced[forced]
-            level.counts[FORCED_CUT] = given[FORCED_LEFT]
+            level.counts[s.FORCED_CUT] = given[FORCED_LEFT]
             return
-    take_best(state, found, OF_ALL, vectors)
+    take_best(state, found, s.OF_ALL)
 
 
 @kernel(inner=True)
-def take_best(state: State, found: IntArray, place: int, vectors: Vectors) -> None:
+def take_best(state: s.State, found: IntArray, place: int) -> None:
     """Write the best of what the threads have found to the choice; feature -1: none is worthy."""
     best, level, constraints = best_thread(found, place), state.level, state.options.constraints
-    choice, scalars = level.choice, state.scalars
-    for field in range(FOUND_FIELDS):
+    choice, table, rules = level.choice, state.tree.table, state.rules
+    for field in range(s.FOUND_FIELDS):
         choice[field] = found[best, place, field]
-    choice[FOUND_N_LEFT] = 0
-    units = units_of(scalars, state.settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    score, price = float_of_bits(choice[FOUND_SCORE]) * units.scale, price_of(state.rules, vectors)
-    if vectors.used == 0:
-        own = level_score(state.tree, units, state.rules, level)
+    choice[s.FOUND_N_LEFT] = 0
+    units = tree_units(state)
+    score, price = float_of_bits(choice[s.FOUND_SCORE]) * units.scale, price_of(state)
+    own = 0.0  # score of the nodes of the level as leaves
+    if state.vectors.used == 1:
+        own = state.vectors.trial.parent[best, 0]
     else:
-        own = vectors.trial.parent[best, 0]
+        for k in range(level.counts[s.N_NODES]):
+            g, h = table[level.nodes[k], s.NODE_G], table[level.nodes[k], s.NODE_H]
+            own += node_score(float(g) * units.g, float(h) * units.h, rules)
     factor = 1.0
     if constraints.scored == 1 and score > 0.0:  # it has paid its price
-        factor = level_factor(constraints, choice[FOUND_FEATURE], level.counts[LEVEL])
+        factor = level_factor(constraints, choice[s.FOUND_FEATURE], level.counts[s.LEVEL])
         score = score / factor + 2.0 * price
     # The scores of the nodes have been subtracted from it.
     if accepted_gain(score, 0.0, ROUNDING * own, price, factor) < 0.0:
-        choice[FOUND_FEATURE] = -1
+        choice[s.FOUND_FEATURE] = -1
 
 
 @kernel(inline=True, inner=True)
-def price_of(rules: SplitRules, vectors: Vectors) -> float:
+def price_of(state: s.State) -> float:
     """Return the price of a split: gamma for each output."""
-    if vectors.used == 0:
-        return rules.gamma
-    return len(vectors.outputs.scalars) * rules.gamma
+    return outputs_of(state) * state.rules.gamma
 
 
 @kernel(inline=True, inner=True)
-def sets_of(level: Level, number: int) -> LevelSets:
+def set_number(state: s.State, feature: int) -> int:
+    """Place of a column among the category columns, or -1."""
+    return np.int64(state.level.sets.number[feature])
+
+
+@kernel(inline=True, inner=True)
+def sets_of(state: s.State, number: int) -> LevelSets:
     """Return the sets of a category column."""
-    sets = level.sets
+    sets = state.level.sets
     return LevelSets(sets.places[number], sets.info[number], sets.gains[number])
 
 
@@ -230,126 +145,114 @@ def sum_left(
     absent = at + stride - 1
     if is_set:
         for b in range(stride - 1):
-            word = np.uint64(choice[FOUND_SET + (b >> 6)])
+            word = np.uint64(choice[s.FOUND_SET + (b >> 6)])
             if (word >> np.uint64(b & 63)) & np.uint64(1) == np.uint64(1):
                 g += histograms.g[at + b]
                 h += histograms.h[at + b]
                 n += np.int64(histograms.n[at + b])
     else:
-        for b in range(at, at + min(choice[FOUND_BIN] + 1, stride - 1)):
+        for b in range(at, at + min(choice[s.FOUND_BIN] + 1, stride - 1)):
             g += histograms.g[b]
             h += histograms.h[b]
             n += np.int64(histograms.n[b])
     present = n
     n_missing = np.int64(histograms.n[absent])
-    if choice[FOUND_MISSING_LEFT] == 1:
+    if choice[s.FOUND_MISSING_LEFT] == 1:
         g += histograms.g[absent]
         h += histograms.h[absent]
         n += n_missing
-    row[NODE_G_LEFT] = g
-    row[NODE_H_LEFT] = h
-    row[NODE_N_LEFT] = n
+    row[s.NODE_G_LEFT] = g
+    row[s.NODE_H_LEFT] = h
+    row[s.NODE_N_LEFT] = n
     return present, n_missing
 
 
 @kernel(inner=True)
-def write_choice(state: State, totals: tuple[int, int, int, int]) -> None:
+def write_choice(state: s.State, totals: tuple[int, int, int, int]) -> None:
     """Write the bins that go left."""
     # ``totals`` are rows of the level: all, those with a value that go left, those without a value,
     # and all that go left.
-    level, bins, choice = state.level, state.bins, state.level.choice
+    bins, choice, bundles = state.bins, state.level.choice, state.options.bundles
     n_rows, present, n_missing, n_left = totals
-    feature, last = choice[FOUND_FEATURE], bins.stride - 1
+    feature, last = choice[s.FOUND_FEATURE], bins.stride - 1
     larger = np.int64(2 * n_left >= n_rows)
-    number = set_number(level.sets, feature)
+    number = set_number(state, feature)
     if number >= 0:
         if larger == 1:  # categories that no row of the tree has go left, too
             column = set_column(bins, feature, np.int64(0))
-            write_groups(sets_of(level, number), choice[FOUND_BIN], column, 0, choice, FOUND_SET)
-        word = np.uint64(choice[FOUND_SET + (last >> 6)])
-        choice[FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
-        choice[FOUND_BIN] = 0
+            write_groups(
+                sets_of(state, number), choice[s.FOUND_BIN], column, 0, choice, s.FOUND_SET
+            )
+        word = np.uint64(choice[s.FOUND_SET + (last >> 6)])
+        choice[s.FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
+        choice[s.FOUND_BIN] = 0
         return
     if n_missing == 0:
         # Where no row is missing, a later one goes with the larger part.
-        choice[FOUND_MISSING_LEFT] = larger
+        choice[s.FOUND_MISSING_LEFT] = larger
     n_bins = np.int64(bins.n_bins[feature])
     if present == n_rows - n_missing:
         # Where rows have no value, the cut behind the last value sets them apart.
-        choice[FOUND_BIN] = n_bins - 1
-    column_at = column_of(level.bundles, feature)
-    choice[FOUND_COLUMN] = column_at
-    if feature_alone(level.bundles, column_at) < 0:
-        write_cells(choice, level.bundles, n_bins)
+        choice[s.FOUND_BIN] = n_bins - 1
+    column_at = column_of(bundles, feature)
+    choice[s.FOUND_COLUMN] = column_at
+    if feature_alone(bundles, column_at) < 0:
+        write_cells(choice, bundles, n_bins)
         return
-    write_range(choice, FOUND_SET, choice[FOUND_BIN])
-    if choice[FOUND_MISSING_LEFT] == 1:
-        add_bin(choice, FOUND_SET, last)
+    write_range(choice, s.FOUND_SET, choice[s.FOUND_BIN])
+    if choice[s.FOUND_MISSING_LEFT] == 1:
+        add_bin(choice, s.FOUND_SET, last)
 
 
 @kernel(inner=True)
-def split_penalty(choice: IntArray, sets: Sets) -> float:
+def split_penalty(state: s.State) -> float:
     """Return the addition to lambda on both sides of the choice, or -1 for a numeric cut."""
-    number = set_number(sets, choice[FOUND_FEATURE])
+    sets = state.level.sets
+    number = set_number(state, state.level.choice[s.FOUND_FEATURE])
     if number < 0:
         return -1.0
-    one_hot = sets.info[number, IS_ONE_HOT] == 1
-    return 0.0 if one_hot else sets.categories.rules.penalty
+    return 0.0 if sets.info[number, IS_ONE_HOT] == 1 else state.options.categories.rules.penalty
 
 
-@kernel(inner=True)
-def release_unsearched(tree: Tree, scalars: IntArray) -> None:
-    """Give back the slots of the nodes that were built for subtraction alone."""
-    for j in range(scalars[IS_N_JOBS]):
+@kernel(inline=True, inner=True)
+def divide_level(state: s.State) -> None:
+    """Divide the nodes of the level where its cut allows: the batch of the next level."""
+    tree, table, scalars, level = state.tree, state.tree.table, state.scalars, state.level
+    choice, counts, constraints = level.choice, level.counts, state.options.constraints
+    # Give back the slots of the nodes that were built for subtraction alone.
+    for j in range(scalars[s.IS_N_JOBS]):
         for child in range(2):
             node, _, searched = member(tree.batch[j], child)
             if node >= 0 and searched == 0:
                 release_slot(tree, scalars, node)
-
-
-@kernel(inner=True)
-def keep_node(n_slots: int, table: IntArray, node: int, job: IntArray) -> None:
-    """Leave a node that is not divided to the next level."""
-    start_job(job, np.int64(-1))
-    slot = table[node, NODE_SLOT]
-    job[JOB_SMALL] = node
-    job[JOB_SMALL_SLOT] = slot if slot >= 0 else n_slots
-    job[JOB_SEARCH_SMALL] = 1
-    job[JOB_HISTOGRAMS] = KEPT if slot >= 0 else BUILT
-
-
-@kernel(inline=True, inner=True)
-def divide_level(state: State, vectors: Vectors) -> None:
-    """Divide the nodes of the level where its cut allows: the batch of the next level."""
-    settings, rules, tree, scalars = state.settings, state.rules, state.tree, state.scalars
-    level, options, table = state.level, state.options, state.tree.table
-    choice, counts, constraints = level.choice, level.counts, state.options.constraints
-    release_unsearched(tree, scalars)
-    is_over = scalars[IS_N_SEARCHED] == 0 or choice[FOUND_FEATURE] < 0
-    scalars[IS_N_JOBS], scalars[IS_N_SEARCHED] = 0, 0
+    is_over = scalars[s.IS_N_SEARCHED] == 0 or choice[s.FOUND_FEATURE] < 0
+    scalars[s.IS_N_JOBS], scalars[s.IS_N_SEARCHED] = 0, 0
     if is_over:
         return
-    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    factor = level_factor(constraints, choice[FOUND_FEATURE], counts[LEVEL])
-    counts[LEVEL] += 1
-    is_last, n_jobs = counts[LEVEL] >= settings.max_depth, np.int64(0)
-    for k in range(counts[N_NODES]):
+    units = tree_units(state)
+    factor = level_factor(constraints, choice[s.FOUND_FEATURE], counts[s.LEVEL])
+    counts[s.LEVEL] += 1
+    is_last, n_jobs = counts[s.LEVEL] >= state.settings.max_depth, np.int64(0)
+    for k in range(counts[s.N_NODES]):
         node, job = level.nodes[k], tree.batch[n_jobs]
-        if vectors.used == 0:
-            divides, gain = gain_of_node(
-                table[node], units, rules, level.penalty[0], node, choice, constraints
-            )
+        if state.vectors.used == 0:
+            divides, gain = gain_of_node(state, node, units, level.penalty[0])
         else:
-            gain = tree.numbers[node, NUMBER_GAIN]  # as it was measured
+            gain = tree.numbers[node, s.NUMBER_GAIN]  # as it was measured
             divides = gain > -np.inf
         if divides:
-            tree.numbers[node, NUMBER_GAIN] = factor * gain
+            tree.numbers[node, s.NUMBER_GAIN] = factor * gain
             write_cut(table[node], choice)
-            open_children(settings, rules, tree, scalars, node, is_last, job, options)
+            open_children(state, node, is_last, job)
         elif is_last:
             continue
-        else:
-            keep_node(settings.n_slots, table, node, job)
+        else:  # the node is left to the next level
+            slot = table[node, s.NODE_SLOT]
+            start_job(job, np.int64(-1))
+            job[s.JOB_SMALL] = node
+            job[s.JOB_SMALL_SLOT] = slot if slot >= 0 else state.settings.n_slots
+            job[s.JOB_SEARCH_SMALL] = 1
+            job[s.JOB_HISTOGRAMS] = s.KEPT if slot >= 0 else s.BUILT
         n_jobs += 1
-        scalars[IS_N_SEARCHED] += count_searched(job)
-    scalars[IS_N_JOBS] = n_jobs
+        scalars[s.IS_N_SEARCHED] += count_searched(job)
+    scalars[s.IS_N_JOBS] = n_jobs

@@ -14,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.stages.bundle_search import (
     clear,
@@ -22,34 +23,11 @@ from hedgerow.growing.core.stages.bundle_search import (
     scratch_of,
     sums_of_feature,
 )
-from hedgerow.growing.core.state import (
-    FOUND_SET,
-    IS_TREE,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    Level,
-    State,
-    Vectors,
-)
+from hedgerow.growing.core.stages.gradients import tree_units
+from hedgerow.growing.core.state import Level, State
 from hedgerow.growing.symmetric.gain import Price, worth_of
-from hedgerow.growing.symmetric.level import (
-    FORCED_CUT,
-    GROUP_BINS,
-    GROUP_CELLS,
-    GROUP_GAINS,
-    GROUP_LACKS,
-    LEVEL,
-    OF_ALL,
-    OF_FORCED,
-    SEEN_CUTS,
-    SEEN_FIRST,
-    SEEN_LACKS,
-    price_of,
-    set_column,
-    set_number,
-    sets_of,
-)
+from hedgerow.growing.symmetric.level import price_of, set_column, set_number, sets_of
+from hedgerow.growing.vectors.gradients import largest_units
 from hedgerow.growing.vectors.search import prepare_node, sets_of_node
 from hedgerow.kernels.simd.lanes import WIDTH, gather, lane_of, load_lanes
 from hedgerow.kernels.splits.growth import (
@@ -105,7 +83,14 @@ def histogram_of(state: State, slot: int) -> NodeHistogram:
 @kernel(inline=True, inner=True)
 def sums_of_node(row: IntArray) -> NodeSums:
     """Return the sums in the table row of a node."""
-    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    return NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+
+
+@kernel(inline=True, inner=True)
+def node_of_level(state: s.State, node: int) -> SearchedNode:
+    """Return a node of one output, ready for the search."""
+    sums, constraints = sums_of_node(state.tree.table[node]), state.options.constraints
+    return searched_node(constraints, node, sums, tree_units(state), state.rules)
 
 
 @kernel(inline=True, inner=True)
@@ -120,12 +105,12 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
     level, allowed = state.level, state.search.allowed[0]
     groups, gains, sets, n_lanes = level.groups[thread], level.gains[thread], level.sets, 0
     for k in range(span[0], span[1]):
-        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
+        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(level.bundles, m)
+            feature = member_at(state.options.bundles, m)
             if allowed[feature] == 0:
                 continue
-            number = set_number(sets, feature)
+            number = set_number(state, feature)
             if number >= 0:
                 sets.gains[number, :] = 0.0
                 continue
@@ -133,9 +118,9 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
             n_lanes += 1
     n_groups, n_gains = (n_lanes + WIDTH - 1) // WIDTH, np.int64(0)
     for group in range(n_groups):
-        at = group * GROUP_CELLS
-        groups[at + GROUP_GAINS] = n_gains
-        n_gains += 2 * size_of_block(groups[at + GROUP_BINS])
+        at = group * s.GROUP_CELLS
+        groups[at + s.GROUP_GAINS] = n_gains
+        n_gains += 2 * size_of_block(groups[at + s.GROUP_BINS])
     gains[:n_gains] = 0.0
     return n_groups
 
@@ -143,15 +128,15 @@ def plan_groups(thread: int, span: tuple[int, int], state: State) -> int:
 @kernel(inner=True)
 def add_to_group(level: Level, groups: IntArray, n_before: int, feature: int, n_bins: int) -> None:
     """Add a feature behind ``n_before`` others."""
-    at, lane = n_before // WIDTH * GROUP_CELLS, n_before % WIDTH
+    at, lane = n_before // WIDTH * s.GROUP_CELLS, n_before % WIDTH
     if lane == 0:
-        groups[at + GROUP_BINS] = 0
-        groups[at + GROUP_LACKS] = 0
+        groups[at + s.GROUP_BINS] = 0
+        groups[at + s.GROUP_LACKS] = 0
     # This lane and the ones behind it, which may stay empty.
     for j in range(lane, WIDTH):
         groups[at + j] = feature
-    groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], n_bins)
-    groups[at + GROUP_LACKS] |= np.int64(level.seen[feature, SEEN_LACKS])
+    groups[at + s.GROUP_BINS] = max(groups[at + s.GROUP_BINS], n_bins)
+    groups[at + s.GROUP_LACKS] |= np.int64(level.seen[feature, s.SEEN_LACKS])
 
 
 @kernel(inner=True)
@@ -166,41 +151,36 @@ def look_at_root(
     """Note what the tree's rows have in each column, and the orders of the categories."""
     level, root, sums = state.level, sums_of_node(state.tree.table[0]), histogram.sums
     stride, seen = histogram.stride, level.seen
-    scratch = scratch_of(level.bundles, thread, stride)
+    scratch = scratch_of(state.options.bundles, thread, stride)
     for k in range(span[0], span[1]):
-        first, last = members_of(level.bundles, np.int64(state.columns.feature[k]))
+        first, last = members_of(state.options.bundles, np.int64(state.columns.feature[k]))
         for m in range(first, last):
-            feature = member_at(level.bundles, m)
-            at = sums_of_feature(histogram, feature, root, scratch, level.bundles)
-            seen[feature, SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
+            feature = member_at(state.options.bundles, m)
+            at = sums_of_feature(histogram, feature, root, scratch, state.options.bundles)
+            seen[feature, s.SEEN_LACKS] = 1 if sums.n[at + stride - 1] > 0 else 0
             if state.options.constraints.growth.drawn == 1:
                 n_bins = np.int64(histogram.n_bins[feature])
                 from_bin, n_cuts = range_of_cuts(sums, at, n_bins, stride)
-                seen[feature, SEEN_FIRST], seen[feature, SEEN_CUTS] = from_bin, n_cuts
-            number = set_number(level.sets, feature)
+                seen[feature, s.SEEN_FIRST], seen[feature, s.SEEN_CUTS] = from_bin, n_cuts
+            number = set_number(state, feature)
             if number >= 0:
-                column, rules = set_column(state.bins, feature, at), level.sets.categories.rules
-                order_level(sums, column, rules, sets_of(level, number), node, vectors)
+                column, rules = set_column(state.bins, feature, at), state.options.categories.rules
+                order_level(sums, column, rules, sets_of(state, number), node, vectors)
 
 
 @kernel(inline=True, inner=True)
-def begin_level(
-    thread: int, span: tuple[int, int], state: State, slot: int, units: Units,
-    vectors: Vectors,
-) -> int:  # fmt: skip
+def begin_level(thread: int, span: tuple[int, int], state: s.State, slot: int) -> int:
     """Group the thread's columns, set their gains to 0, and return the number of groups."""
     # In the first level the histogram in ``slot`` is that of the root.
-    if state.level.counts[LEVEL] == 0:
+    if state.level.counts[s.LEVEL] == 0:
         root, histogram = np.int64(0), histogram_of(state, slot)
-        if vectors.used == 0:
-            sums, constraints = sums_of_node(state.tree.table[0]), state.options.constraints
-            node = searched_node(constraints, root, sums, units, state.rules)
+        if state.vectors.used == 0:
+            node = node_of_level(state, root)
             look_at_root(thread, span, state, histogram, node, None)
         else:
-            several, _, _ = prepare_node(
-                thread, first_column(span, state), state, histogram.start, root, vectors
-            )
-            sets = sets_of_node(thread, several, vectors)
+            first = first_column(span, state)
+            several, _, _ = prepare_node(thread, first, state, histogram.start, root)
+            sets = sets_of_node(thread, several, state)
             look_at_root(thread, span, state, histogram, counted_node(several), sets)
     return plan_groups(thread, span, state)
 
@@ -215,7 +195,7 @@ def find_sums(
     state: State,
 ) -> None:
     """Find the starts of the sums of a group's features; write out members of bundles."""
-    bundles, stride = state.level.bundles, histogram.stride
+    bundles, stride = state.options.bundles, histogram.stride
     scratch = scratch_of(bundles, thread, stride)
     for j in range(WIDTH):
         if j > 0 and group[j] == group[j - 1]:
@@ -226,7 +206,7 @@ def find_sums(
         if bundles.used == 1 and at[j] == to:
             # All lanes run up to the last bin of any: behind its own a column is empty.
             written = (np.int64(histogram.n_bins[group[j]]) + 7) // 8 * 8
-            size = min(group[GROUP_BINS] + 7, stride - 1) - written
+            size = min(group[s.GROUP_BINS] + 7, stride - 1) - written
             clear(histogram.sums, to + written, size)
 
 
@@ -240,9 +220,9 @@ def add_node_gains(
     at, last_bin = state.search.lanes[thread, 1], state.search.lanes[thread, 0]
     own = leaf_score(limits) if constraints.scored == 0 else node.asked.own
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
         find_sums(thread, group, histogram, node.sums, at, state)
-        part = group[GROUP_BINS], group[GROUP_GAINS], group[GROUP_LACKS] != 0
+        part = group[s.GROUP_BINS], group[s.GROUP_GAINS], group[s.GROUP_LACKS] != 0
         if constraints.scored == 0:
             add_columns(histogram, at, part, limits, None, own, gains)
             continue
@@ -263,10 +243,10 @@ def add_vector_gains(
     """:func:`add_node_gains` of several outputs, whose gains are added up."""
     cells, gains = state.level.groups[thread], state.level.gains[thread]
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
-        to, also = group[GROUP_GAINS], np.int64(0)
-        if group[GROUP_LACKS] != 0:
-            also = size_of_block(group[GROUP_BINS])
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
+        to, also = group[s.GROUP_GAINS], np.int64(0)
+        if group[s.GROUP_LACKS] != 0:
+            also = size_of_block(group[s.GROUP_BINS])
         for j in range(WIDTH):
             feature = group[j]
             if j > 0 and feature == group[j - 1]:
@@ -285,48 +265,35 @@ def add_node_sets(
     vectors: NodeSets | None,
 ) -> None:
     """:func:`add_node_gains` of category columns in a node, whose own score is ``own``."""
-    level, allowed = state.level, state.search.allowed[0]
+    allowed = state.search.allowed[0]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
-        number = set_number(level.sets, feature)
+        number = set_number(state, feature)
         if number >= 0 and allowed[feature] == 1:
-            at, rules = histogram.start + feature * histogram.stride, level.sets.categories.rules
-            column, sets = set_column(state.bins, feature, at), sets_of(level, number)
+            at, rules = histogram.start + feature * histogram.stride, state.options.categories.rules
+            column, sets = set_column(state.bins, feature, at), sets_of(state, number)
             add_set_gains(histogram.sums, column, rules, sets, own, node, vectors)
 
 
 @kernel(inline=True, inner=True)
 def add_gains(
-    thread: int, span: tuple[int, int], state: State, node: int, slot: int, units: Units,
-    n_groups: int, vectors: Vectors,
-) -> None:  # fmt: skip
+    thread: int, span: tuple[int, int], state: s.State, node: int, slot: int, n_groups: int
+) -> None:
     """Add what every cut of a thread's columns gains in a node with a histogram in ``slot``."""
-    histogram = histogram_of(state, slot)
-    if vectors.used == 0:
-        sums, constraints = sums_of_node(state.tree.table[node]), state.options.constraints
-        one = searched_node(constraints, node, sums, units, state.rules)
+    histogram, has_sets = histogram_of(state, slot), len(state.level.sets.gains) > 0
+    if state.vectors.used == 0:
+        one = node_of_level(state, node)
         add_node_gains(thread, state, histogram, one, n_groups)
-        if len(state.level.sets.gains) > 0:
+        if has_sets:
             add_node_sets(span, state, histogram, own_score(one), one, None)
     else:
         first = first_column(span, state)
-        several, limits, own = prepare_node(thread, first, state, histogram.start, node, vectors)
-        vectors.trial.parent[thread, 0] += max(own, 0.0)
-        if len(state.level.sets.gains) > 0:
-            sets = sets_of_node(thread, several, vectors)
+        several, limits, own = prepare_node(thread, first, state, histogram.start, node)
+        state.vectors.trial.parent[thread, 0] += max(own, 0.0)
+        if has_sets:
+            sets = sets_of_node(thread, several, state)
             add_node_sets(span, state, histogram, own, counted_node(several), sets)
         add_vector_gains(thread, state, several, limits, own / score_unit(several), n_groups)
-
-
-@kernel(inner=True)
-def draw_cuts(features: IntArray, seen: np.ndarray, key: int, cuts: IntArray) -> None:
-    """Draw a cut of each of ``WIDTH`` columns; any cut if none divides the rows."""
-    for j in range(WIDTH):
-        feature = features[j]
-        n_cuts = np.int64(seen[feature, SEEN_CUTS])
-        cuts[j] = 0
-        if n_cuts > 0:
-            cuts[j] = np.int64(seen[feature, SEEN_FIRST]) + draw_of(key, feature, n_cuts)
 
 
 @kernel(inner=True)
@@ -336,12 +303,16 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
     cells, gains = level.groups[thread], level.gains[thread]
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
-        to, n_bins, also = group[GROUP_GAINS], group[GROUP_BINS], np.int64(0)
-        if group[GROUP_LACKS] != 0:
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
+        to, n_bins, also = group[s.GROUP_GAINS], group[s.GROUP_BINS], np.int64(0)
+        if group[s.GROUP_LACKS] != 0:
             also = size_of_block(n_bins)
         if constraints.growth.drawn == 1:
-            draw_cuts(group, level.seen, price.key, lanes[0])
+            for j in range(WIDTH):  # any cut if none divides the rows
+                n_cuts, lanes[0, j] = np.int64(level.seen[group[j], s.SEEN_CUTS]), 0
+                if n_cuts > 0:
+                    first = np.int64(level.seen[group[j], s.SEEN_FIRST])
+                    lanes[0, j] = first + draw_of(price.key, group[j], n_cuts)
             right = lanes_at(gains, to, lanes[0], lanes[1])
             left = lanes_at(gains, to + also, lanes[0], lanes[1])
         else:
@@ -358,7 +329,7 @@ def find_cut(thread: int, state: State, units: Units, n_groups: int, price: Pric
                 if worth > best or (worth == best and group[j] < feature):
                     best, feature, bin_, missing_left = worth, group[j], at, np.int64(side)
     score = comparable(best, units) if feature >= 0 else -1.0
-    found = state.search.found[thread, OF_ALL]
+    found = state.search.found[thread, s.OF_ALL]
     note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
 
 
@@ -367,19 +338,19 @@ def find_forced(thread: int, state: State, units: Units, n_groups: int, price: P
     """Note the cut that the level is to take, if it is in a thread's columns and gains."""
     level, constraints = state.level, state.options.constraints
     cells, gains = level.groups[thread], level.gains[thread]
-    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, OF_FORCED]
+    nothing, found = NodeSums(0, 0, 0), state.search.found[thread, s.OF_FORCED]
     note_split(found, -1.0, np.int64(-1), np.int64(-1), np.int64(0), np.int64(0), nothing)
-    wanted = constraints.growth.forced[level.counts[FORCED_CUT]]
+    wanted = constraints.growth.forced[level.counts[s.FORCED_CUT]]
     feature, cut = wanted[FORCED_FEATURE], wanted[FORCED_BIN]
     for number in range(n_groups):
-        group = cells[number * GROUP_CELLS : (number + 1) * GROUP_CELLS]
+        group = cells[number * s.GROUP_CELLS : (number + 1) * s.GROUP_CELLS]
         for j in range(WIDTH):
             if group[j] != feature:
                 continue
-            at = group[GROUP_GAINS] + cut * WIDTH + j
-            also = at + size_of_block(group[GROUP_BINS])
+            at = group[s.GROUP_GAINS] + cut * WIDTH + j
+            also = at + size_of_block(group[s.GROUP_BINS])
             gain, missing_left = gains[at], np.int64(0)
-            if group[GROUP_LACKS] != 0 and gains[also] > gain:
+            if group[s.GROUP_LACKS] != 0 and gains[also] > gain:
                 gain, missing_left = gains[also], np.int64(1)
             worth = worth_of(constraints, feature, price, gain)
             if worth > 0.0:
@@ -391,14 +362,14 @@ def find_forced(thread: int, state: State, units: Units, n_groups: int, price: P
 @kernel(inner=True)
 def find_set(thread: int, span: tuple[int, int], state: State, units: Units, price: Price) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
-    level, constraints = state.level, state.options.constraints
-    allowed, found = state.search.allowed[0], state.search.found[thread, OF_ALL]
+    constraints = state.options.constraints
+    allowed, found = state.search.allowed[0], state.search.found[thread, s.OF_ALL]
     for k in range(span[0], span[1]):
         feature = np.int64(state.columns.feature[k])
-        number = set_number(level.sets, feature)
+        number = set_number(state, feature)
         if number < 0 or allowed[feature] == 0:
             continue
-        sets = sets_of(level, number)
+        sets = sets_of(state, number)
         if constraints.growth.drawn == 1:
             score, place = drawn_set(sets, price.key, feature)
         else:
@@ -407,25 +378,24 @@ def find_set(thread: int, span: tuple[int, int], state: State, units: Units, pri
         if place < 0 or not is_better(score, feature, found):
             continue
         column = set_column(state.bins, feature, np.int64(0))
-        write_groups(sets, place, column, 1, found, FOUND_SET)
+        write_groups(sets, place, column, 1, found, s.FOUND_SET)
         last = state.bins.stride - 1
-        word = np.uint64(found[FOUND_SET + (last >> 6)])
+        word = np.uint64(found[s.FOUND_SET + (last >> 6)])
         missing_left = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
         note_split(found, score, feature, feature, place, missing_left, NodeSums(0, 0, 0))
 
 
 @kernel(inline=True, inner=True)
-def find_best(
-    thread: int, span: tuple[int, int], state: State, units: Units, n_groups: int,
-    vectors: Vectors,
-) -> None:  # fmt: skip
+def find_best(thread: int, span: tuple[int, int], state: s.State, n_groups: int) -> None:
     """Find the best cut of the thread's columns, and the forced cut of the level."""
-    level = state.level
-    key = key_of_level(state.settings.seed, state.scalars[IS_TREE], level.counts[LEVEL])
-    gamma = 2.0 * price_of(state.rules, vectors)
-    price = Price(level.counts[LEVEL], gamma, key)
-    of_sums = Price(level.counts[LEVEL], gamma / (units.g * (units.g / units.h)), key)
+    counts, units = state.level.counts, tree_units(state)
+    if state.vectors.used == 1:
+        units = largest_units(state.settings.constant_hessian, state.vectors.outputs)
+    key = key_of_level(state.settings.seed, state.scalars[s.IS_TREE], counts[s.LEVEL])
+    gamma = 2.0 * price_of(state)
+    price = Price(counts[s.LEVEL], gamma, key)
+    of_sums = Price(counts[s.LEVEL], gamma / (units.g * (units.g / units.h)), key)
     find_cut(thread, state, units, n_groups, of_sums)
     find_set(thread, span, state, units, price)
-    if level.counts[FORCED_CUT] >= 0:
+    if counts[s.FORCED_CUT] >= 0:
         find_forced(thread, state, units, n_groups, of_sums)

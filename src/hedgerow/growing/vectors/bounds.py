@@ -11,31 +11,24 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.branches import SETS_APART, sets_apart
-from hedgerow.growing.core.state import (
-    NODE_BIN,
-    NODE_COLUMN,
-    NODE_FEATURE,
-    NODE_LEFT,
-    NODE_RIGHT,
-    Outputs,
-)
 from hedgerow.kernels.splits.monotone import Constraints
 
 
 @kernel(inner=True)
 def bounds_above(
-    constraints: Constraints, table: IntArray, node: int, outputs: Outputs, output: int
+    constraints: Constraints, table: IntArray, node: int, outputs: s.Outputs, output: int
 ) -> tuple[float, float]:
     """Return the lowest and the highest leaf value of an output in a node."""
     low, high, n_outputs = -np.inf, np.inf, outputs.scalars.shape[0]
     child, above = np.int64(node), constraints.parent[node]
     while above >= 0:
-        feature = table[above, NODE_FEATURE]
+        feature = table[above, s.NODE_FEATURE]
         sign = constraints.sign[feature]
         if sign != 0.0 and not sets_apart(constraints, table[above]):
             middle = outputs.vectors[above, n_outputs + output]
-            if (table[above, NODE_LEFT] == child) == (sign > 0.0):
+            if (table[above, s.NODE_LEFT] == child) == (sign > 0.0):
                 high = min(high, middle)
             else:
                 low = max(low, middle)
@@ -51,15 +44,15 @@ def bounds_of_outputs(
         return None
     bounds = np.tile(np.array([[-np.inf], [np.inf]]), (len(table), 1, n_outputs))
     for parent, row in enumerate(table):  # parents come first
-        left, right = int(row[NODE_LEFT]), int(row[NODE_RIGHT])
+        left, right = int(row[s.NODE_LEFT]), int(row[s.NODE_RIGHT])
         if left == 0:
             continue
         bounds[[left, right]] = bounds[parent]
-        sign = constraints.sign[row[NODE_FEATURE]]
+        sign = constraints.sign[row[s.NODE_FEATURE]]
         if len(constraints.last_bin) > 0:  # as in `sets_apart`
-            apart = row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]
+            apart = row[s.NODE_BIN] == constraints.last_bin[row[s.NODE_FEATURE]]
         else:
-            apart = row[NODE_COLUMN] == SETS_APART
+            apart = row[s.NODE_COLUMN] == SETS_APART
         if sign == 0.0 or apart:
             continue
         middle = kept[parent, n_outputs:]

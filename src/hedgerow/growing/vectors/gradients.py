@@ -20,46 +20,20 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.stages.gradients import gradient_pass, power_of_two, units_of
-from hedgerow.growing.core.state import (
-    COUNT_G_SUM,
-    COUNT_H_SUM,
-    IS_FIRST_ROW,
-    IS_G_EXPONENT,
-    IS_H_EXPONENT,
-    IS_TREE,
-    IS_UNIT_SCALE,
-    Outputs,
-    Rows,
-    Settings,
-    Threads,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.gradients import power_of_two
 from hedgerow.kernels.histograms.vector_histogram import place_of_g
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier
+from hedgerow.kernels.primitives.barrier import share
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.simd.lanes import N_LANES
 from hedgerow.kernels.splits.split import Units
-from hedgerow.objectives.derivatives import LossData
 
 MOST_ROWS = 2**31 - 1
 """Largest sum of words that may be 1."""
 
 _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
-
-
-@kernel(inline=True, inner=True)
-def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
-    """Return the row arrays of one output."""
-    return Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
-
-
-@kernel(inline=True, inner=True)
-def loss_of(data: LossData, outputs: Outputs, output: int) -> LossData:
-    """Return the inputs of the loss of one output."""
-    target = outputs.target[min(output, outputs.target.shape[0] - 1)]
-    return LossData(target, data.weight, data.raw, data.probability, data.level)
 
 
 @kernel
@@ -92,16 +66,17 @@ def write_part(
 
 
 @kernel(inner=True)
-def write_words(
-    settings: Settings, outputs: Outputs, place: tuple[int, int], noise: FloatArray
-) -> None:
-    """Write the words of rows ``place``, output after output for some rows at a time."""
+def write_words(thread: int, state: s.State) -> None:
+    """Write the words of a thread's rows, output after output for some rows at a time."""
     # Row after row, each with the places and bits of all outputs, they took an eighth of the time
-    # of trees of 26 classes.  ``noise`` is scratch for the random bits of some rows.
+    # of trees of 26 classes.
+    settings, outputs = state.settings, state.vectors.outputs
+    place = share(settings.n_rows, thread, state.team.n_threads)
+    noise = state.threads.blocks[thread, 0]  # scratch for the random bits of some rows
     words, quantized, dropped = outputs.words, outputs.quantized, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
     scalars = outputs.scalars[0]
-    tree, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
+    tree, before = np.uint64(scalars[s.IS_TREE]), np.uint64(scalars[s.IS_FIRST_ROW])
     for first in range(place[0], place[1], _ROWS_AT_ONCE):
         some = (first, min(first + _ROWS_AT_ONCE, place[1]))
         for i in range(some[0], some[1]):
@@ -116,41 +91,12 @@ def write_words(
 
 
 @kernel(inner=True)
-def pass_gradients(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    data: LossData,
-    rows: Rows,
-    threads: Threads,
-    outputs: Outputs,
-) -> None:
-    """Run the gradient pass of every output."""
-    counts = threads.counts[thread]
-    for output in range(outputs.scalars.shape[0]):
-        loss, of_output = loss_of(data, outputs, output), rows_of(rows, outputs, output)
-        gradient_pass(thread, team, settings, loss, of_output, threads, outputs.scalars[output])
-        outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
-        outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
-    barrier(team)
-
-
-@kernel(inner=True)
-def largest_units(constant: int, outputs: Outputs) -> Units:
+def largest_units(constant: int, outputs: s.Outputs) -> Units:
     """Return powers of two that are at least the units of any output times the common scale."""
-    g, h = outputs.scalars[0, IS_G_EXPONENT], outputs.scalars[0, IS_H_EXPONENT]
+    g, h = outputs.scalars[0, s.IS_G_EXPONENT], outputs.scalars[0, s.IS_H_EXPONENT]
     for output in range(1, len(outputs.scalars)):
-        g = max(g, outputs.scalars[output, IS_G_EXPONENT])
-        h = max(h, outputs.scalars[output, IS_H_EXPONENT])
-    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
+        g = max(g, outputs.scalars[output, s.IS_G_EXPONENT])
+        h = max(h, outputs.scalars[output, s.IS_H_EXPONENT])
+    scale = float_of_bits(outputs.scalars[0, s.IS_UNIT_SCALE])
     h_unit = 1.0 if constant == 1 else power_of_two(h)
     return Units(scale * power_of_two(g), scale * h_unit, scale)
-
-
-@kernel(inner=True)
-def write_units(constant: int, outputs: Outputs, units: FloatArray) -> None:
-    """Write the value of one unit in the words of each output."""
-    for output in range(len(outputs.scalars)):
-        scalars, dropped = outputs.scalars[output], outputs.dropped[output]
-        units[output, 0] = units_of(scalars, constant, dropped[0]).g
-        units[output, 1] = units_of(scalars, constant, dropped[1]).h

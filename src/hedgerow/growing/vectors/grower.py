@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.errors import ParameterError
-from hedgerow.growing.core import state as layout
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.grower import TreeGrower, make_state
 from hedgerow.growing.core.joining import TreeJoiner
 from hedgerow.growing.core.setup import Allocate, Fit
@@ -44,7 +44,7 @@ class VectorGrower(TreeGrower):
 
     shares_histograms = False
 
-    def _make_state(self, fit: Fit) -> layout.State:
+    def _make_state(self, fit: Fit) -> s.State:
         if self._matrix.layout is not None:
             raise ParameterError(
                 "bundle_features: a tree with vectors in its leaves needs a column for each "
@@ -85,11 +85,7 @@ class VectorGrower(TreeGrower):
 
 
 def line_outputs(
-    table: IntArray,
-    kept: FloatArray,
-    scalars: IntArray,
-    constraints: Constraints,
-    constant: int,
+    table: IntArray, kept: FloatArray, scalars: IntArray, constraints: Constraints, constant: int
 ) -> list[LineOutput]:
     """Return the gradients that the lines of a tree with vector leaves are fitted to."""
     bounds = bounds_of_outputs(table, kept, constraints, len(scalars))
@@ -109,8 +105,8 @@ def numbers_of_node(params: BoostParams, n_outputs: int) -> int:
 
 
 def _with_sampler(
-    state: layout.State, params: BoostParams, n_outputs: int, allocate: Allocate
-) -> layout.State:
+    state: s.State, params: BoostParams, n_outputs: int, allocate: Allocate
+) -> s.State:
     """Return the state with samples that keep the weights of rows, which all outputs share."""
     if not follows_gradients(params):
         return state
@@ -118,24 +114,24 @@ def _with_sampler(
     weights[:] = 1.0
     sampler = state.options.sampler._replace(packs=np.int64(0), weights=weights)
     scale = np.float64(scale_of_vectors(params, n_outputs))
-    state.scalars[layout.IS_UNIT_SCALE] = scale.view(np.int64)
+    state.scalars[s.IS_UNIT_SCALE] = scale.view(np.int64)
     return state._replace(options=state.options._replace(sampler=sampler))
 
 
 def with_vectors(
-    state: layout.State,
+    state: s.State,
     fit: Fit,
     words: npt.NDArray[np.int32],
     sums: Sums,
     allocate: Allocate = aligned_empty,
-) -> layout.State:
+) -> s.State:
     """Return the state of a single output, extended for several outputs."""
     n_outputs, n_rows = fit.raw.shape
     state = _with_sampler(state, fit.params, n_outputs, allocate)
     n_nodes, n_threads = len(state.tree.table), state.team.n_threads
-    sets = make_sets(state.options.categories, n_outputs, n_threads)
+    groups = make_groups(state.options.categories, n_outputs, n_threads)
     n_kept = numbers_of_node(fit.params, n_outputs)
-    outputs = layout.Outputs(
+    outputs = s.Outputs(
         target=_targets_of(fit.target, fit.objective),
         quantized=allocate((n_outputs, 2 * n_rows), np.int32),
         words=words,
@@ -151,7 +147,7 @@ def with_vectors(
         settings=state.settings._replace(packs_all=0),
         loss_data=_with_all_derivatives(state.loss_data, fit.objective, allocate),
         scalars=scalars,
-        vectors=layout.Vectors(1, outputs, make_trial(sets, n_kept, n_outputs, n_threads)),
+        vectors=s.Vectors(1, outputs, make_trial(groups, n_kept, n_outputs, n_threads)),
     )
 
 
@@ -169,12 +165,10 @@ def _with_all_derivatives(data: LossData, objective: Objective, allocate: Alloca
     return data._replace(probability=allocate((2 * n_outputs, n_rows), np.float64))
 
 
-def make_trial(
-    sets: layout.VectorSets, n_kept: int, n_outputs: int, n_threads: int
-) -> layout.Trial:
+def make_trial(groups: Groups, n_kept: int, n_outputs: int, n_threads: int) -> s.Trial:
     """Return space for the search; ``n_kept`` is the result of :func:`numbers_of_node`."""
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
-    return layout.Trial(
+    return s.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
         lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
@@ -183,28 +177,27 @@ def make_trial(
         parent=aligned_zeros((n_threads, 2), np.float64),
         own=aligned_zeros((n_threads, 2, n_kept), np.float64),
         given=aligned_zeros((n_threads, 2), np.float64),
-        sets=sets,
+        groups=groups,
     )
 
 
 def scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
     """Return a copy of one output's scalars for each output."""
     repeated = np.repeat(scalars[None], n_outputs, axis=0)
-    repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
+    repeated[:, s.IS_OUTPUT] = np.arange(n_outputs)
     return repeated
 
 
-def make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
+def make_groups(categories: s.Categories, n_outputs: int, n_threads: int) -> Groups:
     """Return space for the search of category columns; almost none if there are no such columns."""
     shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
-    groups = Groups(
+    return Groups(
         g=aligned_zeros(shape, np.int64),
         h=aligned_zeros(shape, np.int64),
         weight=aligned_zeros(shape, np.float64),
         direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
         side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
     )
-    return layout.VectorSets(categories, groups)
 
 
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:

@@ -19,63 +19,32 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.gradients import BLOCK, power_of_two
-from hedgerow.growing.core.state import (
-    COUNT_G_SUM,
-    COUNT_H_SUM,
-    GOSS,
-    IS_G_EXPONENT,
-    IS_UNIT_SCALE,
-    MVS,
-    UNIFORM,
-    Options,
-    Outputs,
-    Rows,
-    Sampler,
-    Settings,
-    Threads,
-)
 from hedgerow.growing.sampling.goss import draw_rows, unit_scale
 from hedgerow.growing.sampling.thresholds import LARGEST
 from hedgerow.growing.vectors.gradients import choose_dropped, write_words
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import float_of_bits
 from hedgerow.params import BoostParams
 
 
 @kernel(inner=True)
-def factors_of(sampler: Sampler, outputs: Outputs, output: int, n_rows: int) -> tuple[float, float]:
+def factors_of(state: s.State, output: int, n_rows: int) -> tuple[float, float]:
     """Return the factors of an output's fixed-point g and h in the sizes of rows."""
+    sampler, outputs = state.options.sampler, state.vectors.outputs
     n_outputs = len(outputs.scalars)
-    if sampler.method == GOSS:
-        most = outputs.scalars[0, IS_G_EXPONENT]
+    if sampler.method == s.GOSS:
+        most = outputs.scalars[0, s.IS_G_EXPONENT]
         for k in range(1, n_outputs):
-            most = max(most, outputs.scalars[k, IS_G_EXPONENT])
-        return power_of_two(outputs.scalars[output, IS_G_EXPONENT] - most) / n_outputs, 0.0
+            most = max(most, outputs.scalars[k, s.IS_G_EXPONENT])
+        return power_of_two(outputs.scalars[output, s.IS_G_EXPONENT] - most) / n_outputs, 0.0
     g_sum, h_sum = np.int64(0), np.int64(0)
     for t in range(len(outputs.measured)):
         g_sum += outputs.measured[t, output, 0]
         h_sum += outputs.measured[t, output, 1]
     whole = 0.5 * sampler.rate * LARGEST * n_rows / n_outputs
     return whole / float(g_sum) if g_sum > 0 else 0.0, whole / float(h_sum) if h_sum > 0 else 0.0
-
-
-@kernel(inner=True)
-def add_sizes(
-    quantized: np.ndarray,
-    factors: tuple[float, float],
-    squares: bool,
-    place: tuple[int, int],
-    sizes: FloatArray,
-) -> None:
-    """Add the sizes of g and h of rows ``place``, or their squares, to ``sizes``."""
-    first, two, one = np.uint64(place[0]), np.uint64(2), np.uint64(1)
-    g_sizes, h_sizes = sizes[0], sizes[1]
-    for i in range(np.uint64(place[1] - place[0])):
-        g = abs(np.float64(quantized[two * (first + i)])) * factors[0]
-        h = np.float64(quantized[two * (first + i) + one]) * factors[1]
-        g_sizes[i] += g * g if squares else g
-        h_sizes[i] += h * h if squares else h
 
 
 @kernel(inner=True)
@@ -97,93 +66,72 @@ def write_sizes(
             g, h = np.sqrt(g), np.sqrt(h)
         quantized[two * (first + i)] = np.int32(min(np.rint(g), most))
         quantized[two * (first + i) + one] = np.int32(min(np.rint(h), most))
-        counts[COUNT_G_SUM] += np.int64(np.rint(g))
-        counts[COUNT_H_SUM] += np.int64(np.rint(h))
+        counts[s.COUNT_G_SUM] += np.int64(np.rint(g))
+        counts[s.COUNT_H_SUM] += np.int64(np.rint(h))
 
 
 @kernel(inner=True)
-def join_outputs(
-    sampler: Sampler,
-    n_rows: int,
-    outputs: Outputs,
-    place: tuple[int, int],
-    sizes: FloatArray,
-    quantized: np.ndarray,
-    counts: IntArray,
-) -> None:
-    """Write the sizes of the gradients of the rows at ``place``, over all outputs."""
-    squares = sampler.method == MVS
-    counts[COUNT_G_SUM], counts[COUNT_H_SUM] = 0, 0
-    for first in range(place[0], place[1], BLOCK):
-        some = (first, min(first + BLOCK, place[1]))
+def join_outputs(thread: int, state: s.State, n_rows: int) -> None:
+    """Write the sizes of the gradients of a thread's rows, over all outputs."""
+    # ``n_rows`` are those of all ranks.
+    outputs, counts = state.vectors.outputs, state.threads.counts[thread]
+    sizes, squares = state.threads.blocks[thread], state.options.sampler.method == s.MVS
+    start, stop = share(state.settings.n_rows, thread, state.team.n_threads)
+    two, one = np.uint64(2), np.uint64(1)
+    counts[s.COUNT_G_SUM], counts[s.COUNT_H_SUM] = 0, 0
+    for first in range(start, stop, BLOCK):
+        last, before = min(first + BLOCK, stop), np.uint64(first)
         for i in range(BLOCK):
             sizes[0, i], sizes[1, i] = 0.0, 0.0
         for output in range(len(outputs.scalars)):
-            factors = factors_of(sampler, outputs, output, n_rows)
-            add_sizes(outputs.quantized[output], factors, squares, some, sizes)
-        write_sizes(sizes, squares, some, quantized, counts)
+            factors, quantized = factors_of(state, output, n_rows), outputs.quantized[output]
+            g_sizes, h_sizes = sizes[0], sizes[1]
+            for i in range(np.uint64(last - first)):
+                g = abs(np.float64(quantized[two * (before + i)])) * factors[0]
+                h = np.float64(quantized[two * (before + i) + one]) * factors[1]
+                g_sizes[i] += g * g if squares else g
+                h_sizes[i] += h * h if squares else h
+        write_sizes(sizes, squares, (first, last), state.rows.quantized, counts)
+    barrier(state.team)
 
 
 @kernel(inner=True)
-def weigh_rows(
-    quantized: np.ndarray,
-    weights: FloatArray,
-    scale: float,
-    marks: np.ndarray,
-    place: tuple[int, int],
-) -> tuple[int, int]:
-    """Multiply the numbers of the rows at ``place`` by the weights; sums of those of the sample."""
+def weigh_outputs(thread: int, state: s.State) -> None:
+    """Multiply the numbers of a thread's rows, of all outputs, by their weights; sum the sample."""
+    outputs, weights = state.vectors.outputs, state.options.sampler.weights
+    marks = state.rows.scratch
+    start, stop = share(state.settings.n_rows, thread, state.team.n_threads)
+    scale = float_of_bits(outputs.scalars[0, s.IS_UNIT_SCALE])
     two, one, most = np.uint64(2), np.uint64(1), np.float64(LARGEST)
-    g_sum, h_sum = np.int64(0), np.int64(0)
-    for i in range(np.uint64(place[0]), np.uint64(place[1])):
-        factor, mark = weights[i] / scale, np.int64(marks[i])
-        # Rows outside the sample may have any weight.
-        g = np.int64(min(max(np.rint(quantized[two * i] * factor), -most), most))
-        h = np.int64(min(np.rint(quantized[two * i + one] * factor), most))
-        quantized[two * i] = np.int32(g)
-        quantized[two * i + one] = np.int32(h)
-        g_sum += mark * abs(g)
-        h_sum += mark * h
-    return g_sum, h_sum
-
-
-@kernel(inner=True)
-def weigh_outputs(
-    thread: int, sampler: Sampler, rows: Rows, outputs: Outputs, place: tuple[int, int]
-) -> None:
-    """Multiply the numbers of all outputs by the weights of the rows; add up the sample."""
-    scale = float_of_bits(outputs.scalars[0, IS_UNIT_SCALE])
     for output in range(len(outputs.scalars)):
-        numbers, sums = outputs.quantized[output], outputs.measured[thread, output]
-        sums[0], sums[1] = weigh_rows(numbers, sampler.weights, scale, rows.scratch, place)
+        quantized, sums = outputs.quantized[output], outputs.measured[thread, output]
+        g_sum, h_sum = np.int64(0), np.int64(0)
+        for i in range(np.uint64(start), np.uint64(stop)):
+            factor, mark = weights[i] / scale, np.int64(marks[i])
+            # Rows outside the sample may have any weight.
+            g = np.int64(min(max(np.rint(quantized[two * i] * factor), -most), most))
+            h = np.int64(min(np.rint(quantized[two * i + one] * factor), most))
+            quantized[two * i] = np.int32(g)
+            quantized[two * i + one] = np.int32(h)
+            g_sum += mark * abs(g)
+            h_sum += mark * h
+        sums[0], sums[1] = g_sum, h_sum
+    barrier(state.team)
 
 
 @kernel(inline=True, inner=True)
-def draw_vectors(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rows: Rows,
-    threads: Threads,
-    outputs: Outputs,
-    options: Options,
-) -> None:
+def draw_vectors(thread: int, state: s.State) -> None:
     """Put the tree's rows to the front of the row ids, and write the words of the rows."""
-    sampler, scalars = options.sampler, outputs.scalars[0]
-    place = share(settings.n_rows, thread, team.n_threads)
-    blocks, counts = threads.blocks[thread], threads.counts
-    if sampler.method != UNIFORM:
-        quantized = rows.quantized
-        join_outputs(sampler, settings.n_rows, outputs, place, blocks, quantized, counts[thread])
-        barrier(team)
-    draw_rows(thread, team, settings, rows, counts, scalars, options)
-    if sampler.method != UNIFORM:
-        weigh_outputs(thread, sampler, rows, outputs, place)
-        barrier(team)
+    outputs, by_gradient = state.vectors.outputs, state.options.sampler.method != s.UNIFORM
+    if by_gradient:
+        join_outputs(thread, state, state.settings.n_rows)
+    draw_rows(thread, state)
+    if by_gradient:
+        weigh_outputs(thread, state)
     if thread == 0:
-        choose_dropped(outputs.measured, settings.n_rows, outputs.dropped)
-    barrier(team)
-    write_words(settings, outputs, place, blocks[0])
+        choose_dropped(outputs.measured, state.settings.n_rows, outputs.dropped)
+    barrier(state.team)
+    write_words(thread, state)
 
 
 def scale_of_vectors(params: BoostParams, n_outputs: int) -> float:

@@ -11,12 +11,13 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better
+from hedgerow.growing.core.stages.gradients import units_of
 from hedgerow.growing.core.stages.searching import write_found, write_set
-from hedgerow.growing.core.state import NODE_COUNT, Settings, State, Vectors
 from hedgerow.growing.vectors.bounds import bounds_above
-from hedgerow.growing.vectors.gradients import largest_units, write_units
-from hedgerow.kernels.histograms.histogram import Bins, HistogramSums
+from hedgerow.growing.vectors.gradients import largest_units
+from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.splits.category_search import find_set
 from hedgerow.kernels.splits.category_split import SetColumn, complete_set
 from hedgerow.kernels.splits.growth import MOST_DRAWN, draw_of
@@ -27,7 +28,6 @@ from hedgerow.kernels.splits.split import (
     NodeHistogram,
     NodeSums,
     Split,
-    SplitRules,
     complete_split,
 )
 from hedgerow.kernels.splits.vector_category import Groups, NodeSets, counted_node
@@ -52,37 +52,28 @@ from hedgerow.kernels.splits.vector_split import (
 
 
 @kernel(inline=True, inner=True)
-def sets_of_node(thread: int, node: VectorNode, vectors: Vectors) -> NodeSets:
+def sets_of_node(thread: int, node: VectorNode, state: s.State) -> NodeSets:
     """Return the node with the scratch arrays of a thread for sets of categories."""
-    groups = vectors.trial.sets.groups
+    groups = state.vectors.trial.groups
     own = Groups(
-        groups.g[thread],
-        groups.h[thread],
-        groups.weight[thread],
-        groups.direction[thread],
+        groups.g[thread], groups.h[thread], groups.weight[thread], groups.direction[thread],
         groups.side[thread],
-    )
+    )  # fmt: skip
     return NodeSets(node, own)
 
 
 @kernel(inner=True)
 def search_set(
-    thread: int,
-    feature: int,
-    node: VectorNode,
-    found: IntArray,
-    asked: Asked,
-    vectors: Vectors,
-    constraints: Constraints,
+    thread: int, state: s.State, feature: int, node: VectorNode, found: IntArray, asked: Asked
 ) -> None:
     """Search one category column; note its best set if it beats what was found."""
-    categories, scale = vectors.trial.sets.categories, node.largest.scale
+    categories, constraints = state.options.categories, state.options.constraints
     places, n, stride = categories.places[thread], node.sums.n, node.stride
     column = SetColumn(first_cell(node, feature), stride, stride)
     draw = np.int64(-1)
     if constraints.growth.drawn == 1:
         draw = draw_of(asked.key, feature, MOST_DRAWN)
-    sets = sets_of_node(thread, node, vectors)
+    sets = sets_of_node(thread, node, state)
     score, first, last = find_set(
         HistogramSums(n, n, n), column, categories.rules, places, draw, counted_node(node), sets
     )
@@ -90,37 +81,32 @@ def search_set(
         return
     # Constraints turn the score into a gain, which others are compared with.
     score = gain_of_vector_set(score, feature, node, asked, constraints)
-    if is_better(score / scale, feature, found):
+    score /= node.largest.scale
+    if is_better(score, feature, found):
         split = complete_set(column, node.n_rows, places, (first, last))
-        write_set(found, split, feature, score / scale)
+        write_set(found, split, feature, score)
 
 
 @kernel(inline=True, inner=True)
-def prepare(
-    thread: int,
-    settings: Settings,
-    rules: SplitRules,
-    bins: Bins,
-    column: int,
-    place: tuple[IntArray, int, int],
-    vectors: Vectors,
-    constraints: Constraints,
+def prepare_node(
+    thread: int, column: int, state: s.State, start: int, number: int
 ) -> tuple[VectorNode, Limits, float]:
-    """Return a node to be searched, its limits, and its score as a leaf."""
-    # Its sums are read off the histogram of ``column``; -1: a thread without columns.  ``place`` is
-    # the table of nodes, where the node's histogram begins, and its number.
-    (table, start, number), outputs, trial = place, vectors.outputs, vectors.trial
+    """Return a node with a histogram from cell ``start``, its limits, and its score as a leaf."""
+    # Its sums are read off the histogram of ``column``; -1: a thread without columns.
+    outputs, trial = state.vectors.outputs, state.vectors.trial
+    constraints, constant = state.options.constraints, state.settings.constant_hessian
+    table = state.tree.table
     node = VectorNode(
         outputs.sums,
         start,
-        bins.stride,
-        bins.n_bins,
-        rules,
+        state.bins.stride,
+        state.bins.n_bins,
+        state.rules,
         number,
-        table[number, NODE_COUNT],
+        table[number, s.NODE_COUNT],
         trial.totals[thread],
         trial.units[thread],
-        largest_units(settings.constant_hessian, outputs),
+        largest_units(constant, outputs),
         trial.lanes[thread],
         trial.lanes.shape[1] // LANE_ROWS,
         trial.filled[thread],
@@ -131,7 +117,10 @@ def prepare(
     if column < 0:
         return node, fill_lanes(node), 0.0
     sum_totals(node, column)
-    write_units(settings.constant_hessian, outputs, node.units)
+    for output in range(len(outputs.scalars)):
+        scalars, dropped = outputs.scalars[output], outputs.dropped[output]
+        node.units[output, 0] = units_of(scalars, constant, dropped[0]).g
+        node.units[output, 1] = units_of(scalars, constant, dropped[1]).h
     own, limits = score_totals(node), fill_lanes(node)
     if node.ordered == 1:
         for output in range(outputs.scalars.shape[0]):
@@ -140,18 +129,6 @@ def prepare(
     if node.smooth > 0.0 or node.ordered == 1:
         own = restrict_node(node, outputs.vectors, constraints.parent[number])
     return node, limits, own
-
-
-@kernel(inline=True, inner=True)
-def prepare_node(
-    thread: int, column: int, state: State, start: int, number: int, vectors: Vectors
-) -> tuple[VectorNode, Limits, float]:
-    """Return :func:`prepare` of a node of a level."""
-    place = state.tree.table, start, number
-    return prepare(
-        thread, state.settings, state.rules, state.bins, column, place, vectors,
-        state.options.constraints,
-    )  # fmt: skip
 
 
 @kernel(inner=True)
@@ -175,23 +152,14 @@ def keep_middles(
 
 @kernel(inner=True)
 def search_vector_node(
-    thread: int,
-    span: tuple[int, int],
-    settings: Settings,
-    rules: SplitRules,
-    bins: Bins,
-    features: np.ndarray,
-    place: tuple[IntArray, int, int],
-    allowed: np.ndarray,
-    child: int,
-    found: IntArray,
-    vectors: Vectors,
-    constraints: Constraints,
+    thread: int, span: tuple[int, int], state: s.State, child: int, number: int, start: int
 ) -> None:
-    """Find the best split in columns ``span`` of a node; ``place`` as in :func:`prepare`."""
-    trial, chosen, best = vectors.trial, vectors.trial.sets.categories.chosen, NO_SPLIT
+    """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
+    trial, chosen, best = state.vectors.trial, state.options.categories.chosen, NO_SPLIT
+    features, constraints = state.columns.feature, state.options.constraints
+    allowed, found = state.search.allowed[child], state.search.found[thread, child]
     first = np.int64(features[span[0]]) if span[1] > span[0] else np.int64(-1)
-    node, limits, own = prepare(thread, settings, rules, bins, first, place, vectors, constraints)
+    node, limits, own = prepare_node(thread, first, state, start, number)
     asked = asked_of_vectors(constraints, node, own)
     trial.parent[thread, child] = own
     if node.smooth > 0.0:
@@ -210,8 +178,8 @@ def search_vector_node(
     best = complete_split(counts, whole, node.largest, best)
     if node.ordered == 1:
         keep_middles(best, node, constraints, trial.own[thread, child])
-    write_found(found, best, bins.stride)
+    write_found(found, best, state.bins.stride)
     for k in range(span[0], span[1]):
         feature = np.int64(features[k])
         if allowed[feature] == 1 and chosen[feature] == 1:
-            search_set(thread, feature, node, found, asked, vectors, constraints)
+            search_set(thread, state, feature, node, found, asked)

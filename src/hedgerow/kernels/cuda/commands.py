@@ -28,6 +28,23 @@ bytes of memory that they share."""
 COPY_HOST, COPY_DEVICE, COPY_FIELDS = range(3)
 """Fields of an array: its address in host memory, and in GPU memory."""
 
+COUNT_ROWS, PACK_ROWS, COUNT_LEFT, DIVIDE, COPY_BACK, ADD, HAND_OVER, FINISH, KERNELS = range(9)
+"""Kernels: rows of ``kernels`` and ``values``."""
+
+(
+    SCALARS, QUANTIZED, WORDS, ROW_IDS, LEAF_STARTS, LEAF_NODES, LEAF_SUMS, LEAF_OF, ORDERS, COPIES,
+) = range(10)  # fmt: skip
+"""Arrays that are copied: rows of ``copies``."""
+
+# Words of the arguments that change.  Orders come first: the only one, their number, the first
+# in the list, rows of a block, and two words for the list itself.
+WORD_N_ORDERS, WORD_FIRST_ORDER, WORD_PER_BLOCK = range(13, 16)
+ADD_PART = 18
+FINISH_N_LEAVES, FINISH_N_ROWS = range(2)
+
+THREADS = 512
+"""Threads of a block.  The kernels' registers allow two such blocks on a multiprocessor."""
+
 ROWS_PER_BLOCK = 4096
 """Rows of a node that one block divides between its children.  With three times as many, and one
 launch instead of three for nodes of up to as many rows, trees of depth 8 took 10% longer."""

@@ -24,23 +24,11 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.cuda.intrinsics import (
-    WARP,
-    add_count,
-    add_global,
-    add_shared,
-    block_number,
-    block_size,
-    n_blocks,
-    read_lane,
-    shared_words,
-    sync_block,
-    thread_number,
-)
+from hedgerow.kernels.cuda import intrinsics as gpu
 from hedgerow.kernels.cuda.orders import ORDER_HISTOGRAM_BLOCK, Orders, nth_order, order_of
 from hedgerow.kernels.histograms.histogram import HistogramSums, Packing
 
-_WARP = np.int64(WARP)
+_WARP = np.int64(gpu.WARP)
 _IN_WORD = np.int64(4)
 
 
@@ -94,9 +82,9 @@ def cell_of(column: int, bin_: int, stride: int) -> int:
 def add_value(words: np.ndarray, cell: int, n_cells: int, value: int) -> None:
     """Add a number of 64 bits to a cell."""
     low = np.uint32(value & 0xFFFFFFFF)
-    before = np.uint32(add_shared(words, cell, np.int32(low)))
+    before = np.uint32(gpu.add_shared(words, cell, np.int32(low)))
     carry = np.int64(before) + np.int64(low) >> 32
-    add_shared(words, cell + n_cells, np.int32((value >> 32) + carry))
+    gpu.add_shared(words, cell + n_cells, np.int32((value >> 32) + carry))
 
 
 @kernel(inline=True, inner=True)
@@ -121,7 +109,7 @@ def add_block_rows(
     words: np.ndarray,
 ) -> None:
     """Add the rows at ``place`` to the cells of ``part``: a tile, and how many columns it has."""
-    thread, n_warps = thread_number(), block_size() // _WARP
+    thread, n_warps = gpu.thread_number(), gpu.block_size() // _WARP
     lane, warp = thread % _WARP, thread // _WARP
     tile, n_here = part
     start, stop = place
@@ -130,17 +118,17 @@ def add_block_rows(
     base, stride = tile * bins.tile_size + lane % width, bins.stride
     n_cells = bins.features_per_tile * stride
     for first in range(start + _WARP * warp, stop, _WARP * n_warps):
-        row, value, n = np.int32(0), np.int64(0), min(WARP, stop - first)
+        row, value, n = np.int32(0), np.int64(0), min(gpu.WARP, stop - first)
         if lane < n:
             row = np.int32(rows[first + lane])
             value = packed[word_start + np.int64(rows[first + lane])]
         for k in range(0, n, 4 * at_once):
             k_0, k_1 = k + own, k + own + at_once
             k_2, k_3 = k_1 + at_once, k_1 + 2 * at_once
-            row_0, row_1 = read_lane(row, k_0), read_lane(row, k_1)
-            row_2, row_3 = read_lane(row, k_2), read_lane(row, k_3)
-            value_0, value_1 = read_lane(value, k_0), read_lane(value, k_1)
-            value_2, value_3 = read_lane(value, k_2), read_lane(value, k_3)
+            row_0, row_1 = gpu.read_lane(row, k_0), gpu.read_lane(row, k_1)
+            row_2, row_3 = gpu.read_lane(row, k_2), gpu.read_lane(row, k_3)
+            value_0, value_1 = gpu.read_lane(value, k_0), gpu.read_lane(value, k_1)
+            value_2, value_3 = gpu.read_lane(value, k_2), gpu.read_lane(value, k_3)
             if column < n_here:
                 # The four reads are under way together.
                 bins_0 = np.int64(bins.by_row[base + np.int64(np.uint32(row_0)) * width])
@@ -163,12 +151,14 @@ def empty_words(packing: Packing, word: int, value: int, sums: HistogramSums, to
     g_alone = packing.g_apart == 1 and word == 0
     shift = np.int64(0) if g_alone else packing.count_bits + packing.hessian_bits
     if packing.g_apart == 0 or word == 0:
-        add_global(sums.g, to, value >> shift)
+        gpu.add_global(sums.g, to, value >> shift)
     if not g_alone:
         rest = value & ((np.int64(1) << shift) - 1) if packing.g_apart == 0 else value
         count = rest & ((np.int64(1) << packing.count_bits) - 1)
-        add_count(sums.n, to, np.int32(count))
-        add_global(sums.h, to, count if packing.hessian_bits == 0 else rest >> packing.count_bits)
+        gpu.add_count(sums.n, to, np.int32(count))
+        gpu.add_global(
+            sums.h, to, count if packing.hessian_bits == 0 else rest >> packing.count_bits
+        )
 
 
 @kernel
@@ -182,21 +172,21 @@ def add_histogram(
     sums: HistogramSums,
 ) -> None:
     """Add a part of the numbers of rows to the sums of their nodes."""
-    thread, size, stride = thread_number(), block_size(), bins.stride
-    block, tile = block_number(0), block_number(1)
+    thread, size, stride = gpu.thread_number(), gpu.block_size(), bins.stride
+    block, tile = gpu.block_number(0), gpu.block_number(1)
     order = order_of(orders, ORDER_HISTOGRAM_BLOCK, block)
     first_row = (block - order.histogram_block) * orders.per_block
     first = tile * bins.features_per_tile
     n_here = min(bins.features_per_tile, bins.n_columns - first)
     n_cells = bins.features_per_tile * stride
-    words = shared_words(2 * n_cells)
+    words = gpu.shared_words(2 * n_cells)
     for cell in range(thread, 2 * n_cells, size):
         words[cell] = 0
-    sync_block()
+    gpu.sync_block()
     last_row = min(first_row + orders.per_block, order.n_rows)
     part = (order.first_row + first_row, order.first_row + last_row)
     add_block_rows(bins, packed, summed.start, rows, part, (tile, n_here), words)
-    sync_block()
+    gpu.sync_block()
     to = order.place * summed.n_cells + summed.to + first * stride
     for k in range(thread, n_here * stride, size):
         cell = cell_of(k // stride, k % stride, stride)
@@ -208,11 +198,13 @@ def add_histogram(
 @kernel
 def hand_over(orders: Orders, n_cells: int, sums: HistogramSums, kept: HistogramSums) -> None:
     """Move the sums of nodes to the host, to the same places; a block for each order."""
-    order, step = nth_order(orders, block_number(1)), n_blocks() * block_size()
+    order, step = nth_order(orders, gpu.block_number(1)), gpu.n_blocks() * gpu.block_size()
     if order.n_rows == 0:
         return
     first, stop = order.place * n_cells, (order.place + 1) * n_cells
-    for cell in range(first + block_number(0) * block_size() + thread_number(), stop, step):
+    for cell in range(
+        first + gpu.block_number(0) * gpu.block_size() + gpu.thread_number(), stop, step
+    ):
         kept.g[cell] = sums.g[cell]
         kept.h[cell] = sums.h[cell]
         kept.n[cell] = sums.n[cell]

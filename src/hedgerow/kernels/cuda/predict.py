@@ -24,13 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.cuda.intrinsics import (
-    add_global,
-    block_number,
-    block_size,
-    shared_words,
-    thread_number,
-)
+from hedgerow.kernels.cuda import intrinsics as gpu
 
 MISSING_GOES_RIGHT, IS_CATEGORY = 1, 2
 PLACE_SHIFT, CHILD_SHIFT = 2, 32
@@ -126,20 +120,20 @@ def key_at(bits: AnyArray, rows: GpuRows, at: int) -> int:
 @kernel(inline=True, inner=True)
 def keep_key(words: np.ndarray, place: int, n_words: int, key: int) -> None:
     """Write a key, of one word or two, to the memory of this thread."""
-    at = place * n_words * block_size() + thread_number()
+    at = place * n_words * gpu.block_size() + gpu.thread_number()
     words[np.uint64(at)] = np.int32(np.uint32(key & _LOW))
     if n_words == 2:
-        words[np.uint64(at + block_size())] = np.int32(key >> 32)
+        words[np.uint64(at + gpu.block_size())] = np.int32(key >> 32)
 
 
 @kernel(inline=True, inner=True)
 def kept_key(words: np.ndarray, place: int, n_words: int) -> int:
     """Read a key of :func:`keep_key`."""
-    at = place * n_words * block_size() + thread_number()
+    at = place * n_words * gpu.block_size() + gpu.thread_number()
     low = words[np.uint64(at)]
     if n_words == 1:
         return np.int64(low)
-    return np.int64(np.uint32(low)) | (np.int64(words[np.uint64(at + block_size())]) << 32)
+    return np.int64(np.uint32(low)) | (np.int64(words[np.uint64(at + gpu.block_size())]) << 32)
 
 
 @kernel(inner=True)
@@ -189,11 +183,11 @@ def score_row(
     n_words: int,
 ) -> None:
     """Write the scores of the row of this thread; ``n_words`` of 32 bits are a key."""
-    row, n_outputs = block_number(0) * block_size() + thread_number(), len(base)
+    row, n_outputs = gpu.block_number(0) * gpu.block_size() + gpu.thread_number(), len(base)
     if row >= rows.count:
         return
     n_columns = len(rows.columns)
-    words = shared_words(rows.is_kept * n_columns * n_words * block_size())
+    words = gpu.shared_words(rows.is_kept * n_columns * n_words * gpu.block_size())
     start = rows.origin + (rows.first + row) * rows.row_step
     if rows.is_kept == 1:
         for place in range(n_columns):
@@ -248,7 +242,7 @@ def bin_row(
     values: AnyArray, rows: GpuRows, levels: GpuLevels, bins: BinArray, unknown: IntArray
 ) -> None:
     """Write the bins of the row of this thread in all category columns."""
-    row = block_number(0) * block_size() + thread_number()
+    row = gpu.block_number(0) * gpu.block_size() + gpu.thread_number()
     if row >= rows.count:
         return
     start = rows.origin + (rows.first + row) * rows.row_step
@@ -267,7 +261,7 @@ def bin_row(
             found = np.int64(levels.bins[low])
         elif value == value:  # not NaN
             found = levels.unknown
-            add_global(unknown, np.int64(k), np.int64(1))
+            gpu.add_global(unknown, np.int64(k), np.int64(1))
         bins[k * rows.count + row] = np.uint8(found)
 
 

@@ -21,20 +21,9 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.cuda import intrinsics as gpu
 from hedgerow.kernels.cuda.commands import ROWS_PER_BLOCK
 from hedgerow.kernels.cuda.histogram import TiledBins
-from hedgerow.kernels.cuda.intrinsics import (
-    WARP,
-    add_global,
-    add_shared,
-    block_number,
-    block_size,
-    n_blocks,
-    read_lane,
-    shared_words,
-    sync_block,
-    thread_number,
-)
 from hedgerow.kernels.cuda.orders import ORDER_BLOCK, Order, Orders, order_of
 from hedgerow.kernels.primitives.intrinsics import count_ones
 
@@ -42,7 +31,7 @@ MOST_WARPS = 32
 """Words of shared memory of a block of :func:`divide_rows`."""
 
 
-_WARP = np.int64(WARP)
+_WARP = np.int64(gpu.WARP)
 _PER_BLOCK = np.int64(ROWS_PER_BLOCK)
 _PER_THREAD = np.int64(8)
 
@@ -57,10 +46,10 @@ class Columns(NamedTuple):
 @kernel
 def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
     """Write the bins of all columns row by row, in tiles; a block for each tile."""
-    step, tile = n_blocks() * block_size(), block_number(1)
+    step, tile = gpu.n_blocks() * gpu.block_size(), gpu.block_number(1)
     first = tile * bins.features_per_tile
     n_here = min(bins.features_per_tile, bins.n_columns - first)
-    for row in range(block_number(0) * block_size() + thread_number(), n_rows, step):
+    for row in range(gpu.block_number(0) * gpu.block_size() + gpu.thread_number(), n_rows, step):
         to = tile * bins.tile_size + row * bins.tile_width
         for word in range(bins.tile_width):
             found = np.uint32(0)
@@ -73,8 +62,8 @@ def lay_rows(n_rows: int, columns: Columns, bins: TiledBins) -> None:
 @kernel
 def count_rows(n_rows: int, rows: RowArray) -> None:
     """Write the numbers of all rows."""
-    step = n_blocks() * block_size()
-    for row in range(block_number(0) * block_size() + thread_number(), n_rows, step):
+    step = gpu.n_blocks() * gpu.block_size()
+    for row in range(gpu.block_number(0) * gpu.block_size() + gpu.thread_number(), n_rows, step):
         rows[row] = np.uint32(row)
 
 
@@ -91,18 +80,18 @@ def goes_left(columns: Columns, order: Order, row: int) -> int:
 @kernel
 def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArray) -> None:
     """Count the rows of each block that go left."""
-    thread, block = thread_number(), block_number(0)
+    thread, block = gpu.thread_number(), gpu.block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
     first = (block - order.block) * orders.per_block
-    total, start = shared_words(np.int64(1)), order.start
+    total, start = gpu.shared_words(np.int64(1)), order.start
     if thread == 0:
         total[0] = 0
-    sync_block()
+    gpu.sync_block()
     n_left, stop = np.int64(0), min(first + orders.per_block, order.count)
-    for i in range(start + first + thread, start + stop, block_size()):
+    for i in range(start + first + thread, start + stop, gpu.block_size()):
         n_left += goes_left(columns, order, np.int64(rows[i]))
-    add_shared(total, np.int64(0), np.int32(n_left))
-    sync_block()
+    gpu.add_shared(total, np.int64(0), np.int32(n_left))
+    gpu.sync_block()
     if thread == 0:
         counts[block] = np.int64(total[0])
 
@@ -110,18 +99,18 @@ def count_left(orders: Orders, columns: Columns, rows: RowArray, counts: IntArra
 @kernel(inner=True)
 def left_before(first_block: int, counts: IntArray, total: np.ndarray) -> int:
     """Return the number of left rows of the previous blocks; all threads of the block cooperate."""
-    thread = thread_number()
+    thread = gpu.thread_number()
     if thread == 0:
         total[0] = 0
         total[1] = 0
-    sync_block()
+    gpu.sync_block()
     n_left = np.int64(0)
-    for block in range(first_block + thread, block_number(0), block_size()):
+    for block in range(first_block + thread, gpu.block_number(0), gpu.block_size()):
         n_left += counts[block]
     # ``total`` are two words of shared memory: a sum may exceed 31 bits.
-    add_shared(total, np.int64(0), np.int32(n_left & 0xFFFF))
-    add_shared(total, np.int64(1), np.int32(n_left >> 16))
-    sync_block()
+    gpu.add_shared(total, np.int64(0), np.int32(n_left & 0xFFFF))
+    gpu.add_shared(total, np.int64(1), np.int32(n_left >> 16))
+    gpu.sync_block()
     return (np.int64(total[1]) << 16) + np.int64(total[0])
 
 
@@ -139,22 +128,22 @@ def lefts_of(order: Order, columns: Columns, rows: RowArray, first: int, stop: i
 @kernel(inner=True)
 def count_before(own: int, words: np.ndarray) -> tuple[int, int]:
     """Return the sum of ``own`` over the block's earlier threads, and over all of its threads."""
-    thread = thread_number()
-    lane, warp, n_warps = thread % _WARP, thread // _WARP, block_size() // _WARP
+    thread = gpu.thread_number()
+    lane, warp, n_warps = thread % _WARP, thread // _WARP, gpu.block_size() // _WARP
     up_to, step = own, np.int64(1)
     while step < _WARP:
-        other = read_lane(up_to, max(lane - step, np.int64(0)))
+        other = gpu.read_lane(up_to, max(lane - step, np.int64(0)))
         up_to += other if lane >= step else np.int64(0)
         step *= 2
     if lane == _WARP - 1:
         words[warp] = np.int32(up_to)
-    sync_block()
+    gpu.sync_block()
     before, total = up_to - own, np.int64(0)
     for w in range(n_warps):
         if w < warp:
             before += np.int64(words[w])
         total += np.int64(words[w])
-    sync_block()
+    gpu.sync_block()
     return before, total
 
 
@@ -164,12 +153,12 @@ def divide_rows(
 ) -> None:
     """Write the rows of each block to where they belong, in ``scratch``; few are copied back."""
     # Each thread has eight adjacent rows, whose bins it reads at the same time.
-    thread, size, block = thread_number(), block_size(), block_number(0)
+    thread, size, block = gpu.thread_number(), gpu.block_size(), gpu.block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
     start, first_row = order.start, (block - order.block) * orders.per_block
-    words = shared_words(np.int64(MOST_WARPS))
+    words = gpu.shared_words(np.int64(MOST_WARPS))
     n_before = left_before(order.block, counts, words)
-    sync_block()
+    gpu.sync_block()
     left_at = start + n_before
     right_at = start + order.n_left + first_row - n_before
     stop = start + min(first_row + orders.per_block, order.count)
@@ -186,7 +175,7 @@ def divide_rows(
         left_at += total
         right_at += _PER_THREAD * size - total
     if order.count <= orders.per_block:
-        sync_block()
+        gpu.sync_block()
         for i in range(start + thread, stop, size):
             rows[i] = scratch[i]
 
@@ -194,13 +183,13 @@ def divide_rows(
 @kernel
 def copy_rows(orders: Orders, rows: RowArray, scratch: RowArray) -> None:
     """Copy the rows of nodes of several blocks back."""
-    block = block_number(0)
+    block = gpu.block_number(0)
     order = order_of(orders, ORDER_BLOCK, block)
     if order.count <= orders.per_block:
         return
     first = (block - order.block) * orders.per_block
     stop = order.start + min(first + orders.per_block, order.count)
-    for i in range(order.start + first + thread_number(), stop, block_size()):
+    for i in range(order.start + first + gpu.thread_number(), stop, gpu.block_size()):
         rows[i] = scratch[i]
 
 
@@ -230,20 +219,20 @@ def finish_rows(
 ) -> None:
     """Compute exact sums of the leaves, and the leaf node of each row."""
     # ``starts`` are the first places of the leaves, ascending, and ``nodes`` their nodes.
-    first = block_number(0) * _PER_BLOCK + thread_number()
-    stop = min((block_number(0) + 1) * _PER_BLOCK, n_rows)
+    first = gpu.block_number(0) * _PER_BLOCK + gpu.thread_number()
+    stop = min((gpu.block_number(0) + 1) * _PER_BLOCK, n_rows)
     leaf, g, h = np.int64(-1), np.int64(0), np.int64(0)
-    for place in range(first, stop, block_size()):
+    for place in range(first, stop, gpu.block_size()):
         found = leaf_at(starts, n_leaves, place)
         if found != leaf:
             if leaf >= 0:
-                add_global(sums, 2 * leaf, g)
-                add_global(sums, 2 * leaf + 1, h)
+                gpu.add_global(sums, 2 * leaf, g)
+                gpu.add_global(sums, 2 * leaf + 1, h)
             leaf, g, h = found, np.int64(0), np.int64(0)
         row = np.int64(rows[place])
         g += np.int64(quantized[2 * row])
         h += np.int64(quantized[2 * row + 1])
         leaf_of[row] = np.int32(nodes[leaf])
     if leaf >= 0:
-        add_global(sums, 2 * leaf, g)
-        add_global(sums, 2 * leaf + 1, h)
+        gpu.add_global(sums, 2 * leaf, g)
+        gpu.add_global(sums, 2 * leaf + 1, h)

@@ -181,22 +181,6 @@ def add_to_columns(
 
 
 @kernel(inner=True)
-def build_columns(
-    bins: Bins,
-    columns: Columns,
-    part: tuple[int, int],
-    rows: RowArray,
-    place: tuple[int, int],
-    words: np.ndarray,
-    sums: Sums,
-    slot_start: int,
-) -> None:
-    """Sum ``rows[place[0]:place[1]]`` over the bins of columns ``part`` into a slot."""
-    empty_columns(columns, part, bins.stride, sums, slot_start)
-    add_to_columns(bins, columns, part, rows, place, words, sums, slot_start)
-
-
-@kernel(inner=True)
 def add_cells(sums: Sums, target: int, source: int, filled: IntArray, n_filled: int) -> None:
     """Add the ``filled`` bins of the column at ``source`` to the column at ``target``."""
     cells, n, width = sums.cells, sums.n, sums.width

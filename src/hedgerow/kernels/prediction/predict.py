@@ -127,12 +127,7 @@ def add_leaves(
 
 @kernel
 def add_chosen_vectors(
-    vectors: FloatArray,
-    chosen: AnyArray,
-    rows: AnyArray,
-    start: int,
-    stop: int,
-    scores: FloatArray,
+    vectors: FloatArray, chosen: AnyArray, rows: AnyArray, start: int, stop: int, scores: FloatArray
 ) -> None:
     """Add vector ``chosen[r]`` to the scores of each row r."""
     # The rows are ``rows[start:stop]``, or ``start .. stop`` if ``rows`` is empty.

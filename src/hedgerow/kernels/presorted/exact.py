@@ -253,11 +253,7 @@ def search_list(
 
 @kernel(inner=True)
 def divide_entries(
-    source: RowArray,
-    place: tuple[int, int],
-    sides: BinArray,
-    target: RowArray,
-    scratch: RowArray,
+    source: RowArray, place: tuple[int, int], sides: BinArray, target: RowArray, scratch: RowArray
 ) -> int:
     """Write the entries of a list with side 0, then those with side 1; return how many have 0."""
     # ``target`` may be ``source``; both parts keep their order.

@@ -76,11 +76,7 @@ _NOTHING = np.uint64(0)
 
 @kernel(inline=True, inner=True)
 def follow_edge(
-    walks: Walks,
-    words: npt.NDArray[np.uint64],
-    taken: npt.NDArray[np.uint64],
-    edge: int,
-    word: int,
+    walks: Walks, words: npt.NDArray[np.uint64], taken: npt.NDArray[np.uint64], edge: int, word: int
 ) -> None:
     """Write the bits of the rows that agree with an edge and the edges of its player before it."""
     condition = np.uint64(walks.edge[edge, CONDITION])

@@ -33,9 +33,16 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.shapley.leaf_players import MOST_TABLED
 from hedgerow.kernels.shapley.tree_walk import BLOCK, CONDITION, DEPTH, LEAF, PLAYER, WORD, Walks
-from hedgerow.kernels.simd.bit_lanes import truths_of
-from hedgerow.kernels.simd.lanes import N_LANES, WIDTH, choose, load_floats, spread, store_floats
-from hedgerow.kernels.simd.row_lanes import load_rows
+from hedgerow.kernels.simd.lanes import (
+    N_LANES,
+    WIDTH,
+    choose,
+    load_floats,
+    load_rows,
+    spread,
+    store_floats,
+    truths_of,
+)
 
 FROM, NODE, STOP, GROUP_FIELDS = range(4)
 """Edges of a group: ``FROM : NODE`` lead to its node from the group before, ``NODE : STOP`` are

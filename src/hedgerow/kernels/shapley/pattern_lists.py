@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
+from hedgerow.kernels.primitives.intrinsics import count_ones
 from hedgerow.kernels.shapley.leaf_players import Paths, Tables
 from hedgerow.kernels.shapley.tree_walk import WORD, Walks
 
@@ -43,16 +44,6 @@ def line_value(slopes: Slopes, paths: Paths, leaf: int, inside: int, terms: Floa
 
 
 @kernel(inner=True)
-def count_bits(word: int) -> int:
-    """Count the bits that are set."""
-    n = np.int64(0)
-    while word != _NOTHING:
-        word &= word - _ONE
-        n += 1
-    return n
-
-
-@kernel(inner=True)
 def give_line(
     slopes: Slopes, paths: Paths, tables: Tables, leaf: int, needed: int, other: int, free: int,
     terms: FloatArray, value: float, gain: FloatArray,
@@ -61,12 +52,12 @@ def give_line(
     # ``needed``, ``other`` and ``free`` are bits of players: U, V and the free players that count.
     # The loop tries every set of free players.  With s players inside, including U, a player
     # outside counts with the probability that exactly these players come before it.
-    n = count_bits(needed) + count_bits(other) + count_bits(free)
+    n = np.int64(count_ones(needed) + count_ones(other) + count_ones(free))
     row = n * (n - 1) // 2
     subset = free
     while True:
         inside = needed | subset
-        size = count_bits(inside)
+        size = np.int64(count_ones(inside))
         worth = value
         if paths.node[leaf] >= 0:
             worth += line_value(slopes, paths, leaf, inside, terms)

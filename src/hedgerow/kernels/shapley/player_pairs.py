@@ -40,8 +40,7 @@ from hedgerow.kernels.shapley.tree_walk import (
     give,
     go_down,
 )
-from hedgerow.kernels.simd.bit_lanes import truths_of
-from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, spread, store_floats
+from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, spread, store_floats, truths_of
 
 _WIDTH = np.uint64(WIDTH)
 _GROUP = np.uint64(GROUP)

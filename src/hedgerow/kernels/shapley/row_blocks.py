@@ -31,25 +31,18 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
 from hedgerow.kernels.prediction.table_keys import fill_keys
+from hedgerow.kernels.shapley import tree_walk
 from hedgerow.kernels.shapley.single_rows import answer_row, walk_row
-from hedgerow.kernels.shapley.tree_walk import (
-    BLOCK,
-    FACTORS,
-    WORD,
-    Walks,
-    WalkSpace,
-    answer_conditions,
-    walk_word,
-)
+from hedgerow.kernels.shapley.tree_walk import Walks, WalkSpace, answer_conditions, walk_word
 from hedgerow.kernels.simd.lanes import WIDTH, spread, store_floats
 
 MOST_CONDITIONS = 10
 """Largest number of conditions of a tree with a table."""
 
-_WORD = np.uint64(WORD)
+_WORD = np.uint64(tree_walk.WORD)
 _WIDTH = np.uint64(WIDTH)
-_WORDS = np.uint64(BLOCK // WORD)
-_FACTORS = np.uint64(FACTORS)
+_WORDS = np.uint64(tree_walk.BLOCK // tree_walk.WORD)
+_FACTORS = np.uint64(tree_walk.FACTORS)
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
 
@@ -79,7 +72,7 @@ def fill_block_keys(
     keys: IntArray,
 ) -> None:
     """Write the keys of at most ``BLOCK`` rows."""
-    first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
+    first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(tree_walk.BLOCK)
     fill_keys(rows, slots, categories, first, n, keys, _ONE, step)
 
 

@@ -14,22 +14,8 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes
-from hedgerow.kernels.shapley.tree_walk import (
-    BEFORE,
-    BLOCK,
-    CLOSES,
-    CONDITION,
-    DEPTH,
-    LEAF,
-    NEW_SHARE,
-    OLD_SHARE,
-    PLAYER,
-    SHARE,
-    TURNED,
-    Walks,
-    WalkSpace,
-    fill_line,
-)
+from hedgerow.kernels.shapley import tree_walk
+from hedgerow.kernels.shapley.tree_walk import Walks, WalkSpace, fill_line
 
 FEW_ROWS = 5
 """Largest number of rows that take the walk one by one."""
@@ -44,7 +30,7 @@ def answer_row(
     """Write 1 for each condition of a tree that a row of a block meets, else 0."""
     first = np.uint64(walks.first_condition[tree])
     for condition in range(first, np.uint64(walks.first_condition[tree + _ONE])):
-        key = keys[np.uint64(walks.slot[condition]) * np.uint64(BLOCK) + row]
+        key = keys[np.uint64(walks.slot[condition]) * np.uint64(tree_walk.BLOCK) + row]
         answers[condition - first] = np.uint64(key <= walks.threshold[condition])
 
 
@@ -58,12 +44,12 @@ def go_down_row(
     # edge is the first of its player, the old share is 1, and so is ``p + rest * 1``: left out.
     h, part = space.h, space.line
     if not old:
-        share = walks.share[edge, SHARE]
+        share = walks.share[edge, tree_walk.SHARE]
         for q in range(n_points):
             h[below + q] = h[here + q] * share
             part[below + q] = 0.0
         return
-    before, after = walks.share[edge, OLD_SHARE], walks.share[edge, NEW_SHARE]
+    before, after = walks.share[edge, tree_walk.OLD_SHARE], walks.share[edge, tree_walk.NEW_SHARE]
     lost = 1.0 - after
     if before == 1.0:
         for q in range(n_points):
@@ -125,16 +111,16 @@ def walk_row(
     last = space.line[np.uint64(len(space.line)) - _ONE :]
     first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
     for edge in range(np.uint64(first), np.uint64(stop)):
-        depth = np.uint64(walks.edge[edge, DEPTH])
-        answer = space.words[np.uint64(walks.edge[edge, CONDITION])]
-        old = space.taken[np.uint64(walks.edge[edge, BEFORE])]
-        new = old & (answer ^ (np.uint64(np.int64(walks.edge[edge, TURNED])) & _ONE))
+        depth = np.uint64(walks.edge[edge, tree_walk.DEPTH])
+        answer = space.words[np.uint64(walks.edge[edge, tree_walk.CONDITION])]
+        old = space.taken[np.uint64(walks.edge[edge, tree_walk.BEFORE])]
+        new = old & (answer ^ (np.uint64(np.int64(walks.edge[edge, tree_walk.TURNED])) & _ONE))
         space.taken[depth] = new
-        player = np.uint64(walks.edge[edge, PLAYER]) * n_sums
+        player = np.uint64(walks.edge[edge, tree_walk.PLAYER]) * n_sums
         above = depth - _ONE
         here, below = above * n_points, depth * n_points
         go_down_row(walks, space, edge, here, below, n_points, new == _ONE, old == _ONE, rule)
-        leaf = walks.edge[edge, LEAF]
+        leaf = walks.edge[edge, tree_walk.LEAF]
         if leaf < 0:
             space.opened[depth] = player
             for i in range(below * n_sums, (below + n_points) * n_sums):
@@ -144,7 +130,7 @@ def walk_row(
             value = value_of_leaf(walks, slopes, numbers, np.uint64(leaf), k, row, last)
             to = here * n_sums + k * n_points
             give_row(space, space.h, below, value, to, below, n_points, player + k)
-        for closed in range(np.uint64(walks.edge[edge, CLOSES])):
+        for closed in range(np.uint64(walks.edge[edge, tree_walk.CLOSES])):
             inner = (above - closed) * n_points
             for k in range(n_sums):
                 start = inner * n_sums + k * n_points

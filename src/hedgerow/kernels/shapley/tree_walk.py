@@ -56,8 +56,16 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.prediction.slopes import Slopes, sum_within, term_at
-from hedgerow.kernels.simd.bit_lanes import truths_of, word_of
-from hedgerow.kernels.simd.lanes import WIDTH, choose, load_floats, load_lanes, spread, store_floats
+from hedgerow.kernels.simd.lanes import (
+    WIDTH,
+    choose,
+    load_floats,
+    load_lanes,
+    spread,
+    store_floats,
+    truths_of,
+    word_of,
+)
 
 BLOCK = 256
 """Rows whose keys are in memory at a time."""

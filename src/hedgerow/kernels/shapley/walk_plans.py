@@ -9,18 +9,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.shapley.tree_walk import (
-    BEFORE,
-    CLOSES,
-    CONDITION,
-    DEPTH,
-    LEAF,
-    NEW_SHARE,
-    OLD_SHARE,
-    PLAYER,
-    SHARE,
-    TURNED,
-)
+from hedgerow.kernels.shapley import tree_walk
 
 _ONE = np.uint64(1)
 
@@ -128,9 +117,13 @@ def write_edge(
     above = depth - _ONE
     space.n_players[depth] = space.n_players[above] + np.int64(before == 0)
     space.weight[depth] = space.weight[above] * own
-    edge[n, CONDITION] = nodes.condition[parent]
-    edge[n, TURNED] = -1 if to_right else 0
-    edge[n, DEPTH], edge[n, BEFORE] = depth, before
-    edge[n, PLAYER], edge[n, LEAF] = player, nodes.leaf[node]
-    edge[n, CLOSES] = min(turns, np.int64(depth) - 1) if nodes.leaf[node] >= 0 else 0
-    share[n, SHARE], share[n, OLD_SHARE], share[n, NEW_SHARE] = own, old, old * own
+    edge[n, tree_walk.CONDITION] = nodes.condition[parent]
+    edge[n, tree_walk.TURNED] = -1 if to_right else 0
+    edge[n, tree_walk.DEPTH], edge[n, tree_walk.BEFORE] = depth, before
+    edge[n, tree_walk.PLAYER], edge[n, tree_walk.LEAF] = player, nodes.leaf[node]
+    edge[n, tree_walk.CLOSES] = min(turns, np.int64(depth) - 1) if nodes.leaf[node] >= 0 else 0
+    share[n, tree_walk.SHARE], share[n, tree_walk.OLD_SHARE], share[n, tree_walk.NEW_SHARE] = (
+        own,
+        old,
+        old * own,
+    )

@@ -22,6 +22,9 @@ short_to_float(a)               the same in a third of the time, for int64 below
 choose(truths, a, b)            a where true, else b
 lane_of(a, j)                   one of the numbers
 sum_floats(array, at)           sum of eight neighbours, always in the same order
+load_rows(array, at, k)         ``WIDTH`` vectors: lane j of the i-th is array[at[k + j] + i]
+truths_of(word)                 the lowest ``WIDTH`` bits of a uint64 as truths, for ``choose``
+word_of(truths)                 truths as the lowest bits of a uint64
 
 Layouts in memory have groups of eight numbers, ``N_LANES``, on every processor, whatever
 ``WIDTH`` is.
@@ -73,3 +76,6 @@ sum_floats = _declare("sum_floats")
 load_line = _declare("load_line")
 store_line = _declare("store_line")
 keep_line = _declare("keep_line")
+load_rows = _declare("load_rows")
+truths_of = _declare("truths_of")
+word_of = _declare("word_of")

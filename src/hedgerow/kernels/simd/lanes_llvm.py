@@ -357,3 +357,46 @@ def keep_line(typingctx: Any, lanes: Any, word: Any) -> Any:
         return builder.and_(args[0], _filled(builder, args[0].type, low))
 
     return _LINE(lanes, types.int64), generate
+
+
+@intrinsic
+def load_rows(typingctx: Any, array: Any, at: Any, first: Any) -> Any:
+    """Load ``WIDTH`` vectors: lane j of vector i is ``array[at[first + j] + i]``."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data, places = (
+            context.make_array(kind)(context, builder, value).data
+            for kind, value in zip(sig.args[:2], args[:2], strict=True)
+        )
+        row = context.get_value_type(_FLOATS)
+        rows = []
+        for lane in range(WIDTH):
+            place = builder.add(args[2], ir.IntType(64)(lane))
+            start = builder.load(builder.gep(places, [place]))
+            pointer = builder.bitcast(builder.gep(data, [start]), row.as_pointer())
+            rows.append(builder.load(pointer, align=8))
+        return context.make_tuple(builder, sig.return_type, _turn(builder, rows))
+
+    result = types.UniTuple(_FLOATS, WIDTH)
+    return result(array, at, types.int64), generate
+
+
+@intrinsic
+def truths_of(typingctx: Any, word: Any) -> Any:
+    """Return the lowest ``WIDTH`` bits of a word as truths, the lowest bit in lane 0."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        bits = builder.trunc(args[0], ir.IntType(WIDTH))
+        return builder.bitcast(bits, ir.VectorType(ir.IntType(1), WIDTH))
+
+    return _TRUTHS(types.uint64), generate
+
+
+@intrinsic
+def word_of(typingctx: Any, truths: Any) -> Any:
+    """Invert ``truths_of``; the other bits are 0."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(WIDTH)), ir.IntType(64))
+
+    return types.uint64(_TRUTHS), generate

@@ -19,17 +19,8 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.stages.building import add_vector_sums
-from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
-    NODE_LEFT,
-    NODE_RIGHT,
-    NODE_SET,
-    Rows,
-    State,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.building import add_vector_sums, packing_of
 from hedgerow.kernels.histograms.histogram import (
     Bins,
     Columns,
@@ -75,16 +66,16 @@ class Building(NamedTuple):
 
 @kernel(inner=True)
 def divide_piece(
-    column: BinArray, row: IntArray, segments: np.ndarray, node: int, piece: int, rows: Rows
+    column: BinArray, row: IntArray, segments: np.ndarray, node: int, piece: int, rows: s.Rows
 ) -> None:
     """Order the rows of a node in one piece, left child first; write the children's segments."""
     start, count = np.int64(segments[node, piece, 0]), np.int64(segments[node, piece, 1])
     ids, scratch, n_left = rows.rows, rows.scratch, np.int64(0)
     if count > 0:
-        n_left = divide(column, row, NODE_SET, ids, scratch, start, start + count)
+        n_left = divide(column, row, s.NODE_SET, ids, scratch, start, start + count)
         copy_forward(ids, scratch, start, start, start + n_left)
         copy_reversed(ids, scratch, start + n_left, start + n_left, start + count)
-    left, right = row[NODE_LEFT], row[NODE_RIGHT]
+    left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
     segments[left, piece, 0] = start
     segments[left, piece, 1] = n_left
     segments[right, piece, 0] = start + n_left
@@ -170,16 +161,10 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
     return building.first + first, building.first + last
 
 
-@kernel(inline=True, inner=True)
-def packing_of(scalars: IntArray) -> Packing:
-    """Return the packing of the numbers of rows."""
-    return Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
-
-
 @kernel(inner=True)
 def build_chunk(
     thread: int,
-    state: State,
+    state: s.State,
     bins: Bins,
     segments: np.ndarray,
     first_piece: int,
@@ -210,7 +195,7 @@ def build_chunk(
 
 
 @kernel(inner=True)
-def end_builds(thread: int, state: State, building: Building) -> None:
+def end_builds(thread: int, state: s.State, building: Building) -> None:
     """Complete the sums of all threads; add those of all parts to those of part 0."""
     bins, columns, vectors = state.bins, state.columns, state.vectors
     stride, packing = bins.stride, packing_of(state.scalars)

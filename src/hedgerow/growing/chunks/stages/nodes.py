@@ -15,14 +15,24 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.chunks.stages.building import Building
-from hedgerow.growing.core.batch import JOB_HISTOGRAMS, SUBTRACTED, best_thread, member
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.batch import best_thread, member
 from hedgerow.growing.core.grow import search_child
 from hedgerow.growing.core.stages.building import subtract_node
 from hedgerow.growing.core.stages.frontier import commit_job, open_children, start_tree
-from hedgerow.growing.core.stages.leaves import hand_down, keep_output, set_values, share_tree
-from hedgerow.growing.core.state import FOUND_FIELDS, IS_N_NODES, State
+from hedgerow.growing.core.stages.leaves import set_values
+from hedgerow.growing.core.state import FOUND_FIELDS, JOB_HISTOGRAMS, NODE_SLOT, SUBTRACTED, State
 from hedgerow.growing.sampling.draws import allow_children
-from hedgerow.growing.symmetric.search import start_of
+from hedgerow.growing.symmetric.level import (
+    choose_cut,
+    divide_level,
+    open_level,
+    split_penalty,
+    start_levels,
+    write_choice,
+)
+from hedgerow.growing.symmetric.search import find_best, start_of
+from hedgerow.growing.symmetric.stages import measure_node, search_job
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.histograms.vector_histogram import Sums
 from hedgerow.kernels.primitives.barrier import barrier, share
@@ -35,17 +45,15 @@ FOUND_PARENT, FOUND_GIVEN, FOUND_OWN = range(FOUND_FIELDS, FOUND_FIELDS + 3)
 @kernel
 def open_root(state: State) -> None:
     """Make the root the only node, and the batch."""
-    start_tree(state.settings, state.rules, state.tree, state.scalars, state.options)
+    start_tree(by_reference(state))
 
 
 @kernel
 def open_batch(state: State, parents: IntArray, is_full: int, jobs: IntArray) -> None:
     """Make the children of ``parents``; ``is_full``: 1 if the tree is full with the last ones."""
+    shared = by_reference(state)
     for k in range(len(parents)):
-        open_children(
-            state.settings, state.rules, state.tree, state.scalars, parents[k],
-            is_full == 1 and k == len(parents) - 1, jobs[k], state.options,
-        )  # fmt: skip
+        open_children(shared, parents[k], is_full == 1 and k == len(parents) - 1, jobs[k])
 
 
 # -- messages -----------------------------------------------------------------------------
@@ -159,11 +167,8 @@ def subtract_job(thread: int, span: tuple[int, int], state: State, job: IntArray
     """Compute the larger child's histogram by subtraction, if the job asks for it, in ``span``."""
     if job[JOB_HISTOGRAMS] == SUBTRACTED:
         small, large = member(job, 0).slot, member(job, 1).slot
-        subtract_node(
-            thread, span, state.bins, state.columns, state.histograms,
-            start_of(state.level, large), start_of(state.level, small), state.options.lists,
-            state.vectors,
-        )  # fmt: skip
+        small, large = start_of(state.level, small), start_of(state.level, large)
+        subtract_node(thread, span, state, large, small)
 
 
 @kernel(inner=True)
@@ -203,10 +208,7 @@ def search_jobs(
     span = (block[0] + first, block[0] + last)
     for j in range(len(jobs)):
         if thread == 0:
-            allow_children(
-                state.settings, state.search.allowed, state.tree.table, jobs[j], state.scalars,
-                state.options,
-            )  # fmt: skip
+            allow_children(shared, jobs[j])
         barrier(state.team)
         subtract_job(thread, span, shared, jobs[j])
         for child in range(2):
@@ -235,13 +237,11 @@ def recall_search(state: State, found: IntArray) -> None:
 @kernel
 def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
     """Write the best splits into the table of nodes: int64 (jobs, ranks, 2, fields)."""
+    shared = by_reference(state)
     for j in range(len(jobs)):
         if state.vectors.used == 1:
-            recall_search(state, found[j])
-        commit_job(
-            state.settings, state.rules, state.tree, state.scalars, jobs[j], found[j],
-            state.options, state.vectors,
-        )  # fmt: skip
+            recall_search(shared, found[j])
+        commit_job(shared, jobs[j], found[j])
 
 
 # -- the finished tree --------------------------------------------------------------------
@@ -250,13 +250,66 @@ def commit_splits(state: State, jobs: IntArray, found: IntArray) -> None:
 @kernel
 def set_all_values(state: State, sums: IntArray) -> None:
     """Set values and covers of all nodes; int64 (outputs of the tree, 1, 2, nodes)."""
-    settings, rules, tree, options = state.settings, state.rules, state.tree, state.options
-    if state.vectors.used == 0:
-        set_values(settings, rules, tree, sums[0], state.scalars, options)
-        return
-    outputs, n_nodes = state.vectors.outputs, state.scalars[IS_N_NODES]
-    share_tree(outputs)
-    for output in range(outputs.scalars.shape[0]):
-        hand_down(options.constraints, tree.table, n_nodes, outputs, output)
-        set_values(settings, rules, tree, sums[output], outputs.scalars[output], options)
-        keep_output(tree, n_nodes, outputs, output)
+    shared = by_reference(state)
+    for output in range(len(sums)):
+        set_values(shared, output, sums[output])
+
+
+# -- levels of symmetric trees ------------------------------------------------------------
+
+# All histograms of a level are kept.  Each rank has those of its block of columns; the rank with
+# the best cut measures the nodes and sends the result to the other ranks.
+
+
+@kernel
+def begin_levels(state: State) -> None:
+    """Make the root the first level."""
+    shared = by_reference(state)
+    start_levels(shared)
+    open_level(shared)
+
+
+@kernel
+def search_chunk_level(thread: int, state: State, block: tuple[int, int], found: IntArray) -> None:
+    """Compute the larger children's histograms, and the level's best cut in columns ``block``."""
+    # ``found`` is written: int64 (2, FOUND_FIELDS), the best cut and the forced one.
+    shared = by_reference(state)
+    first, last = share(block[1] - block[0], thread, state.team.n_threads)
+    span = (block[0] + first, block[0] + last)
+    n_groups = np.int64(-1)
+    for j in range(state.scalars[s.IS_N_JOBS]):
+        job = state.tree.batch[j]
+        subtract_job(thread, span, shared, job)
+        n_groups = search_job(thread, span, shared, job, n_groups)
+    find_best(thread, span, shared, n_groups)
+    barrier(state.team)
+    if thread == 0:
+        take_best(shared, s.OF_ALL, found[s.OF_ALL])
+        take_best(shared, s.OF_FORCED, found[s.OF_FORCED])
+
+
+@kernel
+def choose_cut_of_ranks(state: State, found: IntArray) -> None:
+    """Take the best cut of all ranks: int64 (ranks, 2, FOUND_FIELDS)."""
+    choose_cut(by_reference(state), found)
+
+
+@kernel
+def measure_kept(state: State) -> None:
+    """Compute the left sums of the chosen cut in every node, and the bins that go left."""
+    none, level, shared = np.int64(0), state.level, by_reference(state)
+    totals = (none, none, none, none)
+    for k in range(level.counts[s.N_NODES]):
+        node = level.nodes[k]
+        slot = state.tree.table[node, NODE_SLOT]
+        totals = measure_node(shared, node, slot, totals)
+    write_choice(shared, totals)
+    level.penalty[0] = split_penalty(shared)
+
+
+@kernel
+def divide_nodes(state: State) -> None:
+    """Divide the nodes of the level, and open the next one."""
+    shared = by_reference(state)
+    divide_level(shared)
+    open_level(shared)

@@ -11,16 +11,26 @@ written to a table that all threads read::
     chunk 1: write where, VISIT --> ...
     END_BUILDS -------------------> sums of all threads put together
     END --------------------------> return to Python
+
+Helpers wait inside compiled code, as those of a fit in memory do.  For the chunks of a pass they
+stay there; they come out for other stages, as these have other arguments.
+
+An order and the part of thread 0 are one call of Python (:func:`_call_in_turn`).  An interrupt
+between them would leave the helpers at a barrier that thread 0 never reaches.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import operator
+from collections import deque
+from collections.abc import Callable
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, IntArray
-from hedgerow.compile import kernel
+from hedgerow.arrays import BinArray, IntArray, aligned_zeros
+from hedgerow.compile import entry_of, kernel
 from hedgerow.data.external.row_store import Chunk
 from hedgerow.growing.chunks.stages.building import (
     Building,
@@ -30,8 +40,15 @@ from hedgerow.growing.chunks.stages.building import (
 )
 from hedgerow.growing.core.state import NODE_COLUMN, State
 from hedgerow.kernels.histograms.histogram import Bins
-from hedgerow.kernels.primitives.barrier import await_order, barrier, give_order
+from hedgerow.kernels.primitives.barrier import (
+    ThreadTeam,
+    await_order,
+    barrier,
+    give_order,
+    last_order,
+)
 from hedgerow.kernels.primitives.intrinsics import array_at, by_reference
+from hedgerow.threads import Team
 
 # Fields of ``where``: addresses of bins, and how many there are.
 (
@@ -137,3 +154,78 @@ def take_part(thread: int, state: State, order: int, plan: Plan, where: IntArray
         if thread == 0:
             break
     return number
+
+
+_STOP, _WORK, _PASS = 0, 1, 100
+
+Stage = Callable[..., None]
+Lead = Callable[[int], None]
+
+
+class ChunkTeam(Team):
+    """Threads that run stages together.
+
+    Attributes
+    ----------
+    where : int64 (WHERE_FIELDS,)
+        Where the bins of the chunk lie that the next stage of a pass is for.
+    """
+
+    def __init__(self, team: ThreadTeam) -> None:
+        self.where = aligned_zeros(WHERE_FIELDS, np.int64)
+        self._threads, self._n_threads = team, int(team.n_threads)
+        self._job: tuple[Stage, tuple[Any, ...]] | None = None
+        super().__init__(self._n_threads, self._follow, lambda: give_order(team, _STOP))
+
+    def run(self, stage: Stage, *given: Any) -> None:
+        """Call ``stage(thread, *given)`` in every thread; it must end with a barrier."""
+        if self._n_threads == 1:
+            stage(0, *given)
+            return
+        self._job = (stage, given)
+        _call_in_turn((give_order, self._threads, _WORK), (stage, 0, *given))
+
+    def run_pass(self, state: State, plan: Plan, visit: Callable[[Lead], None]) -> None:
+        """Call ``visit(lead)``; ``lead(order)`` does a stage for the chunk at :attr:`where`."""
+
+        def lead(order: int) -> None:
+            take_part(0, state, order, plan, self.where)
+
+        if self._n_threads == 1:
+            visit(lead)
+            return
+        self._job = (take_part, (state, plan))
+        begin = (take_part, 0, state, BEGIN, plan, self.where)
+        try:
+            _call_in_turn((give_order, self._threads, _PASS), begin)
+            visit(lead)
+        finally:
+            try:
+                self._end_pass(lead)
+            finally:  # again, if an interrupt came before the last order
+                self._end_pass(lead)
+
+    def _end_pass(self, lead: Lead) -> None:
+        """Call the helpers out of a pass, if they are in one."""
+        if last_order(self._threads) not in (_STOP, _WORK, END):
+            lead(END)
+
+    def _follow(self, thread: int) -> None:
+        number = 0
+        while (order := await_order(self._threads, number)) != _STOP:
+            number += 1
+            assert self._job is not None
+            stage, given = self._job
+            if order == _PASS:
+                state, plan = given
+                number = take_part(thread, state, number, plan, self.where)
+            else:
+                stage(thread, *given)
+
+
+def _call_in_turn(*calls: tuple[Any, ...]) -> None:
+    """Call kernels, each a tuple of the kernel and its arguments."""
+    # Python handles signals between its own instructions.  Here C code makes the calls, so no
+    # handler runs between them.
+    ready = [(entry_of(kernel, *given), *given) for kernel, *given in calls]
+    deque(starmap(operator.call, ready), maxlen=0)

@@ -20,92 +20,60 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.stages.gradients import find_probabilities, fix_rows
-from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_DROPPED_BITS,
-    IS_HESSIAN_BITS,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    IS_THRESHOLD,
-    IS_TIES,
-    UNIFORM,
-    State,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.stages.gradients import fix_rows
 from hedgerow.growing.sampling.draws import sample_rows
 from hedgerow.growing.sampling.goss import choose_rows
-from hedgerow.growing.sampling.thresholds import Choice, tally_digits, write_keys
-from hedgerow.growing.vectors.gradients import loss_of, rows_of, write_words
+from hedgerow.growing.sampling.thresholds import tally_keys
+from hedgerow.growing.vectors.gradients import write_words
 from hedgerow.growing.vectors.sampling import join_outputs, weigh_outputs
 from hedgerow.kernels.primitives.barrier import barrier, share
-from hedgerow.kernels.primitives.intrinsics import float_of_bits
+from hedgerow.kernels.primitives.intrinsics import by_reference
 
 # Columns of ``sums``: over the rows of the sample.
 SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
 
 
 @kernel
-def measure_gradients(thread: int, state: State, counts: IntArray) -> None:
+def measure_gradients(thread: int, state: s.State, counts: IntArray) -> None:
     """Compute the gradients of each output with the units of the tree before, and measure them."""
     # ``counts`` are int64 (outputs of the tree, threads, COUNTS).
-    settings, rows, vectors = state.settings, state.rows, state.vectors
-    place = share(settings.n_rows, thread, state.team.n_threads)
-    block, outputs = state.threads.blocks[thread], vectors.outputs
-    if vectors.used == 0:
-        find_probabilities(settings, state.loss_data, state.scalars[IS_OUTPUT], place, block)
-        fix_rows(settings, state.loss_data, rows, place, block, counts[0, thread], state.scalars)
-    else:
-        for output in range(outputs.scalars.shape[0]):
-            data, own = loss_of(state.loss_data, outputs, output), rows_of(rows, outputs, output)
-            find_probabilities(settings, data, output, place, block)
-            scalars = outputs.scalars[output]
-            fix_rows(settings, data, own, place, block, counts[output, thread], scalars)
+    shared = by_reference(state)
+    for output in range(len(counts)):
+        fix_rows(thread, shared, output, counts[output, thread])
     barrier(state.team)
 
 
 @kernel
-def join_gradients(thread: int, state: State, n_rows: int) -> None:
+def join_gradients(thread: int, state: s.State, n_rows: int) -> None:
     """Write the sizes of the gradients of all outputs, of ``n_rows`` rows of all ranks."""
-    place = share(state.settings.n_rows, thread, state.team.n_threads)
-    block, counts = state.threads.blocks[thread], state.threads.counts[thread]
-    sampler, outputs = state.options.sampler, state.vectors.outputs
-    join_outputs(sampler, n_rows, outputs, place, block, state.rows.quantized, counts)
+    join_outputs(thread, by_reference(state), n_rows)
+
+
+@kernel
+def tally_digit(thread: int, state: s.State, level: int, n_rows: int) -> None:
+    """Tally the next digit of the keys of ``n_rows`` rows of all ranks."""
+    tally_keys(thread, by_reference(state), level, n_rows)
     barrier(state.team)
 
 
 @kernel
-def tally_keys(thread: int, state: State, level: int, prefix: int, n_rows: int) -> None:
-    """Tally a digit of the keys that begin with ``prefix``; first write the keys."""
-    sampler, rows = state.options.sampler, state.rows
-    place = share(state.settings.n_rows, thread, state.team.n_threads)
-    tally = sampler.tallies[thread]
-    if level == 0:
-        write_keys(sampler, n_rows, rows, state.threads.counts, tally[0], place)
-    else:
-        tally_digits(level, prefix, rows.scratch, tally[level], place[0], place[1])
-    barrier(state.team)
-
-
-@kernel
-def draw_sample(thread: int, state: State, sums: IntArray) -> None:
+def draw_sample(thread: int, state: s.State, sums: IntArray) -> None:
     """Put the rows of the tree to the front, ascending, and add up their gradients."""
     # ``sums`` are int64 (threads, SUMS); of several outputs histograms alone have sums.
-    team, settings, rows, scalars = state.team, state.settings, state.rows, state.scalars
-    counts, sampler = state.threads.counts, state.options.sampler
-    if sampler.method == UNIFORM:
-        sample_rows(thread, team, settings, rows.rows, counts, scalars)
+    shared, rows, scalars = by_reference(state), state.rows, state.scalars
+    if state.options.sampler.method == s.UNIFORM:
+        sample_rows(thread, shared)
     else:
-        choice = Choice(float_of_bits(scalars[IS_THRESHOLD]), scalars[IS_TIES])
-        place = share(settings.n_rows, thread, team.n_threads)
-        choose_rows(thread, team, settings, sampler, rows, counts, scalars, choice, place)
+        choose_rows(thread, shared)
         if state.vectors.used == 1:
-            weigh_outputs(thread, sampler, rows, state.vectors.outputs, place)
+            weigh_outputs(thread, shared)
     if state.vectors.used == 0:
-        first, last = share(scalars[IS_N_ROWS], thread, team.n_threads)
+        first, last = share(scalars[s.IS_N_ROWS], thread, state.team.n_threads)
         add_sums(rows.quantized, rows.rows, first, last, sums[thread])
-        if scalars[IS_DROPPED_BITS] > 0:
+        if scalars[s.IS_DROPPED_BITS] > 0:
             add_packed_sums(scalars, rows.packed, rows.rows, first, last, sums[thread])
-    barrier(team)
+    barrier(state.team)
 
 
 @kernel(inner=True)
@@ -125,8 +93,8 @@ def add_packed_sums(
     scalars: IntArray, packed: IntArray, ids: RowArray, start: int, stop: int, sums: IntArray
 ) -> None:
     """Add what histograms hold of some rows, packed in one word, to ``sums``."""
-    g, h, count_bits = np.int64(0), np.int64(0), scalars[IS_COUNT_BITS]
-    shift = count_bits + scalars[IS_HESSIAN_BITS]
+    g, h, count_bits = np.int64(0), np.int64(0), scalars[s.IS_COUNT_BITS]
+    shift = count_bits + scalars[s.IS_HESSIAN_BITS]
     below = (np.int64(1) << shift) - 1
     for i in range(np.uint64(start), np.uint64(stop)):
         value = packed[np.uint64(ids[i])]
@@ -137,16 +105,15 @@ def add_packed_sums(
 
 
 @kernel
-def write_all_words(thread: int, state: State) -> None:
+def write_all_words(thread: int, state: s.State) -> None:
     """Write the words of the rows of several outputs."""
-    place = share(state.settings.n_rows, thread, state.team.n_threads)
-    write_words(state.settings, state.vectors.outputs, place, state.threads.blocks[thread, 0])
+    write_words(thread, by_reference(state))
     barrier(state.team)
 
 
 @kernel
 def sum_leaves(
-    thread: int, state: State, segments: np.ndarray, leaves: IntArray, sums: IntArray
+    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, sums: IntArray
 ) -> None:
     """Add up the fixed g and h of each leaf: int64 (outputs of the tree, threads, leaves, 2)."""
     # From chunk to chunk, so that arrays in mapped files are read from front to back.
@@ -165,10 +132,10 @@ def sum_leaves(
 
 @kernel
 def add_values(
-    thread: int, state: State, segments: np.ndarray, leaves: IntArray, values: FloatArray
+    thread: int, state: s.State, segments: np.ndarray, leaves: IntArray, values: FloatArray
 ) -> None:
     """Add the values of the leaves, float64 (outputs of the tree, leaves), to the raw scores."""
-    ids, raw, first = state.rows.rows, state.loss_data.raw, state.scalars[IS_OUTPUT]
+    ids, raw, first = state.rows.rows, state.loss_data.raw, state.scalars[s.IS_OUTPUT]
     for piece in range(thread, segments.shape[1], state.team.n_threads):
         for output in range(values.shape[0]):
             scores = raw[first + output]

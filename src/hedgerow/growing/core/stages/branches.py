@@ -23,18 +23,7 @@ import numpy.typing as npt
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.data.binning.bins import BinSpec
-from hedgerow.growing.core.state import (
-    NODE_BIN,
-    NODE_COLUMN,
-    NODE_COUNT,
-    NODE_DEPTH,
-    NODE_FEATURE,
-    NODE_G,
-    NODE_H,
-    NODE_LEFT,
-    NODE_RIGHT,
-    Tree,
-)
+from hedgerow.growing.core import state as s
 from hedgerow.growing.limits.constraints import NO_INTERACTIONS
 from hedgerow.kernels.splits.growth import GrowthRules, ordered_factor, start_children, start_root
 from hedgerow.kernels.splits.monotone import (
@@ -129,25 +118,25 @@ def bounded_weight(
     constraints: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules
 ) -> float:
     """Return the leaf value of a node with these sums, within its bounds."""
-    weight = leaf_weight(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
-    return value_in_node(constraints, node, weight, row[NODE_COUNT])
+    weight = leaf_weight(float(row[s.NODE_G]) * units.g, float(row[s.NODE_H]) * units.h, rules)
+    return value_in_node(constraints, node, weight, row[s.NODE_COUNT])
 
 
 @kernel(inline=True, inner=True)
 def sets_apart(constraints: Constraints, row: IntArray) -> bool:
     """Return whether the split of a node with this table row only sets missing values apart."""
     if len(constraints.last_bin) > 0:
-        return row[NODE_BIN] == constraints.last_bin[row[NODE_FEATURE]]
-    return row[NODE_COLUMN] == SETS_APART
+        return row[s.NODE_BIN] == constraints.last_bin[row[s.NODE_FEATURE]]
+    return row[s.NODE_COLUMN] == SETS_APART
 
 
 @kernel(inline=True, inner=True)
 def bound_children(
-    constraints: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
+    constraints: Constraints, units: Units, rules: SplitRules, tree: s.Tree, parent: int
 ) -> None:
     """Hand the bounds of ``parent`` down; the middle of the sides parts an ordered column."""
     row = tree.table[parent]
-    left, right = row[NODE_LEFT], row[NODE_RIGHT]
+    left, right = row[s.NODE_LEFT], row[s.NODE_RIGHT]
     for child in (left, right):
         constraints.parent[child] = parent
     if constraints.scored == 0:
@@ -158,10 +147,10 @@ def bound_children(
         constraints.bounds[child, HIGH] = constraints.bounds[parent, HIGH]
         constraints.bounds[child, TOWARD] = value
         constraints.bounds[child, ORDERED] = ordered_factor(
-            constraints.growth.penalty, row[NODE_DEPTH] + 1
+            constraints.growth.penalty, row[s.NODE_DEPTH] + 1
         )
-    feature = row[NODE_FEATURE]
-    start_children(constraints.growth, parent, (feature, row[NODE_BIN]), (left, right))
+    feature = row[s.NODE_FEATURE]
+    start_children(constraints.growth, parent, (feature, row[s.NODE_BIN]), (left, right))
     sign = constraints.sign[feature]
     if sign == 0.0 or sets_apart(constraints, row):
         return
@@ -182,7 +171,7 @@ def branch_columns(constraints: Constraints, table: IntArray, node: int, found: 
     n = 0
     above = constraints.parent[node]
     while above >= 0:
-        feature = np.int32(table[above, NODE_FEATURE])
+        feature = np.int32(table[above, s.NODE_FEATURE])
         known = False
         for k in range(n):
             known |= found[k] == feature

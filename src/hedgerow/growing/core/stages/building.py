@@ -11,35 +11,13 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.batch import (
-    JOB_HISTOGRAMS,
-    JOB_PARENT,
-    JOB_SMALL_SLOT,
-    KEPT,
-    SUBTRACTED,
-    member,
-)
+from hedgerow.growing.core import state as s
+from hedgerow.growing.core.batch import member
 from hedgerow.growing.core.stages.partition import ROWS_TO_SHARE
-from hedgerow.growing.core.state import (
-    IS_COUNT_BITS,
-    IS_G_APART,
-    IS_HESSIAN_BITS,
-    IS_N_COLUMNS,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    NODE_START,
-    State,
-    Vectors,
-)
 from hedgerow.growing.cuda.ahead import fetch_histogram, take_histogram
-from hedgerow.growing.cuda.vectors import take_vectors
 from hedgerow.kernels.histograms.histogram import (
     Bins,
-    Columns,
-    HistogramSums,
     Packing,
-    RowLists,
     add_column,
     build_histogram,
     filled_cells,
@@ -47,7 +25,8 @@ from hedgerow.kernels.histograms.histogram import (
 from hedgerow.kernels.histograms.vector_histogram import (
     Sums,
     add_cells,
-    build_columns,
+    add_to_columns,
+    empty_columns,
     list_filled,
     subtract_cells,
 )
@@ -55,23 +34,14 @@ from hedgerow.kernels.primitives.barrier import barrier, share
 
 
 @kernel(inline=True, inner=True)
-def add_sums(
-    thread: int,
-    bins: Bins,
-    column: int,
-    histograms: HistogramSums,
-    target: int,
-    source: int,
-    sign: int,
-    lists: RowLists,
-    vectors: Vectors,
-) -> None:
+def add_sums(thread: int, state: s.State, column: int, target: int, source: int, sign: int) -> None:
     """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
-    if vectors.used == 0:
-        filled = filled_cells(bins, column, lists.used == 1)
-        add_column(histograms, target, source, filled, bins.stride, sign)
+    bins = state.bins
+    if state.vectors.used == 0:
+        filled = filled_cells(bins, column, state.options.lists.used == 1)
+        add_column(state.histograms, target, source, filled, bins.stride, sign)
     else:
-        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+        sums, filled_bins = state.vectors.outputs.sums, state.vectors.trial.filled[thread]
         add_vector_sums(bins, column, target, source, sign, sums, filled_bins)
 
 
@@ -88,19 +58,19 @@ def add_vector_sums(
         subtract_cells(sums, target, source, filled_bins, n_filled)
 
 
+@kernel(inline=True, inner=True)
+def packing_of(scalars: IntArray) -> Packing:
+    """Return the packing of the numbers of rows."""
+    return Packing(scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS], scalars[s.IS_G_APART])
+
+
 @kernel(inner=True)
-def build_node(
-    thread: int,
-    state: State,
-    place: tuple[int, int],
-    slot: int,
-) -> None:
-    """Build the histogram of rows ``place`` (start, count); each thread completes its columns."""
-    team, settings, bins, scalars = state.team, state.settings, state.bins, state.scalars
-    columns, rows, histograms = state.columns, state.rows, state.histograms
-    lists, vectors = state.options.lists, state.vectors
-    start, count = place
-    n_columns = scalars[IS_N_COLUMNS]
+def build_node(thread: int, state: s.State, node: int, slot: int) -> None:
+    """Build the histogram of a node in a slot; each thread completes its columns."""
+    team, settings, bins, vectors = state.team, state.settings, state.bins, state.vectors
+    columns, rows, row = state.columns, state.rows, state.tree.table[node]
+    start, count = row[s.NODE_START], row[s.NODE_COUNT]
+    n_columns = state.scalars[s.IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
     n_groups = team.n_threads
@@ -115,15 +85,14 @@ def build_node(
         first, last = start + first, start + last
         to = (slot if part == 0 else private + thread) * slot_size
         if vectors.used == 0:
-            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
-            cells = state.threads.cells[thread]
             build_histogram(
-                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells,
-                histograms, to, lists,
+                bins, packing_of(state.scalars), rows.packed, columns, chosen, rows.rows, first,
+                last, state.threads.cells[thread], state.histograms, to, state.options.lists,
             )  # fmt: skip
         else:
             words, sums = vectors.outputs.words, vectors.outputs.sums
-            build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
+            empty_columns(columns, chosen, bins.stride, sums, to)
+            add_to_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
     if n_groups == team.n_threads:
         return  # each thread has built the very columns that it will search
     barrier(team)
@@ -134,96 +103,56 @@ def build_node(
             column = np.int64(columns.feature[k])
             at = column * bins.stride
             source = (private + other) * slot_size + at
-            add_sums(
-                thread, bins, column, histograms, slot * slot_size + at, source, 1, lists, vectors
-            )
+            add_sums(thread, state, column, slot * slot_size + at, source, 1)
     # The sums of one thread may be its own again: a second node may need them at once.
     barrier(team)
 
 
 @kernel(inner=True)
 def subtract_node(
-    thread: int,
-    span: tuple[int, int],
-    bins: Bins,
-    columns: Columns,
-    histograms: HistogramSums,
-    large: int,
-    small: int,
-    lists: RowLists,
-    vectors: Vectors,
+    thread: int, span: tuple[int, int], state: s.State, large: int, small: int
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``span``."""
     for k in range(span[0], span[1]):
-        column = np.int64(columns.feature[k])
-        at = column * bins.stride
-        add_sums(thread, bins, column, histograms, large + at, small + at, -1, lists, vectors)
-
-
-@kernel(inner=True)
-def sum_root(
-    columns: Columns, stride: int, histograms: HistogramSums, slot_start: int, root: IntArray
-) -> None:
-    """Read the root's sums off the histogram of its first column."""
-    at = slot_start + columns.feature[0] * stride
-    g, h = np.int64(0), np.int64(0)
-    for b in range(at, at + stride):
-        g += histograms.g[b]
-        h += histograms.h[b]
-    root[NODE_G] = g
-    root[NODE_H] = h
+        column = np.int64(state.columns.feature[k])
+        at = column * state.bins.stride
+        add_sums(thread, state, column, large + at, small + at, -1)
 
 
 @kernel(inline=True, inner=True)
-def build_rows(
-    thread: int,
-    state: State,
-    node: int,
-    slot: int,
-    parent: int,
-) -> None:
+def build_rows(thread: int, state: s.State, node: int, slot: int, parent: int) -> None:
     """Build the histogram of a node from its rows, in a slot."""
     # If the node is the smaller child of ``parent`` (else -1), this batch has divided the rows
     # there.
-    table, team, gpu = state.tree.table, state.team, state.gpu
-    if gpu.used == 0:
-        place = (table[node, NODE_START], table[node, NODE_COUNT])
-        build_node(thread, state, place, slot)
+    if state.gpu.used == 0:
+        build_node(thread, state, node, slot)
     else:
-        if thread == 0:
-            fetch_histogram(table, parent, node, gpu)
-        barrier(team)
-        span = share(state.scalars[IS_N_COLUMNS], thread, team.n_threads)
+        fetch_histogram(thread, state, parent, node)
+        span = share(state.scalars[s.IS_N_COLUMNS], thread, state.team.n_threads)
         to = slot * state.settings.n_columns * state.bins.stride
-        feature = state.columns.feature
-        if state.vectors.used == 0:
-            take_histogram(span, state.bins, feature, node, to, state.histograms, gpu)
-        else:
-            take_vectors(span, state.bins, feature, node, to, state.vectors.outputs.sums, gpu)
+        take_histogram(span, state, node, to)
 
 
 @kernel(inline=True, inner=True)
 def make_histogram(
-    thread: int,
-    span: tuple[int, int],
-    state: State,
-    job: IntArray,
-    child: int,
+    thread: int, span: tuple[int, int], state: s.State, job: IntArray, child: int
 ) -> None:
     """Build or subtract the histogram of the smaller (0) or the larger (1) child of a job."""
-    bins, columns, histograms = state.bins, state.columns, state.histograms
-    lists, vectors = state.options.lists, state.vectors
-    (node, slot, searched), how = member(job, child), job[JOB_HISTOGRAMS]
-    if node < 0 or how == KEPT:
+    (node, slot, searched), how = member(job, child), job[s.JOB_HISTOGRAMS]
+    if node < 0 or how == s.KEPT:
         return
-    size = state.settings.n_columns * bins.stride
-    if child == 1 and how == SUBTRACTED:
-        small = job[JOB_SMALL_SLOT] * size
-        subtract_node(thread, span, bins, columns, histograms, slot * size, small, lists, vectors)
-    elif searched == 1 or how == SUBTRACTED:
-        parent = job[JOB_PARENT] if child == 0 else np.int64(-1)
+    stride = state.bins.stride
+    size = state.settings.n_columns * stride
+    if child == 1 and how == s.SUBTRACTED:
+        subtract_node(thread, span, state, slot * size, job[s.JOB_SMALL_SLOT] * size)
+    elif searched == 1 or how == s.SUBTRACTED:
+        parent = job[s.JOB_PARENT] if child == 0 else np.int64(-1)
         build_rows(thread, state, node, slot, parent)
-    if vectors.used == 0 and node == 0:
-        if span[0] == 0 and span[1] > 0:
-            sum_root(columns, bins.stride, histograms, slot * size, state.tree.table[0])
+    if state.vectors.used == 0 and node == 0:
+        if span[0] == 0 and span[1] > 0:  # the root's sums are those of its first column
+            at, g, h = slot * size + state.columns.feature[0] * stride, np.int64(0), np.int64(0)
+            for b in range(at, at + stride):
+                g += state.histograms.g[b]
+                h += state.histograms.h[b]
+            state.tree.table[0, s.NODE_G], state.tree.table[0, s.NODE_H] = g, h
         barrier(state.team)

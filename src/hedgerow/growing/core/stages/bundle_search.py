@@ -18,18 +18,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import note_split
-from hedgerow.growing.core.state import (
-    FOUND_BIN,
-    FOUND_FEATURE,
-    FOUND_MISSING_LEFT,
-    FOUND_SET,
-    SET_WORDS,
-    USABLE_ONES,
-    USABLE_OWN,
-    Bundles,
-    Options,
-)
 from hedgerow.kernels.histograms.histogram import HistogramSums
 from hedgerow.kernels.simd.lanes import WIDTH, choose, lane_of, load_lanes, spread
 from hedgerow.kernels.splits.monotone import Constraints, SearchedNode
@@ -84,7 +74,7 @@ def search_indicators(
 
 
 @kernel(inline=True, inner=True)
-def feature_alone(bundles: Bundles, column: int) -> int:
+def feature_alone(bundles: s.Bundles, column: int) -> int:
     """Return the only feature of a column, or -1."""
     if bundles.used == 0:
         return column
@@ -92,7 +82,7 @@ def feature_alone(bundles: Bundles, column: int) -> int:
 
 
 @kernel(inline=True, inner=True)
-def column_of(bundles: Bundles, feature: int) -> int:
+def column_of(bundles: s.Bundles, feature: int) -> int:
     """Return the column that holds a feature."""
     if bundles.used == 0:
         return feature
@@ -101,7 +91,7 @@ def column_of(bundles: Bundles, feature: int) -> int:
 
 @kernel(inner=True)
 def write_out(
-    histogram: NodeHistogram, start: int, bundles: Bundles, feature: int, node: NodeSums, to: int
+    histogram: NodeHistogram, start: int, bundles: s.Bundles, feature: int, node: NodeSums, to: int
 ) -> None:
     """Write a member of the bundle whose cells begin at ``start`` as a column of its own."""
     sums, n_bins = histogram.sums, np.int64(histogram.n_bins[feature])
@@ -123,7 +113,7 @@ def write_out(
 
 
 @kernel(inline=True, inner=True)
-def members_of(bundles: Bundles, column: int) -> tuple[int, int]:
+def members_of(bundles: s.Bundles, column: int) -> tuple[int, int]:
     """Return the range of places, for :func:`member_at`, of the features that a column holds."""
     if bundles.used == 0:
         return column, column + 1
@@ -131,7 +121,7 @@ def members_of(bundles: Bundles, column: int) -> tuple[int, int]:
 
 
 @kernel(inline=True, inner=True)
-def member_at(bundles: Bundles, place: int) -> int:
+def member_at(bundles: s.Bundles, place: int) -> int:
     """Return the feature at a place of :func:`members_of`."""
     if bundles.used == 0:
         return place
@@ -139,7 +129,7 @@ def member_at(bundles: Bundles, place: int) -> int:
 
 
 @kernel(inline=True, inner=True)
-def scratch_of(bundles: Bundles, thread: int, stride: int) -> int:
+def scratch_of(bundles: s.Bundles, thread: int, stride: int) -> int:
     """Return the place where a thread writes members of bundles as columns."""
     if bundles.used == 0:
         return np.int64(0)
@@ -148,7 +138,7 @@ def scratch_of(bundles: Bundles, thread: int, stride: int) -> int:
 
 @kernel(inline=True, inner=True)
 def sums_of_feature(
-    histogram: NodeHistogram, feature: int, node: NodeSums, to: int, bundles: Bundles
+    histogram: NodeHistogram, feature: int, node: NodeSums, to: int, bundles: s.Bundles
 ) -> int:
     """Return the start of a feature's sums; write a member of a bundle to ``to`` first."""
     if bundles.used == 0:
@@ -202,7 +192,7 @@ def search_members(
     allowed: IntArray,
     scratch: int,
     node: SearchedNode,
-    options: Options,
+    options: s.Options,
     best: Split,
 ) -> Split:
     """Return ``best`` or a better cut of ``members[part[0]:part[1]]``, written out as columns."""
@@ -225,7 +215,7 @@ def best_indicator(
     histograms: HistogramSums,
     start: int,
     column: int,
-    bundles: Bundles,
+    bundles: s.Bundles,
     usable: IntArray,
     allowed: IntArray,
     node: SearchedNode,
@@ -233,9 +223,9 @@ def best_indicator(
 ) -> Split:
     """Return ``best`` or a better cut of the indicators in a bundle."""
     first, n_single = bundles.member_start[column], np.int64(bundles.n_single[column])
-    usable_start = np.int64(USABLE_ONES) - n_single
+    usable_start = np.int64(s.USABLE_ONES) - n_single
     if bundles.sampled == 1:
-        usable_start = np.int64(USABLE_OWN)
+        usable_start = np.int64(s.USABLE_OWN)
         for k in range(n_single):
             usable[usable_start + k] = allowed[bundles.members[first + k]]
         for k in range(n_single, n_single + WIDTH):
@@ -254,7 +244,7 @@ def search_bundles(
     lanes: ColumnLanes,
     allowed: IntArray,
     node: SearchedNode,
-    options: Options,
+    options: s.Options,
 ) -> Split:
     """Return the best cut of bundles in ``columns[span[0]:span[1]]``."""
     bundles, stride, best = options.bundles, histogram.stride, NO_SPLIT
@@ -288,7 +278,7 @@ def search_bundles(
 
 
 @kernel(inner=True)
-def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -> None:
+def write_bundled(found: IntArray, best: Split, bundles: s.Bundles, n_bins: int) -> None:
     """Note a cut of a member of a bundle."""
     feature = best.feature
     left = NodeSums(best.g_left, best.h_left, best.n_left)
@@ -298,17 +288,21 @@ def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -
 
 
 @kernel(inner=True)
-def write_cells(found: IntArray, bundles: Bundles, n_bins: int) -> None:
+def write_cells(found: IntArray, bundles: s.Bundles, n_bins: int) -> None:
     """Write the set of the cut found in a member of a bundle: one of the cells of its column."""
-    feature, bin_, missing_left = found[FOUND_FEATURE], found[FOUND_BIN], found[FOUND_MISSING_LEFT]
+    feature, bin_, missing_left = (
+        found[s.FOUND_FEATURE],
+        found[s.FOUND_BIN],
+        found[s.FOUND_MISSING_LEFT],
+    )
     default_bin = np.int64(bundles.default_bin[feature])
     rest_left = default_bin <= bin_ if default_bin < n_bins else missing_left == 1
-    for w in range(SET_WORDS):
-        found[FOUND_SET + w] = -1 if rest_left else 0
+    for w in range(s.SET_WORDS):
+        found[s.FOUND_SET + w] = -1 if rest_left else 0
     for k in range(bundles.count[feature]):
         code = k + np.int64(k >= default_bin)
         left = code <= bin_ if code < n_bins else missing_left == 1
         if left != rest_left:
             cell = np.int64(bundles.first[feature]) + k
             bit = np.uint64(1) << np.uint64(cell & 63)
-            found[FOUND_SET + (cell >> 6)] ^= np.int64(bit)
+            found[s.FOUND_SET + (cell >> 6)] ^= np.int64(bit)

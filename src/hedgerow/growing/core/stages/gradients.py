@@ -31,32 +31,14 @@ Their mean is about what that of all rows was, so the same packing suits them.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.core.state import (
-    COUNT_G_MOST,
-    COUNT_G_SUM,
-    COUNT_H_MOST,
-    COUNT_H_SUM,
-    IS_COUNT_BITS,
-    IS_DROPPED_BITS,
-    IS_FIRST_ROW,
-    IS_G_APART,
-    IS_G_EXPONENT,
-    IS_H_EXPONENT,
-    IS_HESSIAN_BITS,
-    IS_OUTPUT,
-    IS_REDO,
-    IS_TREE,
-    IS_UNIT_SCALE,
-    Rows,
-    Settings,
-    Threads,
-)
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.growing.core import state as s
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.hashing import hash64
 from hedgerow.kernels.primitives.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.splits.split import Units
@@ -92,19 +74,18 @@ def exponent_above(x: float) -> int:
 @kernel(inner=True)
 def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
     """Return the unit of sampled rows' fixed-point numbers, shifted right by ``dropped`` bits."""
-    scale = float_of_bits(scalars[IS_UNIT_SCALE])
-    g_unit = power_of_two(scalars[IS_G_EXPONENT] - QUANTIZED_BITS + dropped)
-    h_unit = power_of_two(scalars[IS_H_EXPONENT] - QUANTIZED_BITS + dropped)
+    scale = float_of_bits(scalars[s.IS_UNIT_SCALE])
+    g_unit = power_of_two(scalars[s.IS_G_EXPONENT] - QUANTIZED_BITS + dropped)
+    h_unit = power_of_two(scalars[s.IS_H_EXPONENT] - QUANTIZED_BITS + dropped)
     h_unit = 1.0 if constant_hessian == 1 else h_unit
     return Units(scale * g_unit, scale * h_unit, scale)
 
 
 @kernel(inner=True)
-def flatten_hessian(weight: np.ndarray, start: int, stop: int, block: np.ndarray) -> None:
-    """Set h of each row to its weight: the tree is then the least-squares fit to -g / weight."""
-    h, first = block[1], np.uint64(start)
-    for i in range(np.uint64(stop - start)):
-        h[i] = weight[first + i] if len(weight) > 0 else 1.0
+def tree_units(state: s.State) -> Units:
+    """Return the unit of the sums in histograms and in the table of nodes."""
+    scalars = state.scalars
+    return units_of(scalars, state.settings.constant_hessian, scalars[s.IS_DROPPED_BITS])
 
 
 @kernel(inner=True)
@@ -117,8 +98,8 @@ def fix_block(
     stop: int,
 ) -> None:
     """Round the block's g and h to integers."""
-    g_scale = power_of_two(QUANTIZED_BITS - scalars[IS_G_EXPONENT])
-    h_scale = 1.0 if constant == 1 else power_of_two(QUANTIZED_BITS - scalars[IS_H_EXPONENT])
+    g_scale = power_of_two(QUANTIZED_BITS - scalars[s.IS_G_EXPONENT])
+    h_scale = 1.0 if constant == 1 else power_of_two(QUANTIZED_BITS - scalars[s.IS_H_EXPONENT])
     g_block, h_block = block[0], block[1]
     first, two = np.uint64(start), np.uint64(2)
     for i in range(np.uint64(stop - start)):
@@ -139,23 +120,23 @@ def narrow_word(
 
 @kernel(inner=True)
 def pack_block(
-    scalars: IntArray, constant: int, seed: int, rows: Rows, start: int, stop: int
+    scalars: IntArray, constant: int, seed: int, rows: s.Rows, start: int, stop: int
 ) -> None:
     """Write the packed numbers of rows ``start`` to ``stop``."""
     quantized, packed = rows.quantized, rows.packed
-    count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
-    dropped = scalars[IS_DROPPED_BITS]
+    count_bits, hessian_bits = scalars[s.IS_COUNT_BITS], scalars[s.IS_HESSIAN_BITS]
+    dropped = scalars[s.IS_DROPPED_BITS]
     first, last, two, one = np.uint64(start), np.uint64(stop), np.uint64(2), np.uint64(1)
     if constant == 1:
         for i in range(first, last):
             packed[i] = (np.int64(quantized[two * i]) << count_bits) + 1
-    elif scalars[IS_G_APART] == 1:
+    elif scalars[s.IS_G_APART] == 1:
         n_rows = np.uint64(len(packed) // 2)
         for i in range(first, last):
             packed[i] = np.int64(quantized[two * i])
             packed[n_rows + i] = (np.int64(quantized[two * i + one]) << count_bits) + 1
     else:
-        stream, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
+        stream, before = np.uint64(scalars[s.IS_TREE]), np.uint64(scalars[s.IS_FIRST_ROW])
         for i in range(first, last):
             noise = np.int64(hash64(seed, stream, before + i) >> one)
             g, h = np.int64(quantized[two * i]), np.int64(quantized[two * i + one])
@@ -177,10 +158,10 @@ def measure_block(
         h_most = max(h_most, bits_of_float(abs(h_block[i])))
         g_sum += abs(np.int64(quantized[two * (first + i)]))
         h_sum += abs(np.int64(quantized[two * (first + i) + np.uint64(1)]))
-    counts[COUNT_G_MOST] = max(counts[COUNT_G_MOST], g_most)
-    counts[COUNT_H_MOST] = max(counts[COUNT_H_MOST], h_most)
-    counts[COUNT_G_SUM] += g_sum
-    counts[COUNT_H_SUM] += h_sum
+    counts[s.COUNT_G_MOST] = max(counts[s.COUNT_G_MOST], g_most)
+    counts[s.COUNT_H_MOST] = max(counts[s.COUNT_H_MOST], h_most)
+    counts[s.COUNT_G_SUM] += g_sum
+    counts[s.COUNT_H_SUM] += h_sum
 
 
 @kernel
@@ -188,16 +169,16 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
     """Thread 0: check the units and the packing against what the pass has measured."""
     g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for t in range(counts.shape[0]):
-        g_most = max(g_most, counts[t, COUNT_G_MOST])
-        h_most = max(h_most, counts[t, COUNT_H_MOST])
-        g_sum += counts[t, COUNT_G_SUM]
-        h_sum += counts[t, COUNT_H_SUM]
+        g_most = max(g_most, counts[t, s.COUNT_G_MOST])
+        h_most = max(h_most, counts[t, s.COUNT_H_MOST])
+        g_sum += counts[t, s.COUNT_G_SUM]
+        h_sum += counts[t, s.COUNT_H_SUM]
     redo = 0
     g_exponent = exponent_above(float_of_bits(g_most))
     h_exponent = exponent_above(float_of_bits(h_most))
-    if g_exponent != scalars[IS_G_EXPONENT] or h_exponent != scalars[IS_H_EXPONENT]:
-        scalars[IS_G_EXPONENT] = g_exponent
-        scalars[IS_H_EXPONENT] = h_exponent
+    if g_exponent != scalars[s.IS_G_EXPONENT] or h_exponent != scalars[s.IS_H_EXPONENT]:
+        scalars[s.IS_G_EXPONENT] = g_exponent
+        scalars[s.IS_H_EXPONENT] = h_exponent
         redo = 1
     if constant == 1:
         count_bits, hessian_bits, g_apart, dropped = 16, 0, 0, 0
@@ -205,48 +186,70 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
         count_bits, hessian_bits, g_apart, dropped = 13, 25, 0, _DROPPED
     else:
         count_bits, hessian_bits, g_apart, dropped = 15, 46, 1, 0
-    if count_bits != scalars[IS_COUNT_BITS]:
+    if count_bits != scalars[s.IS_COUNT_BITS]:
         redo = 1
-    scalars[IS_COUNT_BITS] = count_bits
-    scalars[IS_HESSIAN_BITS] = hessian_bits
-    scalars[IS_G_APART] = g_apart
-    scalars[IS_DROPPED_BITS] = dropped
-    scalars[IS_REDO] = redo
+    scalars[s.IS_COUNT_BITS] = count_bits
+    scalars[s.IS_HESSIAN_BITS] = hessian_bits
+    scalars[s.IS_G_APART] = g_apart
+    scalars[s.IS_DROPPED_BITS] = dropped
+    scalars[s.IS_REDO] = redo
+
+
+@kernel(inline=True, inner=True)
+def outputs_of(state: s.State) -> int:
+    """Return the number of outputs that the tree grows for."""
+    return np.int64(1) if state.vectors.used == 0 else len(state.vectors.outputs.scalars)
+
+
+class PartOfOutput(NamedTuple):
+    """What a tree has of one of its outputs: scalars and arrays of rows."""
+
+    scalars: IntArray
+    rows: s.Rows
+
+
+@kernel(inline=True, inner=True)
+def part_of(state: s.State, output: int) -> PartOfOutput:
+    """Return what the tree has of an output."""
+    rows, outputs = state.rows, state.vectors.outputs
+    if state.vectors.used == 0:
+        return PartOfOutput(state.scalars, rows)
+    own = s.Rows(rows.rows, rows.scratch, outputs.quantized[output], rows.packed)
+    return PartOfOutput(outputs.scalars[output], own)
 
 
 @kernel(inner=True)
-def find_probabilities(
-    settings: Settings,
-    loss_data: LossData,
-    output: int,
-    place: tuple[int, int],
-    block: FloatArray,
-) -> None:
-    """Compute class probabilities of rows ``place`` before the first tree of a round."""
-    if settings.loss == SOFTMAX and output == 0:
-        for first in range(place[0], place[1], BLOCK):
-            class_probabilities(loss_data, first, min(first + BLOCK, place[1]), block)
+def fix_rows(thread: int, state: s.State, output: int, counts: IntArray) -> None:
+    """Compute fixed and packed gradients of a thread's rows, and measure them."""
+    data = state.loss_data
+    if state.vectors.used == 0:
+        fix_rows_of(thread, state, data, output, counts)
+    else:  # another type: arrays of targets that are not read-only
+        targets = state.vectors.outputs.target
+        target = targets[min(output, len(targets) - 1)]
+        own = LossData(target, data.weight, data.raw, data.probability, data.level)
+        fix_rows_of(thread, state, own, output, counts)
 
 
 @kernel(inner=True)
-def fix_rows(
-    settings: Settings,
-    loss_data: LossData,
-    rows: Rows,
-    place: tuple[int, int],
-    block: FloatArray,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Compute fixed and packed gradients of rows ``place``, and measure them."""
-    constant = settings.constant_hessian
-    for k in range(COUNT_H_SUM + 1):
+def fix_rows_of(thread: int, state: s.State, data: LossData, output: int, counts: IntArray) -> None:
+    """:func:`fix_rows` with the inputs of the loss of the output."""
+    settings, constant = state.settings, state.settings.constant_hessian
+    scalars, rows = part_of(state, output)
+    start, stop = share(settings.n_rows, thread, state.team.n_threads)
+    block, number = state.threads.blocks[thread], scalars[s.IS_OUTPUT]
+    if settings.loss == SOFTMAX and number == 0:  # before the first tree of a round
+        for first in range(start, stop, BLOCK):
+            class_probabilities(data, first, min(first + BLOCK, stop), block)
+    for k in range(s.COUNT_H_SUM + 1):
         counts[k] = 0
-    for first in range(place[0], place[1], BLOCK):
-        last = min(first + BLOCK, place[1])
-        derivatives(settings.loss, loss_data, scalars[IS_OUTPUT], first, last, block)
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        derivatives(settings.loss, data, number, first, last, block)
         if settings.first_order == 1:
-            flatten_hessian(loss_data.weight, first, last, block)
+            # With weights as hessians the tree is the least-squares fit to -g / weight.
+            for i in range(np.uint64(last - first)):
+                block[1, i] = data.weight[np.uint64(first) + i] if len(data.weight) > 0 else 1.0
         fix_block(block, scalars, constant, rows.quantized, first, last)
         measure_block(block, rows.quantized, counts, first, last)
         if settings.packs_all == 1:
@@ -254,24 +257,21 @@ def fix_rows(
 
 
 @kernel(inner=True)
-def gradient_pass(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    loss_data: LossData,
-    rows: Rows,
-    threads: Threads,
-    scalars: IntArray,
-) -> None:
+def gradient_pass(thread: int, state: s.State) -> None:
     """Compute fixed and packed gradients of all rows for the tree about to be grown."""
-    place = share(settings.n_rows, thread, team.n_threads)
-    block, counts = threads.blocks[thread], threads.counts[thread]
-    find_probabilities(settings, loss_data, scalars[IS_OUTPUT], place, block)
-    while True:
-        fix_rows(settings, loss_data, rows, place, block, counts, scalars)
-        barrier(team)
-        if thread == 0:
-            choose_packing(threads.counts, scalars, settings.constant_hessian, settings.n_rows)
-        barrier(team)
-        if scalars[IS_REDO] == 0:
-            return
+    counts, settings, vectors = state.threads.counts, state.settings, state.vectors
+    for output in range(outputs_of(state)):
+        scalars = part_of(state, output).scalars
+        while True:
+            fix_rows(thread, state, output, counts[thread])
+            barrier(state.team)
+            if thread == 0:
+                choose_packing(counts, scalars, settings.constant_hessian, settings.n_rows)
+            barrier(state.team)
+            if scalars[s.IS_REDO] == 0:
+                break
+        if vectors.used == 1:
+            vectors.outputs.measured[thread, output, 0] = counts[thread, s.COUNT_G_SUM]
+            vectors.outputs.measured[thread, output, 1] = counts[thread, s.COUNT_H_SUM]
+    if vectors.used == 1:
+        barrier(state.team)

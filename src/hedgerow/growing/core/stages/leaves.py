@@ -11,50 +11,32 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.stages.branches import clamp_to_node
-from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    IS_N_NODES,
-    IS_N_ROWS,
-    IS_OUTPUT,
-    NODE_COUNT,
-    NODE_LEFT,
-    NODE_RIGHT,
-    NODE_START,
-    NUMBER_COVER,
-    NUMBER_VALUE,
-    Options,
-    Outputs,
-    Rows,
-    Settings,
-    Tree,
-)
+from hedgerow.growing.core.stages.gradients import outputs_of, part_of, units_of
 from hedgerow.growing.cuda.stages import add_leaf_values, finish_leaves, upload_output
 from hedgerow.growing.vectors.bounds import bounds_above
-from hedgerow.growing.vectors.gradients import rows_of
-from hedgerow.kernels.cuda.commands import GpuCommands
-from hedgerow.kernels.primitives.barrier import ThreadTeam, barrier, share
+from hedgerow.kernels.primitives.barrier import barrier, share
 from hedgerow.kernels.primitives.intrinsics import prefetch
 from hedgerow.kernels.splits.monotone import HIGH, LOW, TOWARD, Constraints
-from hedgerow.kernels.splits.split import SplitRules, leaf_weight
+from hedgerow.kernels.splits.split import leaf_weight
 
 _AHEAD = 32
 
 
 @kernel(inner=True)
-def sum_leaves(
-    table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
-) -> None:
-    """Add up g and h over each leaf's rows at places ``place[0]:place[1]``."""
-    ids, quantized = rows.rows, rows.quantized
+def sum_leaves(thread: int, state: s.State, output: int, place: tuple[int, int]) -> None:
+    """Add up g and h of an output over each leaf's rows at places ``place[0]:place[1]``."""
+    table, sums = state.tree.table, state.threads.leaf_sums[thread]
+    ids, quantized = state.rows.rows, part_of(state, output).rows.quantized
     two, one = np.uint64(2), np.uint64(1)
-    for node in range(n_nodes):
+    for node in range(state.scalars[s.IS_N_NODES]):
         sums[0, node] = 0
         sums[1, node] = 0
-        if table[node, NODE_LEFT] != 0:
+        if table[node, s.NODE_LEFT] != 0:
             continue
-        first = max(place[0], table[node, NODE_START])
-        last = min(place[1], table[node, NODE_START] + table[node, NODE_COUNT])
+        first = max(place[0], table[node, s.NODE_START])
+        last = min(place[1], table[node, s.NODE_START] + table[node, s.NODE_COUNT])
         g, h = np.int64(0), np.int64(0)
         for i in range(np.uint64(first), np.uint64(max(first, last))):
             prefetch(quantized, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
@@ -65,100 +47,9 @@ def sum_leaves(
         sums[1, node] = h
 
 
-@kernel(inline=True, inner=True)
-def set_values(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    sums: IntArray,
-    scalars: IntArray,
-    options: Options,
-) -> None:
-    """Thread 0: values and covers of all nodes, children before parents."""
-    units = units_of(scalars, settings.constant_hessian, 0)
-    table, numbers = tree.table, tree.numbers
-    for node in range(scalars[IS_N_NODES] - 1, -1, -1):
-        left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
-        g, h = np.int64(0), np.int64(0)
-        if left != 0:
-            g = sums[0, 0, left] + sums[0, 0, right]
-            h = sums[0, 1, left] + sums[0, 1, right]
-        else:
-            for t in range(sums.shape[0]):
-                g += sums[t, 0, node]
-                h += sums[t, 1, node]
-        sums[0, 0, node] = g
-        sums[0, 1, node] = h
-        cover = float(h) * units.h
-        numbers[node, NUMBER_COVER] = cover
-        step = leaf_weight(float(g) * units.g, cover, rules)
-        step = clamp_to_node(options.constraints, node, step, table[node, NODE_COUNT])
-        step = min(max(step, -settings.longest_step), settings.longest_step)
-        numbers[node, NUMBER_VALUE] = settings.learning_rate * step
-
-
-@kernel(inner=True)
-def add_to_scores(
-    tree: Tree, n_nodes: int, ids: np.ndarray, place: tuple[int, int], raw: np.ndarray
-) -> None:
-    """Add each leaf's value to the raw scores of its rows at places ``place[0]:place[1]``."""
-    for node in range(n_nodes):
-        if tree.table[node, NODE_LEFT] != 0:
-            continue
-        first = max(place[0], tree.table[node, NODE_START])
-        last = min(place[1], tree.table[node, NODE_START] + tree.table[node, NODE_COUNT])
-        value = tree.numbers[node, NUMBER_VALUE]
-        for i in range(np.uint64(first), np.uint64(max(first, last))):
-            prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
-            raw[np.uint64(ids[i])] += value
-
-
-@kernel(inline=True, inner=True)
-def finish_tree(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rules: SplitRules,
-    rows: Rows,
-    raw: np.ndarray,
-    leaf_sums: IntArray,
-    tree: Tree,
-    scalars: IntArray,
-    options: Options,
-    gpu: GpuCommands,
-) -> None:
-    """Compute leaf values, and new raw scores of the rows that the tree was grown on."""
-    place = share(scalars[IS_N_ROWS], thread, team.n_threads)
-    n_nodes = scalars[IS_N_NODES]
-    if gpu.used == 0:
-        sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
-    else:
-        if thread == 0:
-            finish_leaves(tree.table, scalars, settings.adds_scores, leaf_sums[0], gpu)
-    barrier(team)
-    if thread == 0:
-        set_values(settings, rules, tree, leaf_sums, scalars, options)
-    barrier(team)
-    if settings.adds_scores == 1:
-        scores = raw[scalars[IS_OUTPUT]]
-        if gpu.used == 0:
-            add_to_scores(tree, n_nodes, rows.rows, place, scores)
-        else:
-            add_leaf_values(thread, team.n_threads, tree.numbers, scores, gpu)
-    barrier(team)
-
-
-@kernel(inner=True)
-def share_tree(outputs: Outputs) -> None:
-    """Thread 0: tell every output how many rows and nodes the tree has."""
-    for output in range(1, outputs.scalars.shape[0]):
-        for field in (IS_N_ROWS, IS_N_NODES):
-            outputs.scalars[output, field] = outputs.scalars[0, field]
-
-
 @kernel(inner=True)
 def hand_down(
-    constraints: Constraints, table: IntArray, n_nodes: int, outputs: Outputs, output: int
+    constraints: Constraints, table: IntArray, n_nodes: int, outputs: s.Outputs, output: int
 ) -> None:
     """Thread 0: what limits the values of one output, and what they are smoothed toward."""
     if outputs.vectors.shape[1] > outputs.scalars.shape[0]:
@@ -173,53 +64,87 @@ def hand_down(
 
 
 @kernel(inner=True)
-def keep_output(tree: Tree, n_nodes: int, outputs: Outputs, output: int) -> None:
+def keep_output(tree: s.Tree, n_nodes: int, outputs: s.Outputs, output: int) -> None:
     """Thread 0: keep the values of an output; after the last one, nodes have their mean cover."""
     n_outputs = outputs.scalars.shape[0]
     for node in range(n_nodes):
         before = outputs.cover[node] if output > 0 else 0.0
-        outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
-        outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
+        outputs.cover[node] = before + tree.numbers[node, s.NUMBER_COVER]
+        outputs.vectors[node, output] = tree.numbers[node, s.NUMBER_VALUE]
         if output == n_outputs - 1:
-            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs
+            tree.numbers[node, s.NUMBER_COVER] = outputs.cover[node] / n_outputs
+
+
+@kernel(inline=True, inner=True)
+def set_values(state: s.State, output: int, sums: IntArray) -> None:
+    """Thread 0: values and covers of all nodes for one output, children before parents."""
+    settings, scalars, outputs = (
+        state.settings,
+        part_of(state, output).scalars,
+        state.vectors.outputs,
+    )
+    table, numbers, constraints = state.tree.table, state.tree.numbers, state.options.constraints
+    if state.vectors.used == 1:
+        hand_down(constraints, table, state.scalars[s.IS_N_NODES], outputs, output)
+    units = units_of(scalars, settings.constant_hessian, 0)
+    for node in range(state.scalars[s.IS_N_NODES] - 1, -1, -1):
+        left, right = table[node, s.NODE_LEFT], table[node, s.NODE_RIGHT]
+        g, h = np.int64(0), np.int64(0)
+        if left != 0:
+            g = sums[0, 0, left] + sums[0, 0, right]
+            h = sums[0, 1, left] + sums[0, 1, right]
+        else:
+            for t in range(sums.shape[0]):
+                g += sums[t, 0, node]
+                h += sums[t, 1, node]
+        sums[0, 0, node] = g
+        sums[0, 1, node] = h
+        cover = float(h) * units.h
+        numbers[node, s.NUMBER_COVER] = cover
+        step = leaf_weight(float(g) * units.g, cover, state.rules)
+        step = clamp_to_node(constraints, node, step, table[node, s.NODE_COUNT])
+        step = min(max(step, -settings.longest_step), settings.longest_step)
+        numbers[node, s.NUMBER_VALUE] = settings.learning_rate * step
+    if state.vectors.used == 1:
+        keep_output(state.tree, state.scalars[s.IS_N_NODES], outputs, output)
 
 
 @kernel(inner=True)
-def finish_vectors(
-    thread: int,
-    team: ThreadTeam,
-    settings: Settings,
-    rules: SplitRules,
-    rows: Rows,
-    raw: np.ndarray,
-    leaf_sums: IntArray,
-    tree: Tree,
-    outputs: Outputs,
-    options: Options,
-    gpu: GpuCommands,
-) -> None:
-    """Compute leaf values and new raw scores, one output after the other."""
-    n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
-    if thread == 0:
-        share_tree(outputs)
-    barrier(team)
-    for output in range(n_outputs):
-        if thread == 0:
-            hand_down(options.constraints, tree.table, n_nodes, outputs, output)
-            if gpu.used == 1:
+def add_to_scores(state: s.State, place: tuple[int, int], raw: np.ndarray) -> None:
+    """Add each leaf's value to the raw scores of its rows at places ``place[0]:place[1]``."""
+    tree, ids = state.tree, state.rows.rows
+    for node in range(state.scalars[s.IS_N_NODES]):
+        if tree.table[node, s.NODE_LEFT] != 0:
+            continue
+        first = max(place[0], tree.table[node, s.NODE_START])
+        last = min(place[1], tree.table[node, s.NODE_START] + tree.table[node, s.NODE_COUNT])
+        value = tree.numbers[node, s.NUMBER_VALUE]
+        for i in range(np.uint64(first), np.uint64(max(first, last))):
+            prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
+            raw[np.uint64(ids[i])] += value
+
+
+@kernel(inner=True)
+def finish_tree(thread: int, state: s.State) -> None:
+    """Compute leaf values, and new raw scores of the rows that the tree was grown on."""
+    # Of several outputs one after the other.
+    team, gpu, adds_scores = state.team, state.gpu, state.settings.adds_scores
+    place = share(state.scalars[s.IS_N_ROWS], thread, team.n_threads)
+    for output in range(outputs_of(state)):
+        if gpu.used == 0:
+            sum_leaves(thread, state, output, place)
+        elif thread == 0:
+            if state.vectors.used == 1:
                 upload_output(output, gpu)
-        finish_tree(
-            thread,
-            team,
-            settings,
-            rules,
-            rows_of(rows, outputs, output),
-            raw,
-            leaf_sums,
-            tree,
-            outputs.scalars[output],
-            options,
-            gpu,
-        )
+            finish_leaves(state)
+        barrier(team)
         if thread == 0:
-            keep_output(tree, n_nodes, outputs, output)
+            set_values(state, output, state.threads.leaf_sums)
+        barrier(team)
+        if adds_scores == 1:
+            scores = state.loss_data.raw[part_of(state, output).scalars[s.IS_OUTPUT]]
+            if gpu.used == 0:
+                add_to_scores(state, place, scores)
+            else:
+                add_leaf_values(thread, team.n_threads, state.tree.numbers, scores, gpu)
+        barrier(team)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.core import state as s
 from hedgerow.growing.core.batch import is_better, note_split
 from hedgerow.growing.core.stages.bundle_search import (
     column_of,
@@ -21,20 +22,8 @@ from hedgerow.growing.core.stages.bundle_search import (
     search_bundles,
     write_bundled,
 )
-from hedgerow.growing.core.stages.gradients import units_of
-from hedgerow.growing.core.state import (
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_SET,
-    IS_DROPPED_BITS,
-    NODE_COUNT,
-    NODE_G,
-    NODE_H,
-    SET_WORDS,
-    Options,
-    State,
-)
-from hedgerow.kernels.histograms.histogram import Bins, filled_cells
+from hedgerow.growing.core.stages.gradients import tree_units
+from hedgerow.kernels.histograms.histogram import filled_cells
 from hedgerow.kernels.simd.lanes import WIDTH
 from hedgerow.kernels.splits.category_search import find_set
 from hedgerow.kernels.splits.category_split import CategorySplit, SetColumn, complete_set
@@ -53,7 +42,7 @@ from hedgerow.kernels.splits.split import (
 @kernel(inner=True)
 def write_range(words: IntArray, first_word: int, last_bin: int) -> None:
     """Write the set of the bins up to ``last_bin``."""
-    for k in range(SET_WORDS):
+    for k in range(s.SET_WORDS):
         n = min(max(last_bin + 1 - 64 * k, 0), 64)
         word = ~np.uint64(0) >> np.uint64(64 - n) if n > 0 else np.uint64(0)
         words[first_word + k] = np.int64(word)
@@ -71,9 +60,9 @@ def write_found(found: IntArray, best: Split, stride: int) -> None:
     """Note the best cut of a plain column."""
     left = NodeSums(best.g_left, best.h_left, best.n_left)
     note_split(found, best.score, best.feature, best.feature, best.bin, best.missing_left, left)
-    write_range(found, FOUND_SET, best.bin)
+    write_range(found, s.FOUND_SET, best.bin)
     if best.missing_left == 1:
-        add_bin(found, FOUND_SET, stride - 1)
+        add_bin(found, s.FOUND_SET, stride - 1)
 
 
 @kernel(inner=True)
@@ -81,27 +70,25 @@ def write_set(found: IntArray, split: CategorySplit, feature: int, score: float)
     """Note the best set of a category column."""
     left = NodeSums(split.g, split.h, split.n)
     note_split(found, score, feature, feature, 0, split.missing_left, left)
-    for w in range(SET_WORDS):
-        found[FOUND_SET + w] = split.words[w]
+    for w in range(s.SET_WORDS):
+        found[s.FOUND_SET + w] = split.words[w]
 
 
 @kernel(inner=True)
 def search_categories(
     thread: int,
     span: tuple[int, int],
-    bins: Bins,
-    features: IntArray,
+    state: s.State,
     histogram: NodeHistogram,
-    allowed: IntArray,
+    allowed: np.ndarray,
     node: SearchedNode,
     found: IntArray,
-    options: Options,
 ) -> None:
-    """Search the category columns among ``features[span[0]:span[1]]``."""
-    categories, constraints = options.categories, options.constraints
+    """Search the category columns in ``span``."""
+    categories, constraints, bins = state.options.categories, state.options.constraints, state.bins
     places, scale = categories.places[thread], node.units.scale
     for k in range(span[0], span[1]):
-        feature = np.int64(features[k])
+        feature = np.int64(state.columns.feature[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
             continue
         at, filled = histogram.start + feature * bins.stride, filled_cells(bins, feature, False)
@@ -122,56 +109,41 @@ def search_categories(
 
 
 @kernel(inline=True, inner=True)
-def search_plain(
-    span: tuple[int, int],
-    columns: IntArray,
-    histogram: NodeHistogram,
-    lanes: ColumnLanes,
-    allowed: IntArray,
-    node: SearchedNode,
-    options: Options,
-) -> Split:
-    """Return the best cut of the plain columns among ``columns[span[0]:span[1]]``."""
+def search_node(
+    thread: int, span: tuple[int, int], state: s.State, child: int, number: int, start: int
+) -> None:
+    """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
+    bins, row, options = state.bins, state.tree.table[number], state.options
+    columns, search, bundles = state.columns.feature, state.search, options.bundles
+    sums = NodeSums(row[s.NODE_G], row[s.NODE_H], row[s.NODE_COUNT])
+    node = searched_node(options.constraints, number, sums, tree_units(state), state.rules)
+    histogram = NodeHistogram(state.histograms, start, bins.stride, bins.n_bins)
+    allowed, found = search.allowed[child], search.found[thread, child]
+    lanes = ColumnLanes(search.lanes[thread, 0], search.lanes[thread, 1])
     best, n_lanes = NO_SPLIT, 0
     for k in range(span[0], span[1]):
         column = np.int64(columns[k])
-        feature = feature_alone(options.bundles, column)
+        feature = feature_alone(bundles, column)
         if feature >= 0 and allowed[feature] == 1 and options.categories.chosen[feature] == 0:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, WIDTH):
                 lanes.feature[j] = feature
-                lanes.at[j] = histogram.start + column * histogram.stride
+                lanes.at[j] = start + column * bins.stride
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == span[1]):
             best = search_columns(histogram, lanes, node, options.constraints, best)
             n_lanes = 0
-    start = histogram.start
+    column = best.feature
     if best.score >= 0.0:
-        start += (column_of(options.bundles, best.feature) - best.feature) * histogram.stride
-    own = NodeHistogram(histogram.sums, start, histogram.stride, histogram.n_bins)
-    return complete_split(own, node.sums, node.units, best)
-
-
-@kernel(inline=True, inner=True)
-def search_node(
-    thread: int, span: tuple[int, int], state: State, child: int, number: int, start: int
-) -> None:
-    """Find the best split of a node with a histogram from cell ``start``, in columns ``span``."""
-    bins, columns, row = state.bins, state.columns.feature, state.tree.table[number]
-    search, scalars, options = state.search, state.scalars, state.options
-    units = units_of(scalars, state.settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    node = searched_node(options.constraints, number, sums, units, state.rules)
-    histogram = NodeHistogram(state.histograms, start, bins.stride, bins.n_bins)
-    allowed, found = search.allowed[child], search.found[thread, child]
-    lanes = ColumnLanes(search.lanes[thread, 0], search.lanes[thread, 1])
-    best = search_plain(span, columns, histogram, lanes, allowed, node, options)
+        column = column_of(bundles, best.feature)
+        at = start + (column - best.feature) * bins.stride
+        own = NodeHistogram(state.histograms, at, bins.stride, bins.n_bins)
+        best = complete_split(own, sums, node.units, best)
     write_found(found, best, bins.stride)
-    if found[FOUND_FEATURE] >= 0:
-        found[FOUND_COLUMN] = column_of(options.bundles, found[FOUND_FEATURE])
-    if options.bundles.used == 1:
+    found[s.FOUND_COLUMN] = column
+    if bundles.used == 1:
         best = search_bundles(thread, span, columns, histogram, lanes, allowed, node, options)
         if is_better(best.score, best.feature, found):
-            write_bundled(found, best, options.bundles, np.int64(bins.n_bins[best.feature]))
+            write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
     if options.categories.places.shape[2] > 0:
-        search_categories(thread, span, bins, columns, histogram, allowed, node, found, options)
+        search_categories(thread, span, state, histogram, allowed, node, found)
