@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.scores import MeanScores
 from hedgerow.boosting.validation.row_sets import TRAINING
 from hedgerow.growing.core.compiled_grower import CompiledGrower
 from hedgerow.growing.core.grower import TreeGrower
@@ -87,7 +88,9 @@ class RoundsAhead:
         self._grower, self._joiner, self._most = grower, joiner, most
         self._rounds = range(state.n_first, state.n_first + state.params.n_estimators)
         self._scored, self._objective = state.scored, state.objective
-        self._unseen = state.held_out[0] if state.held_out else None
+        unseen = state.held_out[0] if state.held_out else None
+        assert not isinstance(unseen, MeanScores)  # forests have no batches
+        self._unseen = unseen
         self._targets = [np.tile(part.rows.target, most) for part in state.scored]
         self._trees: list[GrownTree] = []
         self._scores: list[dict[str, list[float]] | None] = []
